@@ -30,7 +30,7 @@ import numpy as np
 from warren.solve.common.arrays import Float, Int, IntArray
 from warren.solve.common.compile import inlined, kernel
 from warren.solve.common.heaps import set_time, take_first
-from warren.solve.flows.levels import NOTHING, TOLERANCE, fill, key
+from warren.solve.flows.levels import NOTHING, TOLERANCE, fill, key, rounded
 from warren.solve.flows.sharing_state import (
     CHANGE,
     CHANGED,
@@ -87,7 +87,8 @@ def change_flows(
     for rank in range(lowest, state.head_LR.shape[1]):
         _sweep(state, rank)
         _set_rates(state, rank)
-    return _really_changed(state)
+    changed: int = _really_changed(state)
+    return changed
 
 
 @kernel
@@ -143,8 +144,9 @@ def _due(state: SharingState, link: Int, rank: Int) -> Float:
         cell = state.next_C[cell]
     state.opens_L[link] = False
     if load > room + tolerance or (room == 0.0 and load > 0.0):
-        return fill(state.most_N, state.share_N, flows, room)
-    limits = state.level_LR[link, rank]
+        filled: Float = fill(state.most_N, state.share_N, flows, room)
+        return filled
+    limits: Float = state.level_LR[link, rank]
     if load >= room - tolerance or limits == np.inf:
         return -1.0
     state.opens_L[link] = True
@@ -154,7 +156,7 @@ def _due(state: SharingState, link: Int, rank: Int) -> Float:
 @inlined
 def _room(state: SharingState, link: Int, rank: Int) -> Float:
     """Return what lower ranks leave of a link."""
-    room = state.capacity_L[link]
+    room: Float = state.capacity_L[link]
     for lower in range(rank):
         room -= state.load_LR[link, lower]
     if room <= NOTHING * state.capacity_L[link]:
@@ -228,7 +230,7 @@ def _set_rates(state: SharingState, rank: Int) -> None:
         weight = state.weight_K[state.class_F[flow]]
         if state.rank_K[state.class_F[flow]] != rank:
             continue
-        state.rate_F[flow] = min(state.cap_F[flow], weight * state.level_F[flow])
+        state.rate_F[flow] = rounded(min(state.cap_F[flow], weight * state.level_F[flow]))
         first = state.first_F[flow]
         for cell in range(first, first + state.links_F[flow]):
             link = state.link_C[cell]

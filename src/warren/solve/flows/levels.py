@@ -5,9 +5,10 @@ share a_f (how many flows it stands for, times the weight of its class) and its 
 cap let it rise to t_f. Flows that are limited by the link have its level (water-filling: Bertsekas
 and Gallager, Data Networks, 6.5.2). A link that is not filled has the level infinity.
 
-*Ties.* Levels are rounded to 46 bits (``rounded``), so that two links whose levels are equal have
-one number, in whatever order their flows were summed. Sums are compared with ``TOLERANCE`` times
-the capacity of the link, eight times what this rounding can make of a load.
+*Ties.* Levels are float64, and differ in their last bits by the order in which flows are summed.
+Rates are levels rounded to 40 bits (``rounded``), a relative error of at most 5e-13, so that rates
+that are equal are one number: what differs by the rounding of sums alone is some hundred times
+closer. Loads of a link are compared with ``TOLERANCE`` times its capacity.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ import numpy as np
 from warren.solve.common.arrays import Float, FloatArray, Int
 from warren.solve.common.compile import inlined, kernel
 
-TOLERANCE: Final = 2.0**-44
-"""Loads of a link that differ by less, relative to its capacity (6e-14), count as equal."""
+TOLERANCE: Final = 2.0**-45
+"""Loads of a link that differ by less, relative to its capacity (3e-14), count as equal."""
 
 NOTHING: Final = 4 * TOLERANCE
 """What earlier ranks leave of a link counts as nothing up to this, relative to its capacity.
@@ -29,14 +30,18 @@ Each load may be off by a tolerance, so that a link they fill may seem to have t
 
 
 @inlined
-def rounded(level: Float) -> Float:
-    """Round a level to 46 bits: a relative error of at most 2**-47."""
-    # Veltkamp's splitting: the high part of a float64 is (c x) - (c x - x) with c = 2**7 + 1.
+def rounded(rate: Float) -> Float:
+    """Round a rate to 40 bits: a relative error of at most 2**-40.
+
+    Whole numbers of bytes a second stay what they are up to 10**12.
+    """
+    # Veltkamp's splitting: the high part of a float64 is (c x) - (c x - x) with c = 2**13 + 1.
     # Beyond this bound, c x could overflow; infinity stays itself.
-    if level > 1e300:
-        return level
-    scaled = level * 129.0
-    return scaled - (scaled - level)
+    if rate > 1e300:
+        return rate
+    scaled = rate * 8193.0
+    high: Float = scaled - (scaled - rate)
+    return high
 
 
 @inlined
@@ -51,7 +56,7 @@ def key(level: Float) -> Int:
 
 @kernel
 def fill(most_N: FloatArray, share_N: FloatArray, flows: Int, room: Float) -> Float:
-    """Return the level v at which sum_n share_N[n] min(most_N[n], v) is ``room``, rounded.
+    """Return the level v at which sum_n share_N[n] min(most_N[n], v) is ``room``.
 
     The sum of share_N times most_N must be above ``room``: the link is filled. Only the first
     ``flows`` entries count.
@@ -71,6 +76,6 @@ def fill(most_N: FloatArray, share_N: FloatArray, flows: Int, room: Float) -> Fl
             else:
                 rising += share_N[n]
         if elsewhere == below or rising == 0.0:
-            return rounded(level)
+            return level
         below = elsewhere
         level = max(level, (room - taken) / rising)

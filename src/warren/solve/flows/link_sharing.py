@@ -17,14 +17,14 @@ _NO_FLOWS = np.zeros(0, np.int64)
 
 
 class NewFlow(NamedTuple):
-    """A flow that begins, or ``count`` equal ones: over which links, in which class.
+    """A flow that begins, or ``multiplicity`` equal ones: over which links, in which class.
 
     ``cap``: the most that one of them takes, in bytes a second.
     """
 
     links: Sequence[int]
     flow_class: int
-    count: float = 1.0
+    multiplicity: float = 1.0
     cap: float = np.inf
 
 
@@ -32,7 +32,7 @@ class LinkSharing:
     """Links whose rates are max-min fair within a rank of classes, and strict between ranks.
 
     Each change shares anew only where rates change (``level_sweep``). The rates are those of
-    ``max_min`` up to rounding: loads to 2**-44 of a link's capacity, so that a rate differs by no
+    ``max_min`` up to rounding: loads to 2**-45 of a link's capacity, so that a rate differs by no
     more than some 1e-12 of itself unless it is a small remainder of a large link.
 
     Flows are numbered from 0; the number of a flow that has ended is used again, the last first.
@@ -74,13 +74,18 @@ class LinkSharing:
         return self._state.rate_F
 
     def add(
-        self, links: Sequence[int], flow_class: int, *, count: float = 1.0, cap: float = np.inf
+        self,
+        links: Sequence[int],
+        flow_class: int,
+        *,
+        multiplicity: float = 1.0,
+        cap: float = np.inf,
     ) -> tuple[int, IntArray]:
         """Begin a flow; return its number, and the flows whose rates have changed.
 
         As ``change`` with one new flow.
         """
-        (flow,), changed = self.change(new=[NewFlow(links, flow_class, count, cap)])
+        (flow,), changed = self.change(new=[NewFlow(links, flow_class, multiplicity, cap)])
         return flow, changed
 
     def remove(self, flow: int) -> IntArray:
@@ -120,8 +125,8 @@ class LinkSharing:
         Raises
         ------
         ValueError
-            If there is no such flow, class or link, a link stands twice in a flow, or a count or a
-            cap is not above 0. Then nothing has changed.
+            If there is no such flow, class or link, a link stands twice in a flow, or a
+            multiplicity or cap is not above 0. Then nothing has changed.
         """
         self._check(gone, moved, new)
         # Slots are filled before any is freed, so that a new flow never has the number of one
@@ -158,8 +163,10 @@ class LinkSharing:
                 raise ValueError(f"a flow crosses a link that does not exist: {one.links}")
             if len(set(one.links)) < len(one.links):
                 raise ValueError(f"a flow crosses a link twice: {one.links}")
-            if not (0 < one.count < np.inf and one.cap > 0):
-                raise ValueError(f"count and cap of a flow are above 0, not {one.count}, {one.cap}")
+            if not 0 < one.multiplicity < np.inf:
+                raise ValueError(f"the multiplicity of a flow may not be {one.multiplicity}")
+            if not one.cap > 0:
+                raise ValueError(f"the cap of a flow may not be {one.cap}")
 
     def _place(self, one: NewFlow) -> int:
         """Write what a new flow is into a slot; return its number."""
@@ -178,7 +185,7 @@ class LinkSharing:
         state.first_F[flow] = first
         state.links_F[flow] = size
         state.class_F[flow] = one.flow_class
-        state.count_F[flow] = one.count
+        state.multiplicity_F[flow] = one.multiplicity
         state.cap_F[flow] = one.cap
         state.rate_F[flow] = 0.0
         state.link_C[first : first + size] = one.links

@@ -53,7 +53,7 @@ def max_min(
     class_F: npt.ArrayLike,
     classes: FlowClasses,
     *,
-    count_F: npt.ArrayLike = 1.0,
+    multiplicity_F: npt.ArrayLike = 1.0,
     cap_F: npt.ArrayLike = np.inf,
 ) -> FloatArray:
     """Return the max-min fair rate of each flow; of one of the flows where it stands for several.
@@ -68,7 +68,7 @@ def max_min(
         The class of each flow.
     classes
         How classes share.
-    count_F
+    multiplicity_F
         How many equal flows each stands for, above 0; it takes so many times its rate of a link.
     cap_F
         The most that one of them takes, in bytes a second; may be infinite.
@@ -76,14 +76,14 @@ def max_min(
     Returns
     -------
     rate_F
-        Bytes a second; infinite for a flow without link or cap.
+        Bytes a second, rounded to 40 bits; infinite for a flow without link or cap.
     """
     capacity = np.array(capacity_L, dtype=np.float64)
     first, link = np.array(first_F, np.int64), np.array(link_C, np.int64)
     flows = len(first) - 1
     class_of = np.array(class_F, np.int64)
     weight_F = classes.weight_K[class_of]
-    count = np.broadcast_to(np.asarray(count_F, np.float64), flows)
+    multiplicity = np.broadcast_to(np.asarray(multiplicity_F, np.float64), flows)
     cap = np.broadcast_to(np.asarray(cap_F, np.float64), flows)
     # The transposed incidence; the sort is stable, so the flows of a link ascend.
     flow_of_C = np.repeat(np.arange(flows, dtype=np.int64), np.diff(first))
@@ -93,7 +93,7 @@ def max_min(
         first_L=np.append(0, np.cumsum(np.bincount(link, minlength=len(capacity)))),
         flow_C=flow_of_C[np.argsort(link, kind="stable")],
         rank_F=classes.rank_K[class_of],
-        share_F=count * weight_F,
+        share_F=multiplicity * weight_F,
         most_F=cap / weight_F,
         left_L=capacity.copy(),
         level_F=np.full(flows, -1.0),
@@ -102,7 +102,15 @@ def max_min(
     for rank in range(classes.ranks):
         _fill_rank(filling, capacity, rank)
     rate_F: FloatArray = np.minimum(filling.level_F * weight_F, cap)
+    _round_all(rate_F)
     return rate_F
+
+
+@kernel
+def _round_all(rate_F: FloatArray) -> None:
+    """Round rates in place, so that equal ones are one number."""
+    for flow in range(len(rate_F)):
+        rate_F[flow] = rounded(rate_F[flow])
 
 
 @kernel
@@ -173,4 +181,5 @@ def _level(filling: _Filling, link: Int, rank: Int) -> Float:
             left -= filling.share_F[flow] * filling.level_F[flow]
     if rising == 0.0:
         return np.inf
-    return rounded(max(left, 0.0) / rising)
+    level: Float = max(left, 0.0) / rising
+    return level

@@ -33,9 +33,9 @@ class SharingState(NamedTuple):
     first_F: IntArray
     links_F: IntArray
     class_F: IntArray
-    count_F: FloatArray
+    multiplicity_F: FloatArray
     cap_F: FloatArray
-    share_F: FloatArray  # count times the weight of the class
+    share_F: FloatArray  # multiplicity times the weight of the class
     level_F: FloatArray
     rate_F: FloatArray
 
@@ -87,7 +87,7 @@ def new_sharing_state(
         first_F=np.zeros(flows, np.int64),
         links_F=np.full(flows, -1, np.int64),
         class_F=np.zeros(flows, np.int64),
-        count_F=np.ones(flows),
+        multiplicity_F=np.ones(flows),
         cap_F=np.full(flows, np.inf),
         share_F=np.ones(flows),
         level_F=np.zeros(flows),
@@ -122,7 +122,7 @@ _OF_CELLS = ("link_C", "flow_C", "next_C", "before_C")
 
 def with_room(state: SharingState, flows: int, cells: int) -> SharingState:
     """Return the state with room for so many flows and cells, no fewer than before."""
-    fresh = {}
+    fresh: dict[str, Any] = {}
     names = [name for name in state._fields if name.endswith("_F") or name in _OF_FLOWS]
     for name in [*names, *_OF_CELLS]:
         old = getattr(state, name)
@@ -137,7 +137,7 @@ def with_room(state: SharingState, flows: int, cells: int) -> SharingState:
 def most_level(state: SharingState, flow: Int, rank: Int) -> Float:
     """Return the least of the flow's cap and of the levels of its links."""
     first = state.first_F[flow]
-    least = state.cap_F[flow] / state.weight_K[state.class_F[flow]]
+    least: Float = state.cap_F[flow] / state.weight_K[state.class_F[flow]]
     for cell in range(first, first + state.links_F[flow]):
         least = min(least, state.level_LR[state.link_C[cell], rank])
     return least
@@ -166,7 +166,7 @@ def note_changed(state: SharingState, flow: Int) -> None:
 def enter(state: SharingState, flow: Int, rank: Int) -> None:
     """Put a flow in front of the lists of its links, at the level that these have."""
     first = state.first_F[flow]
-    state.share_F[flow] = state.count_F[flow] * state.weight_K[state.class_F[flow]]
+    state.share_F[flow] = state.multiplicity_F[flow] * state.weight_K[state.class_F[flow]]
     for cell in range(first, first + state.links_F[flow]):
         link = state.link_C[cell]
         after = state.head_LR[link, rank]
