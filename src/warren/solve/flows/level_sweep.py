@@ -11,12 +11,15 @@ flows have changed waits in a heap by the level at which something happens to it
 
 - It would be overfull: it is *settled* at the lower level v at which it is full, and its flows
   above v come down to v. All that happens below v has happened, so this is final.
-- It is no longer full: at its old level it *opens*. Nothing is known of its level any more, except
-  that it is higher; the flows that it limited rise to the least of their other links.
+- It is not full any more: at its old level it is *raised* to the one at which it is full as its
+  other links stand now, and the flows that it limited rise. Those links may still change, at
+  levels above; then it is looked at again.
 - It is full: nothing happens, and its flows are not looked at.
 
-Flows that come down or rise change what other links have, all at levels no lower than the sweep's.
-A link opens at most once and is settled at most once a sweep, so that it ends.
+Flows that rise may overfill their other links, and flows that come down may leave them with more
+than they use, all at levels no lower than the sweep's. The sweep ends: a link is settled at most
+once, and is raised again only where one of its flows has come down. When nothing is left to look
+at, each link holds what the condition above asks for, whatever the order was.
 
 *Ranks* are swept in ascending order. To a rank, a link is what lower ranks leave of it; where that
 has not changed, nor the link's flows of this rank, the link is looked at only if the sweep meets
@@ -119,15 +122,15 @@ def _sweep(state: SharingState, rank: Int) -> None:
             continue
         take_first(heap)
         level = state.due_L[link]
-        if state.opens_L[link]:
-            _open(state, link, rank, level)
+        if state.rises_L[link]:
+            _raise(state, link, rank, level)
         else:
             _settle(state, link, rank, level)
 
 
 @kernel
 def _due(state: SharingState, link: Int, rank: Int) -> Float:
-    """Return the level at which a link opens or is settled; -1 if it is right as it stands.
+    """Return the level at which a link is raised or settled; -1 if it is right as it stands.
 
     Sets ``opens_L``.
     """
@@ -142,14 +145,14 @@ def _due(state: SharingState, link: Int, rank: Int) -> Float:
         load += state.share_F[flow] * state.level_F[flow]
         flows += 1
         cell = state.next_C[cell]
-    state.opens_L[link] = False
+    state.rises_L[link] = False
     if load > room + tolerance or (room == 0.0 and load > 0.0):
         filled: Float = fill(state.most_N, state.share_N, flows, room)
         return filled
     limits: Float = state.level_LR[link, rank]
     if load >= room - tolerance or limits == np.inf:
         return -1.0
-    state.opens_L[link] = True
+    state.rises_L[link] = True
     return limits
 
 
@@ -165,26 +168,42 @@ def _room(state: SharingState, link: Int, rank: Int) -> Float:
 
 
 @kernel
-def _open(state: SharingState, link: Int, rank: Int, level: Float) -> None:
-    """Let the flows rise that a link limited: it is not full at its old level any more."""
+def _raise(state: SharingState, link: Int, rank: Int, level: Float) -> None:
+    """Raise a link that is not full at its level, and the flows that it limits."""
     state.level_LR[link, rank] = np.inf
     heap, sweep = state.heap, state.number[SWEEP]
+    # The link's new level, with its other links as they stand now; infinite if it limits nobody.
+    load, flows = 0.0, 0
     cell = state.head_LR[link, rank]
     while cell >= 0:
         flow = state.flow_C[cell]
+        most = state.level_F[flow]
+        if most >= level:
+            most = most_level(state, flow, rank)
+        state.most_N[flows] = most
+        state.share_N[flows] = state.share_F[flow]
+        load += state.share_F[flow] * most
+        flows += 1
         cell = state.next_C[cell]
-        if state.level_F[flow] < level:
-            continue
-        most = most_level(state, flow, rank)
-        if most == state.level_F[flow]:
+    room = _room(state, link, rank)
+    if load > room + TOLERANCE * state.capacity_L[link]:
+        state.level_LR[link, rank] = fill(state.most_N, state.share_N, flows, room)
+    cell = state.head_LR[link, rank]
+    place = 0
+    while cell >= 0:
+        flow = state.flow_C[cell]
+        cell = state.next_C[cell]
+        most = min(state.most_N[place], state.level_LR[link, rank])
+        place += 1
+        if state.level_F[flow] < level or most <= state.level_F[flow]:
             continue
         note_changed(state, flow)
         state.level_F[flow] = most
-        # Any link of a flow that rises may be overfull, from the level on that it rises from.
+        # Any other link of a flow that rises may be overfull, from the level on that it rises from.
         first = state.first_F[flow]
         for other_cell in range(first, first + state.links_F[flow]):
             other = state.link_C[other_cell]
-            if state.settled_L[other] == sweep:
+            if other == link or state.settled_L[other] == sweep:
                 continue
             state.stale_L[other] = True
             if heap.cell_N[other] < 0 or heap.time_ns_N[other] > key(level):

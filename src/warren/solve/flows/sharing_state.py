@@ -49,8 +49,8 @@ class SharingState(NamedTuple):
 
     # The rest is of one change or one sweep, and means nothing between.
     heap: IndexedHeap  # links that may have another level, by a lower bound of what happens next
-    due_L: FloatArray  # the level at which the link opens or is settled
-    opens_L: BoolArray
+    due_L: FloatArray  # the level at which the link is raised or settled
+    rises_L: BoolArray
     stale_L: BoolArray  # flows of the link have changed since ``due_L`` was computed
     settled_L: IntArray  # the sweep in which the link was settled last
     loaded_L: IntArray  # the sweep in which the link's load was summed last
@@ -101,7 +101,7 @@ def new_sharing_state(
         load_LR=np.zeros(shape),
         heap=new_indexed_heap(links),
         due_L=np.zeros(links),
-        opens_L=np.zeros(links, np.bool_),
+        rises_L=np.zeros(links, np.bool_),
         stale_L=np.zeros(links, np.bool_),
         settled_L=np.zeros(links, np.int64),
         loaded_L=np.zeros(links, np.int64),
