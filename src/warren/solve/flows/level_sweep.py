@@ -132,7 +132,7 @@ def _sweep(state: SharingState, rank: Int) -> None:
 def _due(state: SharingState, link: Int, rank: Int) -> Float:
     """Return the level at which a link is raised or settled; -1 if it is right as it stands.
 
-    Sets ``opens_L``.
+    Sets ``rises_L``.
     """
     tolerance = TOLERANCE * state.capacity_L[link]
     room = _room(state, link, rank)
