@@ -90,6 +90,8 @@ def change_flows(
     for rank in range(lowest, state.head_LR.shape[1]):
         _sweep(state, rank)
         _set_rates(state, rank)
+        if rank + 1 < state.head_LR.shape[1]:
+            _sum_loads(state, rank)
     changed: int = _really_changed(state)
     return changed
 
@@ -105,27 +107,33 @@ def _sweep(state: SharingState, rank: Int) -> None:
             state.level_LR[link, rank] = np.inf
             continue
         state.stale_L[link] = True
-        set_time(heap, link, key(0.0))
+        _wait(state, link, 0.0)
     level = 0.0  # all levels below are right
     while heap.count[0] > 0:
         link = heap.who_E[0]
         if state.stale_L[link]:
-            # The key is a lower bound only: look at the link again before anything is done.
+            # Its bound has come: look at the link again before anything is done.
             state.stale_L[link] = False
             due = _due(state, link, rank)
             if due < 0.0:
                 take_first(heap)
-                continue
-            # Rounding alone can make it less than the level that was reached: that is a tie.
-            state.due_L[link] = max(due, level)
-            set_time(heap, link, key(state.due_L[link]))
+            else:
+                # Rounding alone can make it less than the level that was reached: that is a tie.
+                _wait(state, link, max(due, level))
             continue
         take_first(heap)
-        level = state.due_L[link]
+        level = state.bound_L[link]
         if state.rises_L[link]:
             _raise(state, link, rank, level)
         else:
             _settle(state, link, rank, level)
+
+
+@inlined
+def _wait(state: SharingState, link: Int, bound: Float) -> None:
+    """Let a link wait in the heap until the sweep reaches a level."""
+    state.bound_L[link] = bound
+    set_time(state.heap, link, key(bound))
 
 
 @kernel
@@ -134,23 +142,32 @@ def _due(state: SharingState, link: Int, rank: Int) -> Float:
 
     Sets ``rises_L``.
     """
-    tolerance = TOLERANCE * state.capacity_L[link]
     room = _room(state, link, rank)
-    load, flows = 0.0, 0
+    tolerance = TOLERANCE * state.capacity_L[link]
+    limits: Float = state.level_LR[link, rank]
+    load = 0.0
+    limited = 0.0
+    flows = 0
     cell = state.head_LR[link, rank]
     while cell >= 0:
         flow = state.flow_C[cell]
         state.most_N[flows] = state.level_F[flow]
         state.share_N[flows] = state.share_F[flow]
         load += state.share_F[flow] * state.level_F[flow]
+        if state.level_F[flow] >= limits:
+            limited += state.share_F[flow]
         flows += 1
         cell = state.next_C[cell]
     state.rises_L[link] = False
+    # Where nothing is left, a rate of next to nothing is one too many.
     if load > room + tolerance or (room == 0.0 and load > 0.0):
         filled: Float = fill(state.most_N, state.share_N, flows, room)
         return filled
-    limits: Float = state.level_LR[link, rank]
-    if load >= room - tolerance or limits == np.inf:
+    if limits == np.inf:
+        state.spare_LR[link, rank] = room - load
+        return -1.0
+    state.limited_LR[link, rank] = limited
+    if load >= room - tolerance:
         return -1.0
     state.rises_L[link] = True
     return limits
@@ -170,14 +187,45 @@ def _room(state: SharingState, link: Int, rank: Int) -> Float:
 @kernel
 def _raise(state: SharingState, link: Int, rank: Int, level: Float) -> None:
     """Raise a link that is not full at its level, and the flows that it limits."""
+    _fill_anew(state, link, rank, level)
+    limits = state.level_LR[link, rank]
+    limited = 0.0
+    place = 0
+    cell = state.head_LR[link, rank]
+    while cell >= 0:
+        flow = state.flow_C[cell]
+        cell = state.next_C[cell]
+        most = min(state.most_N[place], limits)
+        place += 1
+        if most >= limits:
+            limited += state.share_F[flow]
+        before = state.level_F[flow]
+        if before < level or most <= before:
+            continue
+        note_changed(state, flow)
+        state.level_F[flow] = most
+        first = state.first_F[flow]
+        for other_cell in range(first, first + state.links_F[flow]):
+            other = state.link_C[other_cell]
+            if other != link and state.settled_L[other] != state.number[SWEEP]:
+                _load_more(state, other, rank, level, state.share_F[flow] * (most - before))
+    state.limited_LR[link, rank] = limited
+
+
+@kernel
+def _fill_anew(state: SharingState, link: Int, rank: Int, level: Float) -> None:
+    """Give a link the level at which it is full as its other links stand, infinite if at none.
+
+    Leaves in ``most_N`` what each of its flows could have if this link did not limit it.
+    """
     state.level_LR[link, rank] = np.inf
-    heap, sweep = state.heap, state.number[SWEEP]
-    # The link's new level, with its other links as they stand now; infinite if it limits nobody.
-    load, flows = 0.0, 0
+    load = 0.0
+    flows = 0
     cell = state.head_LR[link, rank]
     while cell >= 0:
         flow = state.flow_C[cell]
         most = state.level_F[flow]
+        # Flows below the old level are limited elsewhere as it is.
         if most >= level:
             most = most_level(state, flow, rank)
         state.most_N[flows] = most
@@ -188,72 +236,105 @@ def _raise(state: SharingState, link: Int, rank: Int, level: Float) -> None:
     room = _room(state, link, rank)
     if load > room + TOLERANCE * state.capacity_L[link]:
         state.level_LR[link, rank] = fill(state.most_N, state.share_N, flows, room)
-    cell = state.head_LR[link, rank]
-    place = 0
-    while cell >= 0:
-        flow = state.flow_C[cell]
-        cell = state.next_C[cell]
-        most = min(state.most_N[place], state.level_LR[link, rank])
-        place += 1
-        if state.level_F[flow] < level or most <= state.level_F[flow]:
-            continue
-        note_changed(state, flow)
-        state.level_F[flow] = most
-        # Any other link of a flow that rises may be overfull, from the level on that it rises from.
-        first = state.first_F[flow]
-        for other_cell in range(first, first + state.links_F[flow]):
-            other = state.link_C[other_cell]
-            if other == link or state.settled_L[other] == sweep:
-                continue
-            state.stale_L[other] = True
-            if heap.cell_N[other] < 0 or heap.time_ns_N[other] > key(level):
-                set_time(heap, other, key(level))
+    else:
+        state.spare_LR[link, rank] = room - load
+
+
+@inlined
+def _load_more(state: SharingState, link: Int, rank: Int, level: Float, more: Float) -> None:
+    """Let a link be looked at in time, since a flow of it has risen by ``more`` at this level."""
+    waits = state.heap.cell_N[link] >= 0
+    limits = state.level_LR[link, rank]
+    bound = level
+    if limits == np.inf:
+        # As long as all that flows have risen since the last look fits in, the link is not full.
+        if not waits:
+            state.spare_LR[link, rank] -= more
+            if state.spare_LR[link, rank] >= 0.0:
+                return
+    else:
+        # Where g(v) = sum_f a_f min(t_f, v) is the load at level v: it was at most the room at the
+        # bound b, has grown by ``more`` at most, and has the slope ``limited`` at least below b.
+        # So it is at most the room at b - more / limited. The margin is for the rounding of sums.
+        limited = 0.999 * state.limited_LR[link, rank]
+        if limited > 0.0:
+            last = state.bound_L[link] if waits else limits
+            bound = max(level, last - more / limited)
+    state.stale_L[link] = True
+    if not waits or bound < state.bound_L[link]:
+        _wait(state, link, bound)
 
 
 @kernel
 def _settle(state: SharingState, link: Int, rank: Int, level: Float) -> None:
     """Fill a link at its final level: no flow of it rises above."""
     state.level_LR[link, rank] = level
-    heap, sweep = state.heap, state.number[SWEEP]
-    state.settled_L[link] = sweep
+    state.settled_L[link] = state.number[SWEEP]
+    limited = 0.0
     cell = state.head_LR[link, rank]
     while cell >= 0:
         flow = state.flow_C[cell]
         cell = state.next_C[cell]
-        if state.level_F[flow] <= level:
+        before = state.level_F[flow]
+        if before < level:
+            continue
+        limited += state.share_F[flow]
+        if before == level:
             continue
         note_changed(state, flow)
         state.level_F[flow] = level
-        # A link that has more left than before can only rise: what was due no earlier than some
-        # level still is. One that limits no flow needs no look at all.
         first = state.first_F[flow]
         for other_cell in range(first, first + state.links_F[flow]):
             other = state.link_C[other_cell]
-            if state.settled_L[other] == sweep:
-                continue
-            if heap.cell_N[other] >= 0:
-                state.stale_L[other] = True
-            elif state.level_LR[other, rank] < np.inf:
-                state.stale_L[other] = True
-                set_time(heap, other, key(max(level, state.level_LR[other, rank])))
+            if state.settled_L[other] != state.number[SWEEP]:
+                _load_less(state, other, rank, level, before, state.share_F[flow])
+    state.limited_LR[link, rank] = limited
+
+
+@inlined
+def _load_less(
+    state: SharingState, link: Int, rank: Int, level: Float, before: Float, share: Float
+) -> None:
+    """Let a link be looked at when its level comes: a flow of it has come down from ``before``.
+
+    Its level can only rise, so that what it waits for, if it does, comes no sooner. A link that
+    limits no flow needs no look at all.
+    """
+    limits = state.level_LR[link, rank]
+    if limits < np.inf and before >= limits:
+        state.limited_LR[link, rank] -= share
+    if state.heap.cell_N[link] >= 0:
+        state.stale_L[link] = True
+    elif limits < np.inf:
+        state.stale_L[link] = True
+        _wait(state, link, max(level, limits))
 
 
 @kernel
 def _set_rates(state: SharingState, rank: Int) -> None:
-    """Give the changed flows of a rank their rates, and sum the loads of their links."""
-    sweep = state.number[SWEEP]
+    """Give the changed flows of a rank their rates."""
+    for place in range(state.number[CHANGED]):
+        flow = state.changed_F[place]
+        weight = state.weight_K[state.class_F[flow]]
+        if state.rank_K[state.class_F[flow]] == rank:
+            rate = min(state.cap_F[flow], weight * state.level_F[flow])
+            state.rate_F[flow] = rounded(rate)
+
+
+@kernel
+def _sum_loads(state: SharingState, rank: Int) -> None:
+    """Sum the loads of all links on which flows of a rank have changed, for the ranks after it."""
+    # Those that a load adds to the touched ones on the way have been summed when it does.
     for place in range(state.number[TOUCHED]):
         _sum_load(state, state.touched_L[place], rank)
     for place in range(state.number[CHANGED]):
         flow = state.changed_F[place]
-        weight = state.weight_K[state.class_F[flow]]
         if state.rank_K[state.class_F[flow]] != rank:
             continue
-        state.rate_F[flow] = rounded(min(state.cap_F[flow], weight * state.level_F[flow]))
         first = state.first_F[flow]
         for cell in range(first, first + state.links_F[flow]):
             link = state.link_C[cell]
-            if state.loaded_L[link] != sweep:
+            if state.loaded_L[link] != state.number[SWEEP]:
                 _sum_load(state, link, rank)
 
 

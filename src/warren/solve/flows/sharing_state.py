@@ -45,13 +45,15 @@ class SharingState(NamedTuple):
     before_C: IntArray
     head_LR: IntArray  # the first cell, -1 for none
     level_LR: FloatArray  # infinite where the link limits no flow
-    load_LR: FloatArray
+    load_LR: FloatArray  # not summed for the last rank, which nobody comes after
+    spare_LR: FloatArray  # what a link that limits no flow has left, at least
+    limited_LR: FloatArray  # the shares of the flows that a link limits, at least
 
     # The rest is of one change or one sweep, and means nothing between.
-    heap: IndexedHeap  # links that may have another level, by a lower bound of what happens next
-    due_L: FloatArray  # the level at which the link is raised or settled
-    rises_L: BoolArray
-    stale_L: BoolArray  # flows of the link have changed since ``due_L`` was computed
+    heap: IndexedHeap  # links that may have another level
+    bound_L: FloatArray  # what it waits by; where it is not stale, its level happens there
+    rises_L: BoolArray  # the link is raised there, not settled
+    stale_L: BoolArray  # flows of the link have changed since ``bound_L`` was computed
     settled_L: IntArray  # the sweep in which the link was settled last
     loaded_L: IntArray  # the sweep in which the link's load was summed last
     touched_L: IntArray  # links whose flows or room in later ranks have changed
@@ -99,8 +101,10 @@ def new_sharing_state(
         head_LR=np.full(shape, -1, np.int64),
         level_LR=np.full(shape, np.inf),
         load_LR=np.zeros(shape),
+        spare_LR=np.zeros(shape),
+        limited_LR=np.zeros(shape),
         heap=new_indexed_heap(links),
-        due_L=np.zeros(links),
+        bound_L=np.zeros(links),
         rises_L=np.zeros(links, np.bool_),
         stale_L=np.zeros(links, np.bool_),
         settled_L=np.zeros(links, np.int64),
