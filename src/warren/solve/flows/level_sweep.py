@@ -159,6 +159,7 @@ def _due(state: SharingState, link: Int, rank: Int) -> Float:
         flows += 1
         cell = state.next_C[cell]
     state.rises_L[link] = False
+    state.limited_LR[link, rank] = limited
     # Where nothing is left, a rate of next to nothing is one too many.
     if load > room + tolerance or (room == 0.0 and load > 0.0):
         filled: Float = fill(state.most_N, state.share_N, flows, room)
@@ -166,7 +167,6 @@ def _due(state: SharingState, link: Int, rank: Int) -> Float:
     if limits == np.inf:
         state.spare_LR[link, rank] = room - load
         return -1.0
-    state.limited_LR[link, rank] = limited
     if load >= room - tolerance:
         return -1.0
     state.rises_L[link] = True
@@ -187,7 +187,8 @@ def _room(state: SharingState, link: Int, rank: Int) -> Float:
 @kernel
 def _raise(state: SharingState, link: Int, rank: Int, level: Float) -> None:
     """Raise a link that is not full at its level, and the flows that it limits."""
-    _fill_anew(state, link, rank, level)
+    limited_by = state.level_LR[link, rank]  # less than ``level`` by rounding alone
+    _fill_anew(state, link, rank)
     limits = state.level_LR[link, rank]
     limited = 0.0
     place = 0
@@ -200,7 +201,7 @@ def _raise(state: SharingState, link: Int, rank: Int, level: Float) -> None:
         if most >= limits:
             limited += state.share_F[flow]
         before = state.level_F[flow]
-        if before < level or most <= before:
+        if before < limited_by or most <= before:
             continue
         note_changed(state, flow)
         state.level_F[flow] = most
@@ -213,11 +214,12 @@ def _raise(state: SharingState, link: Int, rank: Int, level: Float) -> None:
 
 
 @kernel
-def _fill_anew(state: SharingState, link: Int, rank: Int, level: Float) -> None:
+def _fill_anew(state: SharingState, link: Int, rank: Int) -> None:
     """Give a link the level at which it is full as its other links stand, infinite if at none.
 
     Leaves in ``most_N`` what each of its flows could have if this link did not limit it.
     """
+    limited_by = state.level_LR[link, rank]
     state.level_LR[link, rank] = np.inf
     load = 0.0
     flows = 0
@@ -226,7 +228,7 @@ def _fill_anew(state: SharingState, link: Int, rank: Int, level: Float) -> None:
         flow = state.flow_C[cell]
         most = state.level_F[flow]
         # Flows below the old level are limited elsewhere as it is.
-        if most >= level:
+        if most >= limited_by:
             most = most_level(state, flow, rank)
         state.most_N[flows] = most
         state.share_N[flows] = state.share_F[flow]
