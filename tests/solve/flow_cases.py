@@ -100,6 +100,22 @@ def drawn_flow(draw: random.Random, links: Links) -> Flow:
     )
 
 
+def drawn_job(draw: random.Random, hosts: int, classes: int) -> list[Flow]:
+    """The flows of a ring, or of a job with parameter servers, over up- and downlinks of hosts."""
+    flow_class = draw.randrange(classes)
+    if draw.random() < 0.3:
+        ring = draw.sample(range(hosts), draw.randint(2, 4))
+        return [Flow((*ring, *(hosts + host for host in ring)), flow_class)]
+    workers = draw.sample(range(hosts), draw.randint(2, 5))
+    servers = draw.sample(range(hosts), draw.randint(1, 3))
+    cap = draw.choice([np.inf, np.inf, 1, 2.5])
+    flows = []
+    for one, other in ((a, b) for a in workers for b in servers if a != b):
+        sender, receiver = draw.choice([(one, other), (other, one)])
+        flows.append(Flow((sender, hosts + receiver), flow_class, cap=cap))
+    return flows
+
+
 def drawn_world(seed: int, most: int = 9) -> tuple[Links, list[Flow]]:
     """Links and up to ``most`` flows."""
     draw = random.Random(seed)
