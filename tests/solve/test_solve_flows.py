@@ -99,6 +99,12 @@ def test_no_flows_have_no_rates() -> None:
     assert rates(Links([1.0], strict_classes(2)), []).tolist() == []
 
 
+@pytest.mark.parametrize("link", [-1, 1])
+def test_a_flow_crosses_links_that_exist(link: int) -> None:
+    with pytest.raises(ValueError, match="does not exist"):
+        rates(Links([1.0], strict_classes(2)), [Flow((link,), 1)])
+
+
 @pytest.mark.parametrize("weights", [[], [1, 0], [1, np.inf], [-1]])
 def test_a_weight_is_finite_and_above_nothing(weights: list[float]) -> None:
     with pytest.raises(ValueError, match="no finite weight above 0"):

@@ -71,6 +71,7 @@ def change_flows(
     state.number[CHANGE] += 1
     state.number[TOUCHED] = 0
     state.number[CHANGED] = 0
+    # Ranks below all that flows leave or enter keep their rates: nobody after them counts there.
     lowest = state.head_LR.shape[1]
     for place in range(len(gone_N)):
         rank = state.rank_K[state.class_F[gone_N[place]]]
@@ -104,8 +105,10 @@ def _sweep(state: SharingState, rank: Int) -> None:
     for place in range(state.number[TOUCHED]):
         link = state.touched_L[place]
         if state.head_LR[link, rank] < 0:
+            # A level of flows that have left must not limit the next one that comes.
             state.level_LR[link, rank] = np.inf
             continue
+        # New flows count from level 0 on, so nothing is known yet of where this link is full.
         state.stale_L[link] = True
         _wait(state, link, 0.0)
     level = 0.0  # all levels below are right
@@ -148,6 +151,7 @@ def _due(state: SharingState, link: Int, rank: Int) -> Float:
     load = 0.0
     limited = 0.0
     flows = 0
+    # load = sum_f a_f t_f; and the part of the shares a_f whose flows have the link's own level.
     cell = state.head_LR[link, rank]
     while cell >= 0:
         flow = state.flow_C[cell]
@@ -159,12 +163,14 @@ def _due(state: SharingState, link: Int, rank: Int) -> Float:
         flows += 1
         cell = state.next_C[cell]
     state.rises_L[link] = False
+    # Counted at every look: flows that have left the list since the last one are in it no more.
     state.limited_LR[link, rank] = limited
     # Where nothing is left, a rate of next to nothing is one too many.
     if load > room + tolerance or (room == 0.0 and load > 0.0):
         filled: Float = fill(state.most_N, state.share_N, flows, room)
         return filled
     if limits == np.inf:
+        # Not full and limiting nobody, or full by chance with all its flows limited elsewhere.
         state.spare_LR[link, rank] = room - load
         return -1.0
     if load >= room - tolerance:
@@ -205,6 +211,8 @@ def _raise(state: SharingState, link: Int, rank: Int, level: Float) -> None:
             continue
         note_changed(state, flow)
         state.level_F[flow] = most
+        # Each other link carries a_f (t'_f - t_f) more. A settled one would limit the flow, so that
+        # there is none here but by the rounding of a tie.
         first = state.first_F[flow]
         for other_cell in range(first, first + state.links_F[flow]):
             other = state.link_C[other_cell]
@@ -235,6 +243,7 @@ def _fill_anew(state: SharingState, link: Int, rank: Int) -> None:
         load += state.share_F[flow] * most
         flows += 1
         cell = state.next_C[cell]
+    # The fixed point v of sum_f a_f min(t_f, v) = room, if the link can be filled at all.
     room = _room(state, link, rank)
     if load > room + TOLERANCE * state.capacity_L[link]:
         state.level_LR[link, rank] = fill(state.most_N, state.share_N, flows, room)
@@ -244,7 +253,7 @@ def _fill_anew(state: SharingState, link: Int, rank: Int) -> None:
 
 @inlined
 def _load_more(state: SharingState, link: Int, rank: Int, level: Float, more: Float) -> None:
-    """Let a link be looked at in time, since a flow of it has risen by ``more`` at this level."""
+    """Let a link be looked at in time: a flow of it has risen and takes ``more`` than before."""
     waits = state.heap.cell_N[link] >= 0
     limits = state.level_LR[link, rank]
     bound = level
@@ -278,6 +287,7 @@ def _settle(state: SharingState, link: Int, rank: Int, level: Float) -> None:
         flow = state.flow_C[cell]
         cell = state.next_C[cell]
         before = state.level_F[flow]
+        # Flows below the level have their bottleneck at a lower one, where all is final.
         if before < level:
             continue
         limited += state.share_F[flow]
@@ -302,6 +312,7 @@ def _load_less(
     Its level can only rise, so that what it waits for, if it does, comes no sooner. A link that
     limits no flow needs no look at all.
     """
+    # The flow is not one of those any more that the link limits: its slope below b is less.
     limits = state.level_LR[link, rank]
     if limits < np.inf and before >= limits:
         state.limited_LR[link, rank] -= share

@@ -6,7 +6,7 @@ cap let it rise to t_f. Flows that are limited by the link have its level (water
 and Gallager, Data Networks, 6.5.2). A link that is not filled has the level infinity.
 
 *Ties.* Levels are float64, and differ in their last bits by the order in which flows are summed.
-Rates are levels rounded to 40 bits (``rounded``), a relative error of at most 5e-13, so that rates
+Rates are levels rounded to 40 bits (``rounded``), a relative error of at most 1e-12, so that rates
 that are equal are one number: what differs by the rounding of sums alone is some hundred times
 closer. Loads of a link are compared with ``TOLERANCE`` times its capacity.
 """

@@ -170,6 +170,7 @@ class LinkSharing:
 
     def _place(self, one: NewFlow) -> int:
         """Write what a new flow is into a slot; return its number."""
+        # A block of cells is used again whole, by a flow over as many links: none is ever cut.
         flow = self._free.pop() if self._free else self._flows
         size = len(one.links)
         blocks = self._free_cells.get(size)
@@ -178,6 +179,7 @@ class LinkSharing:
         self._cells = max(self._cells, first + size)
         state = self._state
         flows, cells = len(state.rate_F), len(state.link_C)
+        # Twice the room each time, so that copying costs a constant time a flow in the end.
         if self._flows > flows or self._cells > cells:
             flows = flows if self._flows <= flows else 2 * self._flows
             cells = cells if self._cells <= cells else 2 * self._cells

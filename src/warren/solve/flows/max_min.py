@@ -77,9 +77,16 @@ def max_min(
     -------
     rate_F
         Bytes a second, rounded to 40 bits; infinite for a flow without link or cap.
+
+    Raises
+    ------
+    ValueError
+        If a flow crosses a link that does not exist.
     """
     capacity = np.array(capacity_L, dtype=np.float64)
     first, link = np.array(first_F, np.int64), np.array(link_C, np.int64)
+    if len(link) and not 0 <= link.min() <= link.max() < len(capacity):
+        raise ValueError("a flow crosses a link that does not exist")
     flows = len(first) - 1
     class_of = np.array(class_F, np.int64)
     weight_F = classes.weight_K[class_of]
@@ -117,6 +124,7 @@ def _round_all(rate_F: FloatArray) -> None:
 def _fill_rank(filling: _Filling, capacity_L: FloatArray, rank: Int) -> None:
     """Raise the flows of a rank until all stay, and take what they have off their links."""
     heap, links = filling.heap, len(capacity_L)
+    # What rounding leaves of a link that lower ranks fill is nothing, not a small rate.
     for link in range(links):
         if filling.left_L[link] <= NOTHING * capacity_L[link]:
             filling.left_L[link] = 0.0
@@ -126,6 +134,7 @@ def _fill_rank(filling: _Filling, capacity_L: FloatArray, rank: Int) -> None:
     for flow in range(len(filling.rank_F)):
         if filling.rank_F[flow] == rank and filling.most_F[flow] < np.inf:
             set_time(heap, links + flow, key(filling.most_F[flow]))
+    # Then a_f t_f of each flow is not there for the ranks after this one.
     _raise_all(filling, links, rank)
     for flow in range(len(filling.rank_F)):
         if filling.rank_F[flow] != rank:
@@ -143,6 +152,7 @@ def _raise_all(filling: _Filling, links: Int, rank: Int) -> None:
     heap, reached = filling.heap, 0.0
     while heap.count[0] > 0:
         first = heap.who_E[0]
+        # The cap of a flow is like a link of its own that is full at the cap.
         if first >= links:
             take_first(heap)
             if filling.level_F[first - links] < 0.0:
@@ -157,6 +167,7 @@ def _raise_all(filling: _Filling, links: Int, rank: Int) -> None:
         take_first(heap)
         if level == np.inf:
             continue
+        # The link is the bottleneck of all its flows that still rise.
         reached = level
         for cell in range(filling.first_L[first], filling.first_L[first + 1]):
             flow = filling.flow_C[cell]

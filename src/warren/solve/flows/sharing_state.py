@@ -120,15 +120,15 @@ def new_sharing_state(
     )
 
 
-_OF_FLOWS = ("changed_F", "changed_in_F", "before_F", "most_N", "share_N")
+_OF_FLOWS = ("most_N", "share_N")
 _OF_CELLS = ("link_C", "flow_C", "next_C", "before_C")
 
 
 def with_room(state: SharingState, flows: int, cells: int) -> SharingState:
     """Return the state with room for so many flows and cells, no fewer than before."""
     fresh: dict[str, Any] = {}
-    names = [name for name in state._fields if name.endswith("_F") or name in _OF_FLOWS]
-    for name in [*names, *_OF_CELLS]:
+    of_flows = [name for name in state._fields if name.endswith("_F")]
+    for name in [*of_flows, *_OF_FLOWS, *_OF_CELLS]:
         old = getattr(state, name)
         more = (cells if name in _OF_CELLS else flows) - len(old)
         # A slot without a flow has -1 links.
