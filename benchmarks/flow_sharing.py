@@ -3,14 +3,14 @@
 Jobs are rings over 2 to 8 hosts (one flow over the uplinks and downlinks of all), and parameter
 servers: 2 to 16 workers and 1 to 4 servers, a pull or a push between each two. *racks*: a job is
 within 25 hosts, so that a change reaches a rack at most. *near*: as racks, but one host of a ring
-or of its servers may be anywhere, one time in twenty. *scattered*: all of a job is anywhere, so
-that all flows are tied to each other, which is the worst case. In one class, or in three with
-strict priority, drawn by job.
+or of its servers may be anywhere, one time in twenty, which ties most flows to each other, but
+loosely. *scattered*: all of a job is anywhere, so that all flows are tied, which is the worst case.
+In one class, or in three with strict priority, drawn by job.
 
 A change is one flow that ends, or one of a fresh job that begins; beside it, all flows of a job
 that begin or end at one instant. What limits it: the call itself, which is that of a flow over no
 link, and the rates that do change. Each link of theirs is looked at about once, so that a change
-that reaches all flows takes as long as all rates from scratch. Times are of the processor.
+that reaches all flows takes about as long as all rates from scratch. Times are of the processor.
 """
 
 from __future__ import annotations
