@@ -24,7 +24,7 @@ from scipy.sparse import coo_array
 from warren.model.errors import SpecError
 from warren.profile.cost_table import cost_table
 from warren.profile.published import TABLE
-from warren.runs.lower_bound import columns_of
+from warren.runs.bound_of_run import columns_of
 from warren.solve.bounds.columns import BoundJobs, bound_jobs
 from warren.solve.bounds.lagrangian import CERTIFIED, LagrangianBound, new_scratch, respond
 from warren.solve.bounds.machine_load import area_speeds

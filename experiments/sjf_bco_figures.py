@@ -39,9 +39,9 @@ from warren.cost.run_rings import with_rings
 from warren.model.errors import SpecError
 from warren.model.run import Run
 from warren.profile.cost_table import cost_table
+from warren.runs.bound_of_run import lower_bound
 from warren.runs.choose_policy import TimedPolicy, choose
 from warren.runs.inputs import run_of
-from warren.runs.lower_bound import lower_bound
 from warren.sim.build import sim_port
 from warren.workload.run_file import run_from_dict
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from warren.report.record import Bound
-from warren.runs import lower_bound as ahead
-from warren.runs.lower_bound import Columns, bound_ahead, bound_of, columns_of, packed
+from warren.runs import bound_of_run as ahead
+from warren.runs.bound_of_run import Columns, bound_ahead, bound_of, columns_of, packed
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds

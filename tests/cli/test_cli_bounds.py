@@ -12,7 +12,7 @@ import pytest
 from warren.core.journal_reader import History, read_history
 from warren.core.loop import Core
 from warren.policy.registry import place_policy
-from warren.runs import lower_bound as bounds
+from warren.runs import bound_of_run as bounds
 from warren.sim.port import SimPort
 from warren.solve.bounds import lower_bounds as solved
 

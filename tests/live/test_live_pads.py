@@ -26,7 +26,7 @@ from warren.model.run import Run
 from warren.model.units import NEVER_NS
 from warren.policy.registry import place_policy
 from warren.report.record import LIVE
-from warren.runs.lower_bound import lower_bound
+from warren.runs.bound_of_run import lower_bound
 from warren.sim.port import SimPort
 
 TIMES = (0.25, 0.2, 0.3, 0.25, 0.24, 0.26)

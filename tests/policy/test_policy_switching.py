@@ -14,7 +14,7 @@ from warren.core.state import State
 from warren.model.costs import CostTable
 from warren.model.units import NS_PER_S
 from warren.policy.registry import place_policy
-from warren.runs.lower_bound import columns_of
+from warren.runs.bound_of_run import columns_of
 from warren.sim.plan_runner import run_plan
 from warren.solve.bounds.lower_bounds import lower_bounds
 

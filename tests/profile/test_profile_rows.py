@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from profile_rows import BLANK
 
-from warren.model.history_rows import DDL, TABLES, VERSION, Profile, row_of
+from warren.model.history_rows import TABLES, Profile, row_of
+from warren.store.history_database import TABLE_STATEMENTS, VERSION
 
 
 def test_every_table_has_the_columns_of_its_rows_in_order() -> None:
-    for kind, statement in zip(TABLES, DDL, strict=True):
+    for kind, statement in zip(TABLES, TABLE_STATEMENTS, strict=True):
         body = statement.partition("(")[2].partition("PRIMARY KEY (")[0]
         columns = re.findall(r'"?(\w+)"? (?:TEXT|INTEGER|REAL)', body)
         assert statement.startswith(f"CREATE TABLE {TABLES[kind]} ")
@@ -23,7 +24,7 @@ def test_every_table_has_the_columns_of_its_rows_in_order() -> None:
 
 def test_the_tables_change_only_with_the_version() -> None:
     """Whoever changes them writes how an old database becomes a new one, and its number."""
-    text = "".join(" ".join(statement.split()) for statement in DDL)
+    text = "".join(" ".join(statement.split()) for statement in TABLE_STATEMENTS)
     known = {1: "484aa275838be919"}
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == known[VERSION]
 

@@ -24,7 +24,7 @@ from warren.model.cluster import Network
 from warren.model.run import Run, Truth
 from warren.sim.build import sim_port
 from warren.sim.network.flows import TiedRings
-from warren.sim.network.max_min import FluidRounds
+from warren.sim.network.fluid import FluidRounds
 from warren.sim.network.ring_gangs import RingGang
 
 

@@ -15,7 +15,7 @@ from warren.core.loop import Core
 from warren.model.run import Run
 from warren.policy.registry import place_policy, ring_policies
 from warren.profile.cost_table import cost_table
-from warren.runs.lower_bound import lower_bound
+from warren.runs.bound_of_run import lower_bound
 from warren.sim.build import sim_port, simulated_costs
 from warren.workload.run_file import run_from_dict
 

@@ -13,7 +13,7 @@ That a worker sends 2 m (w - 1) / w bytes a round, and what each host adds (xi2)
 
 *Differs* from (6)-(8). Each host has its own card, where (8) has one b^e for all. Sharing loses
 nothing (alpha = 0), and how many send at a time is no parameter (xi1): ``fluid_round_s_J`` holds
-where all rings send at once, and ``warren.sim.network.max_min`` asks for the rates of those that
+where all rings send at once, and ``warren.sim.network.fluid`` asks for the rates of those that
 do. There is no C: adding gradients is part of the computation. A ring on several hosts is limited
 by ``intra``, too, where it has neighbours within one.
 

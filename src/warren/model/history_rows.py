@@ -1,4 +1,4 @@
-"""The rows of the history database: what they hold, and their tables. ``store`` opens it.
+"""The rows of the history database: what they hold. Its tables: ``store/history_database.py``.
 
 Fields are columns of the same name and in the same order; their annotations say which values a
 column may hold.
@@ -10,35 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, TypeVar
-
-APPLICATION_ID: Final = 0x5752454E
-"""``PRAGMA application_id`` of such a database: the letters WREN."""
-VERSION: Final = 1
-"""``PRAGMA user_version``: of the tables below. A newer one is refused, never touched."""
-
-DDL: Final = (
-    """CREATE TABLE profiles (
-        key TEXT NOT NULL, device_type TEXT NOT NULL,
-        app TEXT NOT NULL, source_sha256 TEXT NOT NULL, params TEXT NOT NULL,
-        batch INTEGER NOT NULL, sync TEXT NOT NULL, numerics TEXT NOT NULL, machine TEXT NOT NULL,
-        job TEXT NOT NULL, model TEXT,
-        model_bytes INTEGER NOT NULL, memory_bytes INTEGER NOT NULL,
-        comp_s REAL, sync_s REAL, samples INTEGER NOT NULL,
-        comp_avg_s REAL, sync_avg_s REAL, avg_tasks INTEGER NOT NULL,
-        updated_at REAL NOT NULL,
-        PRIMARY KEY (key, device_type))""",
-    """CREATE TABLE runs (
-        id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL, began_at REAL NOT NULL,
-        until_ns INTEGER NOT NULL)""",
-    """CREATE TABLE jobs (
-        run TEXT NOT NULL REFERENCES runs (id), position INTEGER NOT NULL,
-        run_name TEXT NOT NULL, began_at REAL NOT NULL, arrival_s REAL NOT NULL,
-        name TEXT NOT NULL, "user" TEXT NOT NULL, "group" TEXT NOT NULL,
-        model TEXT, app TEXT, batch INTEGER NOT NULL, scale INTEGER NOT NULL, sync TEXT NOT NULL,
-        weight REAL NOT NULL, rounds INTEGER NOT NULL, status TEXT NOT NULL,
-        model_bytes INTEGER NOT NULL, costs TEXT NOT NULL, ended_at REAL NOT NULL,
-        PRIMARY KEY (run, position))""",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

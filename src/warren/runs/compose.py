@@ -22,9 +22,9 @@ from warren.model.events import AnyEvent, RoundsDone
 from warren.model.past import Past
 from warren.model.run import Run
 from warren.report.record import LIVE, Record
+from warren.runs.bound_of_run import Solve, bound_ahead, lower_bound
 from warren.runs.choose_policy import TimedPolicy, choose
 from warren.runs.inputs import named_after
-from warren.runs.lower_bound import Solve, bound_ahead, lower_bound
 from warren.runs.pinned_apps import text_files
 from warren.runs.results import hash_of, input_files, result_files
 from warren.store.files import DISK_ERRORS, refused, unwritable

@@ -15,7 +15,7 @@ from warren.model.errors import JournalError, Problem, SpecError
 from warren.model.run import Run
 from warren.model.timeline import Timeline
 from warren.report.record import Record
-from warren.runs.lower_bound import lower_bound
+from warren.runs.bound_of_run import lower_bound
 
 
 def input_files(run: Run, costs: CostTable) -> dict[str, bytes | str]:

@@ -10,8 +10,8 @@ from warren.model.costs import CostTable
 from warren.model.run import Run
 from warren.sim.lanes import Lanes
 from warren.sim.network.contention import PricedRounds
+from warren.sim.network.fluid import FluidRounds
 from warren.sim.network.gang_starts import GangStarts
-from warren.sim.network.max_min import FluidRounds
 from warren.sim.network.ring_gangs import GangsAtWork, RoundEnds
 from warren.sim.port import Parts, SimPort
 from warren.sim.shared_cpu import SharedProcessors

@@ -16,9 +16,6 @@ from typing import Final, Self
 
 from warren.model.errors import SpecError
 from warren.model.history_rows import (
-    APPLICATION_ID,
-    DDL,
-    VERSION,
     EndedJob,
     LiveRun,
     Profile,
@@ -28,6 +25,34 @@ from warren.model.history_rows import (
     upsert,
 )
 from warren.store.files import refused
+
+APPLICATION_ID: Final = 0x5752454E
+"""``PRAGMA application_id`` of such a database: the letters WREN."""
+VERSION: Final = 1
+"""``PRAGMA user_version``: of the tables below. A newer one is refused, never touched."""
+TABLE_STATEMENTS: Final = (
+    """CREATE TABLE profiles (
+        key TEXT NOT NULL, device_type TEXT NOT NULL,
+        app TEXT NOT NULL, source_sha256 TEXT NOT NULL, params TEXT NOT NULL,
+        batch INTEGER NOT NULL, sync TEXT NOT NULL, numerics TEXT NOT NULL, machine TEXT NOT NULL,
+        job TEXT NOT NULL, model TEXT,
+        model_bytes INTEGER NOT NULL, memory_bytes INTEGER NOT NULL,
+        comp_s REAL, sync_s REAL, samples INTEGER NOT NULL,
+        comp_avg_s REAL, sync_avg_s REAL, avg_tasks INTEGER NOT NULL,
+        updated_at REAL NOT NULL,
+        PRIMARY KEY (key, device_type))""",
+    """CREATE TABLE runs (
+        id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL, began_at REAL NOT NULL,
+        until_ns INTEGER NOT NULL)""",
+    """CREATE TABLE jobs (
+        run TEXT NOT NULL REFERENCES runs (id), position INTEGER NOT NULL,
+        run_name TEXT NOT NULL, began_at REAL NOT NULL, arrival_s REAL NOT NULL,
+        name TEXT NOT NULL, "user" TEXT NOT NULL, "group" TEXT NOT NULL,
+        model TEXT, app TEXT, batch INTEGER NOT NULL, scale INTEGER NOT NULL, sync TEXT NOT NULL,
+        weight REAL NOT NULL, rounds INTEGER NOT NULL, status TEXT NOT NULL,
+        model_bytes INTEGER NOT NULL, costs TEXT NOT NULL, ended_at REAL NOT NULL,
+        PRIMARY KEY (run, position))""",
+)
 
 VARIABLE: Final = "WARREN_HISTORY"
 """The environment variable that names the file of the user's own database."""
@@ -150,7 +175,7 @@ class Database:
             self._to_wal()
             self._db.execute("BEGIN IMMEDIATE")
             if self._version() is None:  # another process may have been faster
-                for statement in DDL:
+                for statement in TABLE_STATEMENTS:
                     self._db.execute(statement)
                 self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 self._db.execute(f"PRAGMA user_version = {VERSION}")

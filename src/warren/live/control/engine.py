@@ -31,8 +31,6 @@ from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
 from warren.model.units import NS_PER_MS
 
-"""Nanoseconds of a millisecond."""
-
 
 class LiveEngine(ABC):
     """A port of the core with real processes behind it. Use as a context manager.

@@ -1,6 +1,7 @@
 """The time limit of user code, and how a process that met a limit is spoken of.
 
-A limit of time holds for one task or one barrier, in real time.
+A limit of time holds for one task or one barrier, in real time. The process sets itself an alarm
+(``Alarm``); the zygote ends the one that does not hear it (``child_limits.py``).
 """
 
 from __future__ import annotations

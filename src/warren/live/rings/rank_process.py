@@ -61,7 +61,11 @@ def main(role: Role, lifeline: int) -> None:
     try:
         RankProcess(role, lifeline, control).serve()
     except RingBroken as error:
-        print(f"rank {role.rank} of life {role.incarnation}: {error}", file=sys.stderr, flush=True)
+        print(
+            f"rank {role.rank} of incarnation {role.incarnation}: {error}",
+            file=sys.stderr,
+            flush=True,
+        )
         select.select([lifeline], [], [], _MOMENT_S)
         control.send(GangBroke(role.job.index, role.incarnation, one_line(error)))
         wait_for_end(lifeline)

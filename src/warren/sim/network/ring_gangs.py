@@ -7,7 +7,7 @@ at work (``warren.cost.ring``). Whenever one starts or ends, the others are pric
 that have begun keep their pace, so a change counts from the next round on. The paper counts whole
 rounds a time slot, which is none if a round is longer than a slot; here time has no slots. Under
 ``network: fluid`` the same gangs share links within a round. So when a round is over is told by
-one of two ``RoundEnds``: ``warren.sim.network.contention`` or ``warren.sim.network.max_min``. Where
+one of two ``RoundEnds``: ``warren.sim.network.contention`` or ``warren.sim.network.fluid``. Where
 it was measured what a gang takes to start, the first round waits for it:
 ``warren.sim.network.gang_starts``.
 

@@ -19,7 +19,7 @@ end of its exchange, so that the work of a round is n_j (T^c + T^s), or n_j q_j 
 
 All hold for the networks ``constant`` and ``lane`` (which is never faster), for every grain, and
 for true times that are no less than the given ones; under ``contention`` for a T^s of rings that no
-placement is below (``cost.ring_run.with_rings``). Values are float seconds, lowered by 1e-9 of
+placement is below (``cost.run_rings.with_rings``). Values are float seconds, lowered by 1e-9 of
 themselves and by their rounding errors.
 """
 
