@@ -10,9 +10,11 @@ QUICK   := examples/quickstart/run.yaml
 FEW     := workload=[{name: a, model: resnet50, rounds: 20}, {name: b, model: vgg19, rounds: 20}]
 KEEP    := env -u PYTHONDONTWRITEBYTECODE
 PYTEST_ARGS ?=
+QUICKLY := -m "not live and not slow" --ignore=tests/cli --ignore=tests/experiments \
+  --ignore=tests/live --ignore=tests/live_training
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check bench experiments clean
+.PHONY: help install demo test quick check bench experiments clean
 
 help: ## this list
 	@echo "make TARGET, each of which first installs what it needs into $(VENV):"
@@ -25,8 +27,12 @@ demo: $(KERNELS) ## train real jobs on four emulated devices under two scheduler
 
 test: $(STAMP) ## ruff, mypy --strict, then every test; ends with the skipped tests and why
 	@$(MAKE) --no-print-directory -j 2 check $(PLANNED) $(LOADED)
-	@echo "pytest: two processes, one file each at a time; what starts processes of its own in one"
-	@$(BIN)/python -m pytest -n 2 --dist loadscope $(PYTEST_ARGS)
+	@echo "pytest: three processes; what starts others in two of them, of which one goes by real time"
+	@$(BIN)/python -m pytest -n 3 --dist loadscope $(PYTEST_ARGS)
+
+quick: $(KERNELS) ## what finds most mistakes in a minute: ruff, short tests of the rooms, no process
+	@$(BIN)/ruff check .
+	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n 2 --dist loadscope $(QUICKLY) $(PYTEST_ARGS)
 
 check: $(STAMP) ## ruff, the formatter and mypy --strict only
 	@echo "ruff check" && $(BIN)/ruff check .

@@ -19,7 +19,8 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("deep", settings.get_profile("warren"), max_examples=2000)
-settings.load_profile("warren")
+settings.register_profile("quick", settings.get_profile("warren"), max_examples=15)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "warren"))
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 

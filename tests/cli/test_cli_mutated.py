@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 
 import processes
+import pytest
 from cli_mutations import mutate
 from cli_runs import Told, Warren
+
+pytestmark = pytest.mark.slow
 
 SIMULATED = 50
 APART = 10

@@ -23,6 +23,8 @@ from warren.report.record import Record
 from warren.runs import simulate_many as simulating
 from warren.runs.compose import Options, simulate
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_mistyped_device_type_is_told_with_its_line(warren: Warren, tiny: str) -> None:
     cluster = Path(tiny).with_name("cluster.yaml")

@@ -14,6 +14,8 @@ from warren.model.errors import SpecError
 from warren.runs.results import load_record
 from warren.store.files import read_dir
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def folders(warren: Warren, tiny: str, tmp_path: Path) -> list[Path]:

@@ -16,6 +16,8 @@ import warren as from_python
 from warren.model.errors import SpecError
 from warren.policy.registry import POLICIES
 
+pytestmark = pytest.mark.slow
+
 NOISE = ["--set", "truth={task_cv: 0.2, job_cv: 0.1, seed: 5}"]
 SAME_SEED = """
 import sys
@@ -67,14 +69,14 @@ def test_another_seed_of_the_truth_gives_another_journal(warren: Warren, tmp_pat
 def test_every_simulated_folder_passes_its_check(
     warren: Warren, tiny: str, tmp_path: Path, place: str, grain: str
 ) -> None:
-    # The other pairs of network and noise: experiments/checked.py, with many more cases.
-    for network, noise in (("constant", []), ("lane", NOISE)):
-        out = tmp_path / network
-        sets = ["--set", f"grain={grain}", "--set", f"cluster.network.model={network}"]
-        found = warren("simulate", tiny, "--place", place, "--out", out, *sets, *noise)
-        assert found.code == 0, found.err
-        checked = warren("report", out, "--check")
-        assert (checked.code, checked.out) == (0, f"{out}: every check holds\n")
+    # The other pairs of grain, network and noise: experiments/checked.py, with many more cases.
+    network, noise = ("constant", []) if grain == "4 rounds" else ("lane", NOISE)
+    out = tmp_path / network
+    sets = ["--set", f"grain={grain}", "--set", f"cluster.network.model={network}"]
+    found = warren("simulate", tiny, "--place", place, "--out", out, *sets, *noise)
+    assert found.code == 0, found.err
+    checked = warren("report", out, "--check")
+    assert (checked.code, checked.out) == (0, f"{out}: every check holds\n")
 
 
 @pytest.mark.parametrize("place", sorted(set(POLICIES) - {"hare-published"}))

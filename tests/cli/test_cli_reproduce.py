@@ -11,6 +11,8 @@ import pytest
 from cli_runs import CHECKOUT, Warren
 from test_cli_live import Command, has_lines
 
+pytestmark = pytest.mark.slow
+
 ROWS = [
     {"cell": "80", "place": "hare", "weighted_jct_s": 10.0, "decide_s": 0.5, "by_seed_s": [9, 11]},
     {"cell": "80", "place": "srtf", "weighted_jct_s": 12.0, "decide_s": 0.1, "commit": "abc"},

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from cli_runs import CHECKOUT, QUICKSTART, Warren
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = ("simulate", "run", "compare", "report", "check", "policies", "schema", "predict",
             "reproduce", "trace", "profile", "testbed")  # fmt: skip
 PARTS = ("trace inspect", "trace convert", "profile measure", "profile list", "profile show",

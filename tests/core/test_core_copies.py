@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal_replay import replay
 
@@ -34,6 +34,8 @@ from warren.runs.results import result_files
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds
 from copy_worlds import S, at, begun, copying, core_of, events_of, journal_of, one_job
+
+pytestmark = pytest.mark.slow
 
 PLACES = ("hare", "gavel-fifo", "srtf")
 FIRST = Assignment(0, 0, 0, 1, (0,))
@@ -180,6 +182,7 @@ def test_a_summary_tells_of_copies_only_where_the_run_may_make_them() -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
+@settings(max_examples=settings().max_examples // 3)
 @given(st.integers(0, 10**9), st.sampled_from(["constant", "lane"]), st.sampled_from([1.1, 2.0]))
 def test_with_copies_every_task_counts_once_and_its_folder_passes_the_check(
     place: str, seed: int, network: str, after: float

@@ -26,6 +26,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "sim"))
 import sim_worlds
 import worlds
 
+pytestmark = pytest.mark.slow
+
 Rows = list[tuple[int, int, int, int, int]]
 
 

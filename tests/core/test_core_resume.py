@@ -35,6 +35,8 @@ from warren.model.view import View
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds
 
+pytestmark = pytest.mark.slow
+
 TROUBLE = Trouble(seed=1, rate=0.05)
 
 

@@ -35,6 +35,8 @@ import sim_worlds
 import worlds
 from round_robin import RoundRobin
 
+pytestmark = pytest.mark.slow
+
 COARSE = Grain(text="3 rounds", rounds=3)
 WAYS = [(name, Grain()) for name in (*sorted(POLICIES), "round-robin")]
 WAYS += [(name, COARSE) for name in sorted(set(POLICIES) - {"hare-published"})]

@@ -12,6 +12,8 @@ from warren.policy.registry import POLICIES
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
 import checked
 
+pytestmark = pytest.mark.slow
+
 TINY = ("workload.jobs=16", "cluster.hosts.devices=6", "workload.rounds_factor=0.02")
 """More than 400 tasks: below that ``hare-published`` solves linear programs, for seconds."""
 CASES = [

@@ -13,6 +13,8 @@ from warren.live.training.app.app_loader import build_app
 from warren.live.training.parameter_store import ParameterStore
 from warren.model.job import Evaluate, Job
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("sklearn", reason="scikit-learn (extra: examples) is not installed")
 
 EXAMPLES = {

@@ -26,6 +26,8 @@ from warren.live.training.tensor_layout import Layout, flat_of
 from warren.live.transport.frames import Stream
 from warren.model.errors import WarrenError
 
+pytestmark = pytest.mark.slow
+
 
 def test_fresh_memory_is_zero_and_aligned() -> None:
     for nbytes in (0, 1, 4095, 3 << 20):

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from training_bench import Points, a_job
 
@@ -15,6 +16,8 @@ from warren.live.oracle.plain import train
 from warren.live.process.preload import ALWAYS, MENTIONED
 from warren.live.training.numerics import PINNED_ENV, clean_environment, numerics_class, pin
 from warren.live.training.seeding import reseed, seed_dataset, seed_model
+
+pytestmark = pytest.mark.slow
 
 PROGRAM = """
 from warren.live.training.numerics import numerics_class, pin

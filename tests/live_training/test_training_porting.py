@@ -13,6 +13,8 @@ from warren.live.oracle.plain import train
 from warren.live.training.app.app_loader import build_app
 from warren.runs.inputs import run_of
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("sklearn", reason="scikit-learn (extra: examples) is not installed")
 
 PORTING = Path(__file__).resolve().parents[2] / "examples" / "porting"

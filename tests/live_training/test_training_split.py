@@ -31,6 +31,8 @@ from warren.live.training.tensor_layout import Layout, TensorEntry
 from warren.model.errors import SpecError
 from warren.model.job import Stop
 
+pytestmark = pytest.mark.slow
+
 
 def a_layout(sizes: Sequence[int]) -> Layout:
     """A layout of byte tensors with these sizes, each at its aligned place."""

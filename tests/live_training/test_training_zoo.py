@@ -19,7 +19,10 @@ from warren.model.job import Stop
 SAME_KINDS = [kind for kind in TABLE if kind.outcome == SAME]
 OF_ONE_SERVER = [kind for kind in TABLE if kind.outcome == ONE_SERVER]
 REFUSED = [kind for kind in TABLE if kind.outcome in (BUILT, TASK)]
-pytestmark = pytest.mark.filterwarnings("ignore:.*weight_norm.*:FutureWarning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:.*weight_norm.*:FutureWarning"),
+]
 
 
 def named(kind: Kind) -> str:

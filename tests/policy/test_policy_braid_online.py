@@ -27,6 +27,8 @@ from warren.workload.run_file import run_from_dict
 sys.path.insert(0, str(Path(__file__).parents[1] / "workload"))
 from workload_files import reader
 
+pytestmark = pytest.mark.slow
+
 S = 10**9
 Seen = list[tuple[int, BackfillingMemory]]
 """The time of each decision, and the memory after it."""

@@ -26,6 +26,8 @@ from warren.sim.port import SimPort
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds
 
+pytestmark = pytest.mark.slow
+
 CLUSTER_WIDE = sorted(set(POLICIES) - {"plain"})
 ONLINE = [name for name in CLUSTER_WIDE if not place_policy(name).offline]
 BUDGETS = {"hare-published": 40, "braid": 2000}

@@ -20,6 +20,8 @@ from warren.policy.registry import place_policy
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds
 
+pytestmark = pytest.mark.slow
+
 PLAN_COLUMNS = ("job", "round", "rounds", "shard", "device")
 
 

@@ -23,6 +23,8 @@ from warren.solve.lists.shortest_remaining import by_remaining
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds
 
+pytestmark = pytest.mark.slow
+
 
 def seconds(value: float) -> Grain:
     return Grain(text=f"{value} s", rounds=None, time_ns=int(value * NS_PER_S))

@@ -24,6 +24,8 @@ from warren.solve.bounds.exhaustive import TinyInstance, least_weighted_jct
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds
 
+pytestmark = pytest.mark.slow
+
 
 def finish_ns(run: Run, costs: CostTable, name: str, **options: object) -> IntArray:
     journal = bytearray()

@@ -22,6 +22,8 @@ from warren.workload.run_file import run_from_dict
 sys.path.insert(0, str(Path(__file__).parents[1] / "workload"))
 from workload_files import reader
 
+pytestmark = pytest.mark.slow
+
 PLACES: list[tuple[str, dict[str, object]]] = [
     ("sjf-bco", {}),
     ("sjf-bco", {"packing": "used-servers", "room": 2.0}),

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
 import _tiny
@@ -13,6 +14,8 @@ import _tiny
 from warren.policy.registry import POLICIES
 from warren.solve.bounds.exhaustive import TinyInstance, least_makespan
 from warren.solve.bounds.lower_bounds import lower_bounds
+
+pytestmark = pytest.mark.slow
 
 CLOSE = 1e-9
 

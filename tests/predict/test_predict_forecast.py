@@ -16,6 +16,8 @@ from warren.predict.family_error import FamilyError, departed
 from warren.predict.forecast import Settings, forecast
 from warren.predict.mcmc import Posterior
 
+pytestmark = pytest.mark.slow
+
 STEPS = np.arange(1.0, 101.0)
 FAITHFUL = replace(Settings(), departure=FamilyError(0.0, 0.0, 0.0))
 """For runs that never depart from the families."""

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 FOLDERS = [str(HERE), str(HERE.parent / "solve")]
 SEEDS = 6

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,8 @@ from warren.workload.run_file import run_from_dict
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "workload"))
 from workload_files import reader
+
+pytestmark = pytest.mark.slow
 
 
 def world(draw: random.Random) -> Run:

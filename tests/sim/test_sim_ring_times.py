@@ -15,6 +15,8 @@ from warren.cost.run_rings import host_of_D, ring_exchanges, ring_network
 from warren.model.costs import CostTable
 from warren.solve.rings.timing import RingGangs, links, ring_times
 
+pytestmark = pytest.mark.slow
+
 
 def kernel_ends_s(one: World, rows: Rows) -> list[float]:
     cluster, jobs = one.run.cluster, one.run.workload.jobs

@@ -8,6 +8,8 @@ from sim_worlds import outcome_of, run_events, world_of
 
 from warren.model.decision import Assignment
 
+pytestmark = pytest.mark.slow
+
 JOBS = 20_000
 MEAN_SERVICE_NS = 1_000_000
 

@@ -21,6 +21,8 @@ from warren.solve.common.instance import Instance
 from warren.solve.common.round_time import least_round_ns
 from warren.solve.lists.earliest_completion import dispatch
 
+pytestmark = pytest.mark.slow
+
 
 def instance(rng: random.Random) -> dict[str, Any]:
     types, devices, jobs = rng.randint(1, 3), rng.randint(1, 3), rng.randint(1, 3)

@@ -17,6 +17,8 @@ from warren.solve.rings.dispatch import DispatchScratch, dispatch_rings, new_des
 from warren.solve.rings.order_search import Goal, alone, braid, lines, ways_to_try
 from warren.solve.rings.timing import ring_times
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass
 class Dispatch:

@@ -23,6 +23,8 @@ from hypothesis import strategies as st
 from warren.solve.flows.classes import FlowClasses, strict_classes, weighted_classes
 from warren.solve.flows.link_sharing import LinkSharing, NewFlow
 
+pytestmark = pytest.mark.slow
+
 WORLDS = 1000
 JOB_WORLDS = (*range(60), 1923, 2158)
 """Of three thousand, the last two alone tell whether a link that flows have left counts them still

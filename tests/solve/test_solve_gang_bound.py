@@ -17,6 +17,8 @@ from warren.solve.bounds.gang_packing import _volumes
 from warren.solve.bounds.lower_bounds import lower_bounds
 from warren.solve.rings.order_search import alone
 
+pytestmark = pytest.mark.slow
+
 S = 10**9
 
 

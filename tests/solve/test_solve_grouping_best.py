@@ -24,6 +24,8 @@ from warren.solve.gpu_groups.problem import (
 )
 from warren.solve.gpu_groups.solve import grouped
 
+pytestmark = pytest.mark.slow
+
 
 def test_no_partition_of_a_few_gpus_is_better() -> None:
     for seed in range(150):

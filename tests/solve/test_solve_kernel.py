@@ -11,6 +11,8 @@ import pytest
 
 from warren.solve.common import compile as kernel
 
+pytestmark = pytest.mark.slow
+
 NOT_NEEDED = ("numba.np.arraymath", "numba.cpython.unicode", "numpy.ma", "scipy")
 PROGRAM = f"""
 import sys

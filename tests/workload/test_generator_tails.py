@@ -8,6 +8,8 @@ from test_generators import mix
 
 from warren.model.errors import SpecError
 
+pytestmark = pytest.mark.slow
+
 
 def test_with_a_tail_many_jobs_are_small_and_a_few_have_most_of_the_work() -> None:
     def top(tail: float) -> float:

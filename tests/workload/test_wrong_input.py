@@ -18,6 +18,8 @@ from warren.model.errors import SpecError
 from warren.workload.run_file import load_cluster, load_jobs, load_run, run_from_dict
 from warren.workload.specs.write import dump_run
 
+pytestmark = pytest.mark.slow
+
 MUTATIONS: Final = 2_000
 BLOCKS: Final = 10
 KEYS: Final = (
