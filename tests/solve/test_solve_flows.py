@@ -18,7 +18,7 @@ from flow_cases import (
     rates,
     without_bottleneck,
 )
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -26,7 +26,7 @@ from warren.solve.common.arrays import FloatArray
 from warren.solve.flows.classes import strict_classes, weighted_classes
 from warren.solve.flows.levels import rounded
 
-WORLDS = 1000
+WORLDS = 5 * settings().max_examples
 
 
 @dataclass(frozen=True)

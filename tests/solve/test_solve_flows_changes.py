@@ -17,7 +17,7 @@ from flow_cases import (
     rates,
     without_bottleneck,
 )
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warren.solve.flows.classes import FlowClasses, strict_classes, weighted_classes
@@ -25,7 +25,7 @@ from warren.solve.flows.link_sharing import LinkSharing, NewFlow
 
 pytestmark = pytest.mark.slow
 
-WORLDS = 1000
+WORLDS = 5 * settings().max_examples
 JOB_WORLDS = (*range(60), 1923, 2158)
 """Of three thousand, the last two alone tell whether a link that flows have left counts them still
 when it reckons how far its level may fall."""
