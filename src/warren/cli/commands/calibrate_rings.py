@@ -86,10 +86,13 @@ def _lines(found: RingCalibration) -> list[str]:
     # Rounds that were left out of a fit tell its error best; too few rounds leave none out.
     # 8e-6: from bytes a second to Mbit/s.
     for reading, fit in found.fits.items():
-        one, error = fit.network, shares(fit.left_out_N) or shares(fit.error_N)
+        one, of = fit.network, "rounds left out"
+        error = shares(fit.left_out_N)
+        if not error:
+            error, of = shares(fit.error_N), "the rounds it was fitted to"
         lines.append(
             f"{reading}: xi1 {one.xi1:.3g}, alpha {one.alpha:.3g}, xi2 {1e3 * one.xi2_s:.3g} ms, "
-            f"b^e {8e-6 * one.outer_bytes_per_s:.4g} Mbit/s; error of rounds left out: mean "
+            f"b^e {8e-6 * one.outer_bytes_per_s:.4g} Mbit/s; error of {of}: mean "
             f"{100 * error['mean']:.1f} %, largest {100 * error['largest']:.1f} %"
         )
     # The better fit is first, and the file has that one.
