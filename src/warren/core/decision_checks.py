@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from warren.core.answer_checks import (
+from warren.core.answers.checks import (
     WrongAnswer,
     kind_of,
     plain_classes,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from warren.core.answer_rules import check_answers
+from warren.core.answers.rules import check_answers
 from warren.core.decision_checks import ask, check_policy, plain_decision
 from warren.core.scheduling_rules import check_assignment, check_plan, check_stretches
 from warren.core.state import State

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from warren.core.answer_rules import check_standing
+from warren.core.answers.rules import check_standing
 from warren.core.outstanding import task_of
 from warren.core.state import Phase, State
 from warren.model.decision import Assignment, Plan

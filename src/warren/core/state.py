@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from warren.core.answers.standing import StandingAnswers
 from warren.core.metric_history import MetricHistory
 from warren.core.outstanding import OutstandingGroup, SpeculativeRuns, containing, is_of
-from warren.core.standing_answers import StandingAnswers
 from warren.core.view_columns import ViewColumns, known_rounds
 from warren.model.costs import CostTable
 from warren.model.decision import Assignment, Decision, Reason

@@ -15,8 +15,8 @@ from typing import Any, Final, TypeVar, overload
 
 import numpy as np
 
+from warren.core.answers.standing import StandingAnswers
 from warren.core.metric_history import MetricHistory, read_only
-from warren.core.standing_answers import StandingAnswers
 from warren.model.cluster import REFERENCE_NIC_BPS, Cluster
 from warren.model.costs import CostTable, IntArray
 from warren.model.events import AnyEvent

@@ -1,7 +1,7 @@
 """Answers to shape, group and flow, made plain: a foreign policy is user code and may say anything.
 
 Types are checked here; whether the cluster state allows an answer is checked in
-``core.answer_rules``. What is refused is told by ``WrongAnswer``, to which ``core.decision_checks``
+``core.answers.rules``. What is refused is told by ``WrongAnswer``, to which ``core.decision_checks``
 adds the policy.
 """
 
