@@ -256,6 +256,8 @@ class Core:
         assignments = plan_assignments(plan)
         refuse_cycle(self.policy.name, assignments, self.state.scale_J)
         self.state.adopt_plan()
+        if not self.scheduler.alone:
+            self.state.answers.adopt(assignments)
         self.feeder = PlanFeeder(assignments, len(self.run.cluster.devices), self.state.scale_J)
         self.scheduler.feed = self._fed
         self._write(Step((), self._fed(())))

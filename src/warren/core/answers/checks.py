@@ -1,8 +1,7 @@
 """Answers to shape, group and flow, made plain: a foreign policy is user code and may say anything.
 
-Types are checked here; whether the cluster state allows an answer is checked in
-``core.answers.rules``. What is refused is told by ``WrongAnswer``, to which ``core.decision_checks``
-adds the policy.
+Types are checked here; whether the cluster state allows an answer is checked in ``rules``. What is
+refused is told by ``WrongAnswer``, to which ``core.decision_checks`` adds the policy.
 """
 
 from __future__ import annotations

@@ -49,8 +49,6 @@ def _broken_by_class(state: State, job: int, kind: int, what: str) -> Iterator[s
 
 def _broken_by_groups(state: State, groups: tuple[Group, ...]) -> Iterator[str]:
     """Yield what is wrong with groups, one by one and together."""
-    if groups and state.planned:
-        yield "groups bind no task any more: a plan has placed all of them"
     members: set[int] = set()
     for number, group in enumerate(groups):
         what = f"group {number}"
@@ -61,6 +59,7 @@ def _broken_by_groups(state: State, groups: tuple[Group, ...]) -> Iterator[str]:
             yield f"{what} names a host twice"
         for job in group.jobs:
             yield from _not_active(state, job, what)
+            yield from _planned_elsewhere(state, job, group.hosts, what)
             if job in members:
                 yield f"{what}: job {job} is in two groups, or twice in one"
             members.add(job)
@@ -91,8 +90,7 @@ def _broken_by_shape(state: State, job: int, shape: Shape, what: str) -> Iterato
         yield from _unknown_hosts(state, workers, f"{what}: workers")
         if not workers or len(set(workers)) < len(workers):
             yield f"{what}: workers name at least one host, and each once"
-        if state.planned:
-            yield f"{what}: workers bind no task any more: a plan has placed all of them"
+        yield from _planned_elsewhere(state, job, workers, f"{what}: workers")
     sizes = shape.model_bytes
     if sizes is not None and (len(sizes) != len(shape.servers) or min(sizes, default=0) < 0):
         yield f"{what}: model_bytes states 0 or more bytes for each server, got {sizes}"
@@ -131,6 +129,14 @@ def _not_active(state: State, job: int, what: str) -> Iterator[str]:
         yield f"{what}: there is no job {job}"
     elif state.phase_J.item(job) != _ACTIVE:
         yield f"{what}: job {job} is {Phase(state.phase_J[job]).name}, allowed: ACTIVE"
+
+
+def _planned_elsewhere(state: State, job: int, hosts: tuple[int, ...], what: str) -> Iterator[str]:
+    """Yield why these hosts cannot bind a job: a plan, which stays, has placed it on others."""
+    beyond = state.answers.planned_hosts.get(job, set()) - set(hosts)
+    if beyond:
+        names = ", ".join(state.run.cluster.hosts[host].name for host in sorted(beyond))
+        yield f"{what}: the plan has tasks of job {job} on host {names}, too"
 
 
 def _unknown_hosts(state: State, hosts: Iterable[int], what: str) -> Iterator[str]:

@@ -6,12 +6,12 @@ job may be assigned from now on. What is queued already stays where it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from warren.model.costs import BoolArray
-from warren.model.decision import Decision, Group, Shape
+from warren.model.decision import Assignment, Decision, Group, Shape
 from warren.model.run import Run
 
 
@@ -20,7 +20,8 @@ class StandingAnswers:
 
     ``worker_hosts`` and ``group_hosts`` hold, by job, the hosts that its shape and its group leave
     to its tasks; a job that is in neither may run anywhere. ``shapes``: those of ``shape_J`` whose
-    jobs have not ended.
+    jobs have not ended. ``planned_hosts``: where a plan has placed tasks, by job; without a plan of
+    no job.
     """
 
     __slots__ = (
@@ -30,6 +31,7 @@ class StandingAnswers:
         "groups",
         "host_D",
         "host_classes",
+        "planned_hosts",
         "servers_J",
         "shape_J",
         "shapes",
@@ -49,6 +51,7 @@ class StandingAnswers:
         self.groups: tuple[Group, ...] = ()
         self.worker_hosts: dict[int, frozenset[int]] = {}
         self.group_hosts: dict[int, frozenset[int]] = {}
+        self.planned_hosts: dict[int, set[int]] = {}
 
     def classes(self, done_J: BoolArray) -> dict[int, int]:
         """Return the class of each job that has not ended and has another one than 0."""
@@ -71,6 +74,11 @@ class StandingAnswers:
                 self.host_classes.pop((host, job), None)
             else:
                 self.host_classes[host, job] = kind
+
+    def adopt(self, assignments: Iterable[Assignment]) -> None:
+        """Note where a plan has placed tasks: what is answered later must leave them there."""
+        for one in assignments:
+            self.planned_hosts.setdefault(one.job, set()).add(self.host_D[one.device])
 
     def allows(self, job: int, device: int) -> bool:
         """Tell whether the job's shape and group leave this device to its tasks."""
