@@ -20,6 +20,7 @@ from warren.model.run import Run
 from warren.model.view import View
 from warren.policy.protocol import AnyPolicy, answers
 from warren.policy.registry import BASELINES, BY_QUESTION, JOINT, place_policy, policy_of
+from warren.runs.choose_policy import foreign
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import question_worlds as q
@@ -297,3 +298,15 @@ def test_fixed_classes_and_servers_stand_beside_every_kind_of_place_policy() -> 
         one, other = (read_history(bytes(data)) for data in (plain, journal))
         assert np.array_equal(one.finish_ns_J, other.finish_ns_J)
         assert np.array_equal(one.timeline.device_R, other.timeline.device_R)
+
+
+def test_the_example_of_a_flow_policy_lets_the_job_with_fewest_rounds_go_first() -> None:
+    path = Path(__file__).parents[2] / "examples/policies/fewest_rounds_first.py"
+    policy = foreign(f"{path}:FewestRoundsFirst", {"levels": 2}, question="flow")
+    listed = [worlds.job(index, rounds=rounds) for index, rounds in enumerate((9, 1, 3))]
+    run, costs = worlds.run(q.hosts(), listed), worlds.costs([[1.0]] * 3, [[0.5]] * 3)
+    port, journal = simulate(run, costs, policy)
+    assert port.of("classify")[0] == ({1: 1, 2: 2, 0: 2}, {})
+    history = read_history(journal)
+    assert history.classes_of(0) == [(0, 0), (0, 2), (3 * 1_500_000_000, 1)]
+    assert history.classes_of(2) == [(0, 0), (0, 2), (1_500_000_000, 1)]
