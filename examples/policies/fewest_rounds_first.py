@@ -1,6 +1,8 @@
 """A flow policy in one file, as a template for your own: fewest rounds left go first.
 
-warren policies examples/policies/fewest_rounds_first.py:FewestRoundsFirst --question flow
+    warren policies examples/policies/fewest_rounds_first.py:FewestRoundsFirst --question flow
+
+Where nothing tells classes of bytes apart yet, a run that names it is refused.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,11 @@ from warren.core.resume import catch_up
 from warren.core.scheduling_rules import check_invariants
 from warren.core.view_columns import is_blind
 from warren.model.decision import NOTHING, Decision, Group, Plan, Question, Reason, Shape
-from warren.model.events import JobArrived, RoundsDone, Woken
-from warren.model.run import Run
+from warren.model.events import CompDone, JobArrived, RoundsDone, Woken
+from warren.model.run import Run, Truth
 from warren.model.view import View
 from warren.policy.registry import place_policy
+from warren.sim.build import sim_port
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import question_worlds as q
@@ -362,3 +364,41 @@ def test_a_flow_policy_that_only_wakes_does_not_keep_a_stuck_run_for_ever(
     core, _, _ = q.core_of(*q.small_world(1), idle, (flow,))
     with pytest.raises(Exception, match=r"policy idle left 1 job\(s\) waiting for ever"):
         core.execute()
+
+
+def test_late_tasks_are_copied_within_shapes_while_classes_change() -> None:
+    """One device is five times as slow as it says; copies go to hosts that the shape allows."""
+    listed = [worlds.job(index, scale=2, rounds=3) for index in range(2)]
+    base = worlds.run(q.hosts(2, 3), listed)
+    run = replace(base, scheduler=replace(base.scheduler, copies_after=1.5))
+    costs = worlds.costs([[1.0]] * 2, [[0.1]] * 2)
+    slow = replace(run, truth=Truth(task_cv=1.5, seed=4))
+    bound = Answering(
+        "bound", lambda v, m: Decision(shapes={job: Shape((job,), ()) for job in (0, 1)}), SHAPE,
+        offline=True, triggers=frozenset(),
+    )  # fmt: skip
+    flow = q.drawn_policies()[2]
+    port = RecordingPort(sim_port(slow, costs))
+    core, _, journal = q.core_of(slow, costs, Bound(), (bound, flow), port)
+    state = core.execute()
+    assert state.done_J.all()
+    steps = [one for one in decode(bytes(journal)) if isinstance(one, CopyStep)]
+    copies = [copy for one in steps for copy in one.copy]
+    assert copies
+    assert all(state.answers.host_D[one.device] == one.job for one in copies)
+    assert read_history(bytes(journal)).copies == len(copies)
+    check_invariants(replay(bytes(journal), slow, costs, blind=True))
+
+
+def test_a_policy_is_woken_by_the_event_and_not_by_what_comes_before_it() -> None:
+    """Live a wake-up may come late, after other events of its time."""
+    run, costs = q.small_world(1)
+    flow = Answering("flow", lambda v, m: Decision(wake_ns=5) if not m else NOTHING, FLOW)
+    core, _, _ = q.core_of(run, costs, Bound(), (flow,))
+    core.begin()
+    core.step((JobArrived(0, 0),))
+    one = core.state.queues[0][0]
+    core.step((CompDone(7, 0, 0, 1, one.shards, 0),))
+    core.step((Woken(8),))
+    core.step((Woken(9),))
+    assert flow.asked == [(0, ("JobArrived",)), (8, ("Woken",))]

@@ -7,12 +7,13 @@ Shape and types are checked here; whether the cluster state allows a decision is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from operator import index
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from warren.core.answers.checks import (
@@ -108,19 +109,26 @@ def plain_decision(
     # Nothing had to be changed: no new object for a decision that may hold thousands.
     if assign is decision.assign and plan is None and not reasons and wake_ns is None:
         return decision, memory
-    return replace(decision, assign=assign, plan=plan, reasons=reasons, wake_ns=wake_ns), memory
+    return msgspec.structs.replace(
+        decision, assign=assign, plan=plan, reasons=reasons, wake_ns=wake_ns
+    ), memory
 
 
 def _says_nothing_else(decision: Decision) -> bool:
     """Tell whether a decision holds no answer, be it of a wrong type, to another question."""
-    mappings = (decision.classes, decision.host_classes, decision.shapes)
-    return decision.only_places and all(type(one) is dict for one in mappings)
+    # One by one and not in a loop: asked of every decision of a run.
+    return (
+        decision.only_places
+        and type(decision.classes) is dict
+        and type(decision.host_classes) is dict
+        and type(decision.shapes) is dict
+    )
 
 
 def _plain_others(policy: str, answered: frozenset[Question], decision: Decision) -> Decision:
     """Return a decision with plain answers to shape, group and flow, or refuse it."""
     try:
-        decision = replace(
+        decision = msgspec.structs.replace(
             decision,
             classes=plain_classes(decision.classes),
             host_classes=plain_host_classes(decision.host_classes),

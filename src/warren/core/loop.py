@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import msgspec
@@ -137,7 +137,7 @@ class Core:
         if self._first[0].plan is None:
             self._act((), *self._first)
             return False
-        beside = replace(self._first[0], plan=None)
+        beside = msgspec.structs.replace(self._first[0], plan=None)
         if beside != NOTHING:
             self._act((), beside, self._first[1])
         return self._adopt()

@@ -8,8 +8,10 @@ that answers several questions is asked once, at the first of them. Each has a m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from warren.core.answers.rules import check_answers
 from warren.core.decision_checks import ask, check_policy, plain_decision
@@ -52,10 +54,12 @@ def check_questions(policies: Iterable[AnyPolicy]) -> None:
 class _Asked:
     """One policy, and what is kept for it: its memory, and the wake-ups that have not come.
 
-    ``shown``: what it sees. ``triggers``: after which events it is asked; a wake-up is its own.
+    ``answers``: which questions it does. ``shown``: what it sees. ``triggers``: after which events
+    it is asked; a wake-up is its own.
     """
 
     policy: AnyPolicy
+    answers: frozenset[Question]
     shown: ViewColumns
     triggers: frozenset[type[Event]]
     memory: Any = None
@@ -63,10 +67,14 @@ class _Asked:
 
     def is_due(self, told: tuple[AnyEvent, ...], now_ns: int) -> bool:
         """Tell whether it is asked after these events; strikes off its wake-ups that have come."""
-        triggered = not self.triggers.isdisjoint(map(type, told))
-        coming = [one for one in self.wakes_ns if one > now_ns]
-        woken, self.wakes_ns = len(coming) < len(self.wakes_ns), coming
-        return triggered or woken
+        kinds = set(map(type, told))
+        due = not self.triggers.isdisjoint(kinds)
+        # Only with the event itself, which live may come a moment late: the policy is to see it.
+        if self.wakes_ns and Woken in kinds:
+            coming = [one for one in self.wakes_ns if one > now_ns]
+            due = due or len(coming) < len(self.wakes_ns)
+            self.wakes_ns = coming
+        return due
 
 
 class PolicyScheduler:
@@ -89,7 +97,10 @@ class PolicyScheduler:
         self._state = state
         self.feed: Feed | None = None
         policies = sorted((place, *others), key=_first_question)
-        self._asked = [_Asked(one, self._shown(one), _triggers(one)) for one in policies]
+        self._asked = [
+            _Asked(one, answers(one), state.shown_to(blind=is_blind(one)), _triggers(one))
+            for one in policies
+        ]
         self._place = next(one for one in self._asked if one.policy is place)
         self.alone = not others
         """Whether there is one policy: then nothing has to be put together or kept apart."""
@@ -104,7 +115,7 @@ class PolicyScheduler:
     @property
     def answered(self) -> frozenset[Question]:
         """Return the questions that the policies answer."""
-        return frozenset().union(*(answers(one.policy) for one in self._asked))
+        return frozenset().union(*(one.answers for one in self._asked))
 
     def first(self, plan: Plan | None) -> Answer | None:
         """Ask what the policies answer before time starts, of those that plan ahead.
@@ -142,7 +153,7 @@ class PolicyScheduler:
 
     def explain(self, job: int, question: Question) -> str:
         """Return one sentence from the policy that answers this question, on one job."""
-        found = [one for one in self._asked if question in answers(one.policy)]
+        found = [one for one in self._asked if question in one.answers]
         if not found:
             return f"no policy answers {question}"
         asked, policy = found[0], found[0].policy
@@ -152,16 +163,13 @@ class PolicyScheduler:
             return "has not arrived yet"
         return str(ask(policy, policy.explain, view, asked.memory, job))
 
-    def _shown(self, policy: AnyPolicy) -> ViewColumns:
-        return self._state.shown_to(blind=is_blind(policy))
-
     def _answer(self, asked: _Asked, events: tuple[AnyEvent, ...]) -> Decision:
         """Ask one policy; return its decision, checked and applied but for a plan."""
         state, policy = self._state, asked.policy
         # No name for the answer: it would keep a plan that the caller lets go.
         decision, asked.memory = plain_decision(
             policy.name,
-            answers(policy),
+            asked.answers,
             ask(policy, policy.decide, state.view(events, shown=asked.shown), asked.memory),
             len(state.phase_J),
             state.now_ns,
@@ -208,9 +216,9 @@ def _together(found: list[Decision]) -> Answer:
     if len(found) < 2:
         return (found[0] if found else NOTHING), ()
     wakes_ns = sorted({one.wake_ns for one in found if one.wake_ns is not None})
-    whole = replace(NOTHING, wake_ns=wakes_ns[0] if wakes_ns else None)
+    whole = msgspec.structs.replace(NOTHING, wake_ns=wakes_ns[0] if wakes_ns else None)
     for one in found:
-        whole = replace(
+        whole = msgspec.structs.replace(
             whole,
             assign=one.assign or whole.assign,
             plan=whole.plan if one.plan is None else one.plan,

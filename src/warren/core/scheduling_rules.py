@@ -63,7 +63,10 @@ def _broken_rules(state: State, one: Assignment) -> Iterator[str]:
     group = state.groups[job].get(one.round)
     if group is not None and group.rounds != one.rounds:
         yield f"the other shards of this stretch run {group.rounds} rounds"
-    if not state.answers.allows(job, one.device):
+    # Mostly nothing binds any job: that is looked at here, since it is asked of every assignment.
+    answers = state.answers
+    bound = answers.worker_hosts or answers.group_hosts
+    if bound and not answers.allows(job, one.device):
         yield _outside(state, job, one.device)
 
 

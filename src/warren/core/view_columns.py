@@ -39,7 +39,6 @@ _OF_JOBS: Final = (
     "weight_J",
 )
 _OF_DEVICES: Final = ("type_D", "queued_D")
-_ANSWERED: Final = ("class_J", "group_J", "shape_J", "servers_J")
 
 
 def is_blind(policy: AnyPolicy) -> bool:
@@ -88,15 +87,10 @@ class ViewColumns:
         self._blind = blind
         self._answers = answers
         self.observed = observed
-        self._columns_J: dict[str, Any] = {
-            name: read_only(getattr(state, name)) for name in _OF_JOBS
-        }
+        self._columns_J = {name: read_only(getattr(state, name)) for name in _OF_JOBS}
         self._columns_J["rounds_J"] = read_only(known_rounds(self._jobs, blind=blind))
-        for name in _ANSWERED:
-            column = getattr(answers, name)
-            # Two are lists: of shapes and of hosts there is no column of one type.
-            shown = _FirstOf(column) if isinstance(column, list) else read_only(column)
-            self._columns_J[name] = shown
+        for name in ("class_J", "group_J"):
+            self._columns_J[name] = read_only(getattr(answers, name))
         # Jobs as a blind policy sees them, made when first looked at; jobs that ended before they
         # arrived; and how many jobs are shown.
         self._told: dict[int, Job] = {}
@@ -115,6 +109,9 @@ class ViewColumns:
             "hosts": host_columns(run.cluster, answers.host_D),
             "host_classes": MappingProxyType(answers.host_classes),
             "groups": answers.groups,
+            # Lists: of shapes and of hosts there is no column of one type.
+            "shape_J": _FirstOf(answers.shape_J, len(self._jobs)),
+            "servers_J": _FirstOf(answers.servers_J, len(self._jobs)),
         }
         if blind:
             self._end_at(0)
@@ -146,8 +143,9 @@ class ViewColumns:
         """Let all that has J for its axis end with the first ``count`` jobs."""
         self._count = count
         for name, column in self._columns_J.items():
-            whole = isinstance(column, _FirstOf)
-            self.columns[name] = column.first(count) if whole else column[:count]
+            self.columns[name] = column[:count]
+        self.columns["shape_J"] = _FirstOf(self._answers.shape_J, count)
+        self.columns["servers_J"] = _FirstOf(self._answers.servers_J, count)
         self.columns["jobs"] = _Jobs(self._jobs, self._told, count)
         self.columns["costs"] = self._costs.first(count)
         self.columns["progress"] = self.observed.first(count)
@@ -158,13 +156,9 @@ class _FirstOf(Sequence[_T]):
 
     __slots__ = ("_count", "_values")
 
-    def __init__(self, values: list[_T], count: int | None = None) -> None:
+    def __init__(self, values: list[_T], count: int) -> None:
         self._values = values
-        self._count = len(values) if count is None else count
-
-    def first(self, count: int) -> _FirstOf[_T]:
-        """Return the first ``count`` values, which change with the list: nothing is copied."""
-        return _FirstOf(self._values, count)
+        self._count = count
 
     def __len__(self) -> int:
         return self._count

@@ -6,7 +6,7 @@ A *stretch* is several rounds in one go.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Final
 
@@ -122,8 +122,8 @@ class Reason(IntEnum):
     """Finished, failed or cancelled."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+# A struct, as events are: one is made at every step, and most of its fields are left out.
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """The answers to one view; what is left out stays as it is. An empty one changes nothing.
 
     place: ``assign``, assignments in order, or ``plan``, a whole order; ``reasons`` for jobs whose
@@ -141,11 +141,11 @@ class Decision:
 
     assign: tuple[Assignment, ...] = ()
     plan: Plan | None = None
-    reasons: Mapping[int, Reason] = field(default_factory=dict)
+    reasons: Mapping[int, Reason] = msgspec.field(default_factory=dict)
     wake_ns: int | None = None
-    classes: Mapping[int, int] = field(default_factory=dict)
-    host_classes: Mapping[tuple[int, int], int] = field(default_factory=dict)
-    shapes: Mapping[int, Shape] = field(default_factory=dict)
+    classes: Mapping[int, int] = msgspec.field(default_factory=dict)
+    host_classes: Mapping[tuple[int, int], int] = msgspec.field(default_factory=dict)
+    shapes: Mapping[int, Shape] = msgspec.field(default_factory=dict)
     groups: tuple[Group, ...] | None = None
 
     @property

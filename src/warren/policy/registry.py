@@ -91,13 +91,14 @@ def policy_of(question: str, name: str, options: Mapping[str, object] | None = N
     known = BY_QUESTION[question]
     if name not in known:
         baseline = [BASELINES[question][0]] if question in BASELINES else []
-        allowed = sorted([*known, *baseline])
+        names = sorted([*known, *baseline])
+        allowed = f"{', '.join(names)}, or " if names else ""
         raise SpecError(
             Problem(
                 file="scheduler",
                 field=question,
-                message=f"unknown policy {name!r}; {_hint(name, allowed)}"
-                f"allowed: {''.join(f'{one}, ' for one in allowed)}or FILE.py:Class",
+                message=f"unknown policy {name!r}; {_hint(name, names)}"
+                f"allowed: {allowed}FILE.py:Class",
             )
         )
     # Options of other questions stand under the name of theirs.

@@ -25,6 +25,7 @@ class StandingAnswers:
     """
 
     __slots__ = (
+        "_any",
         "class_J",
         "group_J",
         "group_hosts",
@@ -52,6 +53,8 @@ class StandingAnswers:
         self.worker_hosts: dict[int, frozenset[int]] = {}
         self.group_hosts: dict[int, frozenset[int]] = {}
         self.planned_hosts: dict[int, set[int]] = {}
+        # Whether there ever was an answer: most runs have none.
+        self._any = False
 
     def classes(self, done_J: BoolArray) -> dict[int, int]:
         """Return the class of each job that has not ended and has another one than 0."""
@@ -60,6 +63,7 @@ class StandingAnswers:
 
     def apply(self, decision: Decision) -> None:
         """Let the checked answers of a decision stand, but for place's."""
+        self._any = True
         if decision.shapes:
             self._reshape(decision.shapes)
         if decision.groups is not None:
@@ -94,6 +98,8 @@ class StandingAnswers:
 
         So its servers take no memory any more, and its classes no place.
         """
+        if not self._any:
+            return
         self.shapes.pop(job, None)
         self.worker_hosts.pop(job, None)
         self.group_hosts.pop(job, None)
