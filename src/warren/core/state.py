@@ -216,8 +216,7 @@ class State:
         shown
             What it sees, of ``shown_to``; None: what the policy that places sees.
         """
-        columns = (shown or self._shown).columns
-        return View(now_ns=self.now_ns, changes=changes, **columns)
+        return (shown or self._shown).view(self.now_ns, changes)
 
     # Handlers of the transition table ``TRANSITIONS``, at the end of the file.
 

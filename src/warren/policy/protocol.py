@@ -26,7 +26,8 @@ class Policy(Protocol, Generic[M]):
     source
         The paper, section or algorithm that it implements.
     offline
-        Whether it knows all arrivals in advance and is asked once, before time starts.
+        Whether it knows all arrivals in advance and is asked before time starts; after that by its
+        triggers, unless it has given a plan.
     needs_rounds
         Whether it refuses jobs whose number of rounds is unknown.
     triggers
