@@ -295,6 +295,6 @@ def test_a_run_that_its_policy_refuses_starts_no_process_and_leaves_no_folder(
 def test_a_run_says_at_once_that_it_starts_before_its_policy_plans(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compose, "TimedPolicy", Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(compose, "TimedPolicies", Mock(side_effect=KeyboardInterrupt))
     told = world.begin(None)
     assert told.err[0] == "tiny: planning 3 jobs, starting 3 devices"

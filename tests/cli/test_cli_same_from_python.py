@@ -89,8 +89,8 @@ def test_the_costs_of_a_simulation_are_built_once(
 def test_the_costs_and_the_policy_of_a_checked_live_run_are_resolved_once(
     tiny: str, built: Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chosen = Mock(wraps=compose.choose)
-    monkeypatch.setattr(compose, "choose", chosen)
+    chosen = Mock(wraps=compose.choose_all)
+    monkeypatch.setattr(compose, "choose_all", chosen)
     begun = PreparedRun(run=run_of(tiny, None, []), world=LIVE)
     begun.check()
     checked = begun.trainable()
@@ -104,5 +104,5 @@ def test_the_plain_engine_decides_by_its_own_policy_and_in_a_simulation_by_the_r
     tiny: str,
 ) -> None:
     run = run_of(tiny, None, ["cluster.engine=plain"])
-    assert PreparedRun(run=run, world=LIVE).policy.name == "plain"
-    assert PreparedRun(run=run, world=SIMULATED).policy.name == "srtf"
+    assert PreparedRun(run=run, world=LIVE).policies.place.name == "plain"
+    assert PreparedRun(run=run, world=SIMULATED).policies.place.name == "srtf"

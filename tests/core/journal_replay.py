@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from warren.core.journal import (
+    AnswersStep,
     CopyStep,
     Header,
     PlanAdopted,
@@ -64,6 +65,8 @@ def replay(
 def _step(state: State, step: Step) -> None:
     for event in step.events:
         state.apply(event)
+    if isinstance(step, AnswersStep):
+        state.answer(step.answers)
     for assignment in step.assign:
         state.assign(assignment)
     for job, reason in step.reasons:

@@ -203,7 +203,7 @@ def test_a_cluster_without_a_device_is_refused() -> None:
         ("grain: 60 s", "sceduler: {}", "unknown field; did you mean scheduler? allowed: base, "),
         ("grain: 60 s", "grain: 60", 'write "60 rounds" or "60 s"'),
         ("grain: 60 s", "grain: 0 s", "is no time at all"),
-        ("flow: fair", "flow: fast", "scheduler.flow: 'fast' is unknown; allowed: fair"),
+        ("policy: {kappa: 2}", "policy: {flow: {a: 1}, kappa: 2}", "policy: holds options of flow"),
         ("task_cv: 0.05", "task_cv: -1", "truth.task_cv: must be at least 0"),
         ("servers: 2", "servers: 0", "scheduler.servers: must be at least 1, got 0"),
         ("servers: 2", "servers: 65", "scheduler.servers: must be at most 64, got 65"),

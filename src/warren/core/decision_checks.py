@@ -13,13 +13,23 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from warren.model.decision import Assignment, Decision, Plan, Reason
+from warren.core.answers.checks import (
+    WrongAnswer,
+    kind_of,
+    plain_classes,
+    plain_groups,
+    plain_host_classes,
+    plain_shapes,
+    questions_of,
+)
+from warren.model.decision import PLACE_ALONE, Assignment, Decision, Plan, Question, Reason
 from warren.model.errors import InfeasibleDecision, WarrenError
 from warren.model.events import Event
 from warren.model.units import NEVER_NS
-from warren.policy.protocol import AnyPolicy
+from warren.policy.protocol import AnyPolicy, answers
 
 
 def check_policy(policy: AnyPolicy) -> None:
@@ -37,6 +47,9 @@ def check_policy(policy: AnyPolicy) -> None:
         isinstance(one, type) and issubclass(one, Event) for one in triggers
     ):
         raise _refused(policy.name, "triggers are a frozenset of event types")
+    stated = answers(policy)
+    if not isinstance(stated, set | frozenset) or not stated or not stated <= set(Question):
+        raise _refused(policy.name, "answers are a frozenset of Questions, at least one")
 
 
 def ask(policy: AnyPolicy, call: Callable[..., Any], *args: object) -> Any:
@@ -59,11 +72,14 @@ def ask(policy: AnyPolicy, call: Callable[..., Any], *args: object) -> Any:
         raise _refused(policy.name, f"{text} ({where})") from error
 
 
-def plain_decision(policy: str, answer: object, jobs: int, now_ns: int) -> tuple[Decision, Any]:
+def plain_decision(
+    policy: str, answered: frozenset[Question], answer: object, jobs: int, now_ns: int
+) -> tuple[Decision, Any]:
     """Return the decision and memory in an answer, with Python's own whole numbers throughout.
 
-    Numpy integers become ints; anything else of a wrong type is refused. ``jobs``: how many the run
-    has; ``now_ns``: after which a wake-up has to be.
+    Numpy integers become ints; anything else of a wrong type is refused, and so is an answer to a
+    question that is none of ``answered``. ``jobs``: how many the run has; ``now_ns``: after which a
+    wake-up has to be.
 
     Raises
     ------
@@ -71,12 +87,12 @@ def plain_decision(policy: str, answer: object, jobs: int, now_ns: int) -> tuple
         Naming what is wrong and what is allowed.
     """
     if not isinstance(answer, tuple) or len(answer) != 2:
-        raise _refused(policy, f"decide returns (Decision, memory), got {_kind(answer)}")
+        raise _refused(policy, f"decide returns (Decision, memory), got {kind_of(answer)}")
     decision, memory = answer
     if not isinstance(decision, Decision):
-        raise _refused(policy, f"decide returns (Decision, memory), got {_kind(decision)} first")
+        raise _refused(policy, f"decide returns (Decision, memory), got {kind_of(decision)} first")
     if not isinstance(decision.assign, tuple):
-        raise _refused(policy, f"assign is a tuple, got {_kind(decision.assign)}")
+        raise _refused(policy, f"assign is a tuple, got {kind_of(decision.assign)}")
     assign = decision.assign
     # Policies of Warren's own answer plainly, so their assignments are looked at and not copied.
     if not all(map(_is_plain, assign)):
@@ -88,10 +104,44 @@ def plain_decision(policy: str, answer: object, jobs: int, now_ns: int) -> tuple
     if wake_ns is not None:
         wake_ns = _plain_wake(policy, wake_ns, now_ns)
     plan = None if decision.plan is None else _plain_plan(policy, decision)
+    if answered != PLACE_ALONE or not _says_nothing_else(decision):
+        decision = _plain_others(policy, answered, decision)
     # Nothing had to be changed: no new object for a decision that may hold thousands.
     if assign is decision.assign and plan is None and not reasons and wake_ns is None:
         return decision, memory
-    return Decision(assign=assign, plan=plan, reasons=reasons, wake_ns=wake_ns), memory
+    return msgspec.structs.replace(
+        decision, assign=assign, plan=plan, reasons=reasons, wake_ns=wake_ns
+    ), memory
+
+
+def _says_nothing_else(decision: Decision) -> bool:
+    """Tell whether a decision holds no answer, be it of a wrong type, to another question."""
+    # One by one and not in a loop: asked of every decision of a run.
+    return (
+        decision.only_places
+        and type(decision.classes) is dict
+        and type(decision.host_classes) is dict
+        and type(decision.shapes) is dict
+    )
+
+
+def _plain_others(policy: str, answered: frozenset[Question], decision: Decision) -> Decision:
+    """Return a decision with plain answers to shape, group and flow, or refuse it."""
+    try:
+        decision = msgspec.structs.replace(
+            decision,
+            classes=plain_classes(decision.classes),
+            host_classes=plain_host_classes(decision.host_classes),
+            shapes=plain_shapes(decision.shapes),
+            groups=None if decision.groups is None else plain_groups(decision.groups),
+        )
+    except WrongAnswer as error:
+        raise _refused(policy, str(error)) from None
+    for question, field in questions_of(decision):
+        if question not in answered:
+            stated = ", ".join(sorted(answered))
+            raise _refused(policy, f"{field} answers {question}; its class says: {stated}")
+    return decision
 
 
 def _is_plain(one: object) -> bool:
@@ -108,9 +158,9 @@ def _is_plain(one: object) -> bool:
 def _plain_assignment(policy: str, one: object) -> Assignment:
     """Return an assignment with plain ints, or refuse it."""
     if not isinstance(one, Assignment):
-        raise _refused(policy, f"assign holds Assignments, got {_kind(one)}")
+        raise _refused(policy, f"assign holds Assignments, got {kind_of(one)}")
     if not isinstance(one.shards, tuple):
-        raise _refused(policy, f"{one}: shards are a tuple, got {_kind(one.shards)}")
+        raise _refused(policy, f"{one}: shards are a tuple, got {kind_of(one.shards)}")
     try:
         # ``index`` takes integers of any library, and no float.
         device = int(index(one.device))
@@ -128,7 +178,7 @@ def _plain_assignment(policy: str, one: object) -> Assignment:
 def _plain_reasons(policy: str, reasons: object, jobs: int) -> Mapping[int, Reason]:
     """Return reasons by plain index of their job, or refuse them."""
     if not isinstance(reasons, Mapping):
-        raise _refused(policy, f"reasons map jobs to reasons, got {_kind(reasons)}")
+        raise _refused(policy, f"reasons map jobs to reasons, got {kind_of(reasons)}")
     plain: dict[int, Reason] = {}
     for job, reason in reasons.items():
         try:
@@ -159,8 +209,9 @@ def _plain_plan(policy: str, decision: Decision) -> Plan:
     """Return a copy of a decision's plan with int64 columns of one length, or refuse it."""
     plan = decision.plan
     if not isinstance(plan, Plan):
-        raise _refused(policy, f"plan is a Plan, got {_kind(plan)}")
-    if decision.assign or decision.reasons or decision.wake_ns is not None:
+        raise _refused(policy, f"plan is a Plan, got {kind_of(plan)}")
+    beside = decision.assign or decision.reasons or decision.wake_ns is not None
+    if beside or not decision.only_places:
         raise _refused(policy, "a plan comes alone: no assign, reasons or wake_ns beside it")
     columns = {field.name: getattr(plan, field.name) for field in fields(Plan)}
     shapes = set()
@@ -176,11 +227,6 @@ def _plain_plan(policy: str, decision: Decision) -> Plan:
     if len(shapes) != 1:
         raise _refused(policy, "the columns of the plan are of one length")
     return Plan(**columns)
-
-
-def _kind(value: object) -> str:
-    """Tell the type of a value."""
-    return f"a {type(value).__name__}"
 
 
 def _refused(policy: str, why: str) -> InfeasibleDecision:

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from warren.model.costs import IntArray
-from warren.model.decision import Assignment, Plan
+from warren.model.decision import Assignment, Decision, Group, Plan, Shape
 from warren.model.errors import JournalError
 from warren.model.events import AnyEvent
 from warren.model.run import Run
@@ -67,6 +67,31 @@ class CopyStep(Step, frozen=True, tag="CopyStep", array_like=True):
     copy: tuple[Assignment, ...] = ()
 
 
+class AnswersStep(CopyStep, frozen=True, tag="AnswersStep", array_like=True):
+    """A step at which shape, group or flow were answered too, or several policies ask to be woken.
+
+    ``shapes`` by job, ``classes`` as (job, class), ``host_classes`` as (host, job, class);
+    ``groups`` are all there are from now on, None: no change. ``later_wakes_ns``: wake-ups after
+    ``wake_ns``.
+    """
+
+    shapes: tuple[tuple[int, Shape], ...] = ()
+    groups: tuple[Group, ...] | None = None
+    classes: tuple[tuple[int, int], ...] = ()
+    host_classes: tuple[tuple[int, int, int], ...] = ()
+    later_wakes_ns: tuple[int, ...] = ()
+
+    @property
+    def answers(self) -> Decision:
+        """Return the answers to shape, group and flow, as a policy gives them."""
+        return Decision(
+            shapes=dict(self.shapes),
+            groups=self.groups,
+            classes=dict(self.classes),
+            host_classes={(host, job): kind for host, job, kind in self.host_classes},
+        )
+
+
 class PlanAdopted(msgspec.Struct, frozen=True, tag="PlanAdopted", array_like=True):
     """The policy returned a whole plan; columns as zlib-compressed little-endian int64."""
 
@@ -93,12 +118,20 @@ class PinnedResumed(Resumed, frozen=True, tag="PinnedResumed", array_like=True):
 
 
 Record: TypeAlias = (
-    Header | PinnedHeader | Step | CopyStep | PlanAdopted | PlanRun | Resumed | PinnedResumed
+    Header
+    | PinnedHeader
+    | Step
+    | CopyStep
+    | AnswersStep
+    | PlanAdopted
+    | PlanRun
+    | Resumed
+    | PinnedResumed
 )
 
 _TAGS: Final = tuple(
     msgspec.msgpack.encode(record.__struct_config__.tag)
-    for record in (Step, CopyStep, PlanAdopted, PlanRun, Resumed, PinnedResumed)
+    for record in (Step, CopyStep, AnswersStep, PlanAdopted, PlanRun, Resumed, PinnedResumed)
 )
 """The tag that follows a record's first byte, as msgpack writes it."""
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -128,6 +161,28 @@ def going_on(run: Run, time_ns: int) -> Resumed:
     if run.sources is None:
         return Resumed(time_ns)
     return PinnedResumed(time_ns, run.app_sha256_J)
+
+
+def step_of(
+    events: tuple[AnyEvent, ...], decision: Decision, later_wakes_ns: tuple[int, ...] = ()
+) -> Step:
+    """Make the record of one instant: its events, and what was decided on them but for a plan."""
+    assign, wake_ns = decision.assign, decision.wake_ns
+    reasons = tuple([(job, int(reason)) for job, reason in decision.reasons.items()])
+    # Where place alone is answered the record is the plain one, whatever else could be asked.
+    if decision.only_places and not later_wakes_ns:
+        return Step(events, assign, reasons, wake_ns)
+    return AnswersStep(
+        events,
+        assign,
+        reasons,
+        wake_ns,
+        shapes=tuple(decision.shapes.items()),
+        groups=decision.groups,
+        classes=tuple(decision.classes.items()),
+        host_classes=tuple((*key, kind) for key, kind in decision.host_classes.items()),
+        later_wakes_ns=later_wakes_ns,
+    )
 
 
 def encode(record: Record) -> bytes:

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from warren.core.journal import (
+    AnswersStep,
     CopyStep,
     Header,
     PinnedHeader,
@@ -21,7 +22,7 @@ from warren.core.journal import (
     plan_outcome,
 )
 from warren.model.costs import IntArray
-from warren.model.decision import Assignment
+from warren.model.decision import Assignment, Decision, Group, Shape
 from warren.model.errors import JournalError
 from warren.model.events import (
     CompDone,
@@ -53,6 +54,14 @@ class Rollback:
         return (self.passed - self.event.round) * scale + self.ahead
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedAnswers:
+    """What shape, group and flow were answered at one instant; ``decision`` holds nothing else."""
+
+    time_ns: int
+    decision: Decision
+
+
 @dataclass(slots=True, kw_only=True)
 class History:
     """A run as its journal tells it. ``finish_ns_J`` is -1 for a job that did not finish.
@@ -82,6 +91,40 @@ class History:
     """Of each job, the hash of the app's text that the run had last; empty: it had none."""
     app_sha256_J: list[list[str]] = field(default_factory=list)
     """Of each job, the hashes of all texts it had until it ended, one after the other."""
+    answers: list[TimedAnswers] = field(default_factory=list)
+    """What shape, group and flow were answered, in order of time: only instants with an answer."""
+
+    def classes_of(self, job: int, host: int | None = None) -> list[tuple[int, int]]:
+        """Return the classes of a job's bytes over time: (time in ns, class), where it changes.
+
+        ``host``: on that one; None: on all hosts of which nothing else was said. It begins with
+        class 0 at time 0.
+        """
+        found = [(0, 0)]
+        for one in self.answers:
+            # A class of the whole job replaces what was said of it on single hosts.
+            kind = one.decision.classes.get(job, found[-1][1])
+            if host is not None:
+                kind = one.decision.host_classes.get((host, job), kind)
+            if kind != found[-1][1]:
+                found.append((one.time_ns, kind))
+        return found
+
+    def shapes_of(self, job: int) -> list[tuple[int, Shape]]:
+        """Return the shapes that a job was given: (time in ns, shape), in order of time."""
+        return [
+            (one.time_ns, one.decision.shapes[job])
+            for one in self.answers
+            if job in one.decision.shapes
+        ]
+
+    def groups_over_time(self) -> list[tuple[int, tuple[Group, ...]]]:
+        """Return all groups from each instant on at which they changed: (time in ns, groups)."""
+        return [
+            (one.time_ns, one.decision.groups)
+            for one in self.answers
+            if one.decision.groups is not None
+        ]
 
     def apps_of(self, job: int) -> tuple[str, ...]:
         """Return the hashes of the texts of its app that a job had, one after the other."""
@@ -191,6 +234,20 @@ def _fold(
     if isinstance(record, CopyStep):
         racing.update(((one.job, one.round, one.shards[0]), one) for one in record.copy)
         history.copies += len(record.copy)
+    if isinstance(record, AnswersStep) and not (answers := record.answers).is_empty:
+        _take_answers(history, record, answers)
+
+
+def _take_answers(history: History, record: Step, answers: Decision) -> None:
+    """Add what shape, group and flow were answered at one instant."""
+    jobs = len(history.header.jobs)
+    named = {*answers.shapes, *answers.classes, *(job for _, job in answers.host_classes)}
+    named.update(job for group in answers.groups or () for job in group.jobs)
+    if not all(0 <= job < jobs for job in named):
+        raise IndexError("an answer names a job that the header does not")
+    # Before time starts there are no events.
+    time_ns = record.events[-1].time_ns if record.events else 0
+    history.answers.append(TimedAnswers(time_ns=time_ns, decision=answers))
 
 
 def _take_apps(history: History, app_sha256: tuple[str, ...]) -> None:

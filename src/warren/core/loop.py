@@ -1,19 +1,20 @@
 """The one loop of both worlds: events in, state, decision, commands out, journal.
 
-``events -> state.apply -> view -> policy.decide -> check -> port.submit -> journal``
+``events -> state.apply -> scheduler: (view -> policy.decide -> check)* -> journal -> port``
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, cast
 
+import msgspec
 import numpy as np
 
-from warren.core.decision_checks import ask, check_policy, plain_decision
 from warren.core.journal import (
     MAGIC,
+    AnswersStep,
     CopyStep,
     Step,
     adopted,
@@ -21,31 +22,25 @@ from warren.core.journal import (
     going_on,
     opening,
     plan_run,
+    step_of,
 )
 from warren.core.plan_assignments import plan_assignments, refuse_cycle
 from warren.core.plan_feeder import PlanFeeder
-from warren.core.ports import Port
-from warren.core.scheduling_rules import (
-    check_assignment,
-    check_copy,
-    check_invariants,
-    check_plan,
-    check_stretches,
-)
+from warren.core.ports import AnswerPort, Port
+from warren.core.scheduler import Answer, PolicyScheduler
+from warren.core.scheduling_rules import check_copy, check_invariants
 from warren.core.state import State
 from warren.core.stragglers import StragglerCopier
 from warren.core.view_columns import is_blind
 from warren.model.costs import CostTable
-from warren.model.decision import NOTHING, Decision, Plan
+from warren.model.decision import NOTHING, PLACE_ALONE, Assignment, Decision, Plan, Question
 from warren.model.errors import InfeasibleDecision
 from warren.model.events import (
     AnyEvent,
-    Event,
     JobCancelled,
     JobFailed,
     RolledBack,
     RoundsDone,
-    TaskDropped,
     Woken,
 )
 from warren.model.past import NO_PAST, Past
@@ -60,8 +55,9 @@ IDLE_WAKES: Final = 100_000
 
 @dataclass(slots=True, kw_only=True)
 class Core:
-    """One scheduler, which leads one run from its first decision to its last event.
+    """The loop that leads one run from its first decision to its last event.
 
+    ``policy`` places tasks; ``others`` answer shape, group and flow, which nobody does without.
     ``sink`` receives the journal's bytes, ``observe`` every step. ``inputs`` (a hash of what the
     run was made from) and ``numerics`` (the numerics class it computes in) stand in the journal's
     header. ``past``: jobs that ended before this run, which policies are told of. ``check``:
@@ -75,6 +71,7 @@ class Core:
     port: Port
     sink: Sink
     world: str
+    others: tuple[AnyPolicy, ...] = ()
     past: Past = NO_PAST
     inputs: str = ""
     numerics: str = ""
@@ -82,24 +79,29 @@ class Core:
     check: bool = False
     compiled: bool = True
     state: State = field(init=False)
-    memory: object = field(init=False, default=None)
+    scheduler: PolicyScheduler = field(init=False)
     feeder: PlanFeeder | None = field(init=False, default=None)
     copier: StragglerCopier | None = field(init=False, default=None)
     begun: bool = field(init=False, default=False)
     """Whether there is a past: ``core.resume.catch_up`` has led it to where a journal ends."""
-    _first: Decision | None = field(init=False, default=None)
+    _first: Answer | None = field(init=False, default=None)
     _asked: bool = field(init=False, default=False)
     _idle_wakes: int = field(init=False, default=0)
-    _triggers: frozenset[type[Event]] = field(init=False)
 
     def __post_init__(self) -> None:
-        check_policy(self.policy)
-        # After these two events assigned work is gone or a device is free, so every policy is
-        # asked, whatever triggers it names.
-        self._triggers = frozenset(self.policy.triggers) | {RolledBack, TaskDropped}
         self.state = State(self.run, self.costs, past=self.past, blind=is_blind(self.policy))
+        self.scheduler = PolicyScheduler(self.policy, self.others, self.state)
+        beyond = self.scheduler.answered - PLACE_ALONE
+        if beyond and not beyond <= self.port.carries:
+            lacking = ", ".join(sorted(beyond - self.port.carries))
+            raise InfeasibleDecision(f"this run cannot carry out answers to: {lacking}")
         if self.run.scheduler.copies_after is not None:
             self.copier = StragglerCopier(self.run.scheduler.copies_after, self.state)
+
+    @property
+    def memory(self) -> Any:
+        """The memory of the policy that places."""
+        return self.scheduler.memory
 
     def execute(self) -> State:
         """Run to the end of all jobs and return the last state.
@@ -129,16 +131,21 @@ class Core:
             self.ask_first(plan)
         self.begun = True
         self._open()
-        if self._first is not None and self._first.plan is not None:
-            return self._adopt()
-        if self._first is not None:
-            self._act((), self._first)
-        return False
+        if self._first is None:
+            return False
+        # A large plan takes much memory: no name but the one that ``_adopt`` drops.
+        if self._first[0].plan is None:
+            self._act((), *self._first)
+            return False
+        beside = msgspec.structs.replace(self._first[0], plan=None)
+        if beside != NOTHING:
+            self._act((), beside, self._first[1])
+        return self._adopt()
 
     def ask_first(self, plan: Plan | None = None) -> None:
-        """Ask the policy what it answers before time starts; nothing is written or submitted.
+        """Ask the policies what they answer before time starts; nothing is written or submitted.
 
-        For a world that should not be started for a run that its policy refuses. ``plan``: as in
+        For a world that should not be started for a run that a policy refuses. ``plan``: as in
         ``begin``, which asks if nobody did.
 
         Raises
@@ -149,12 +156,7 @@ class Core:
             If it breaks a rule or raises.
         """
         self._asked = True
-        self.memory = ask(self.policy, self.policy.initial, self.state.view())
-        if plan is not None:
-            check_plan(self.state, self.policy.name, plan)
-            self._first = Decision(plan=plan)
-        elif self.policy.offline:
-            self._first = self._answer(())
+        self._first = self.scheduler.first(plan)
 
     def go_on(self) -> None:
         """Go on with a run that was cut off: what had been submitted to the port is gone.
@@ -167,14 +169,20 @@ class Core:
             # assignments back here.
             assert self.feeder is not None, "only a plan assigns before a job arrives"
             self.feeder.roll_back(job, 0)
+        # The port is a new one, or has new processes: it is told what stands.
+        standing = self.state.answers
+        port = cast("AnswerPort", self.port)
+        if standing.shapes:
+            port.reshape(dict(standing.shapes))
+        if standing.groups:
+            port.regroup(standing.groups)
+        classes = standing.classes(self.state.done_J)
+        if classes or standing.host_classes:
+            port.classify(classes, dict(standing.host_classes))
 
-    def explain(self, job: int) -> str:
-        """Return one sentence from the policy: why this job is where it is now."""
-        policy, view = self.policy, self.state.view()
-        if job >= len(view.jobs):
-            # The view of a blind policy ends with the last job that has arrived.
-            return "has not arrived yet"
-        return str(ask(policy, policy.explain, view, self.memory, job))
+    def explain(self, job: int, question: Question = Question.PLACE) -> str:
+        """Return one sentence from a policy: why this job is where it is now, or has its class."""
+        return self.scheduler.explain(job, question)
 
     def _open(self) -> None:
         header = opening(self.run, self.world, self.policy.name, self.inputs, self.numerics)
@@ -186,51 +194,33 @@ class Core:
             self.state.apply(event)
         if self.check:
             check_invariants(self.state)
-        # Under a plan the policy is never asked again; else it is asked if one of the events that
-        # it may know of is a trigger; else the step is only recorded.
-        if self.feeder is not None:
-            self._feed(events)
-        elif not self._triggers.isdisjoint(map(type, told := self.state.told(events))):
-            self._act(events, self._answer(told))
+        if self.feeder is not None and self.scheduler.alone:
+            # Under a plan the policy is never asked again.
+            self._write(Step(events, self._fed(events)))
         else:
-            self._write(Step(events))
+            self._act(events, *self.scheduler.answer(events))
         if self.observe is not None:
             self.observe(self.state, events)
 
-    def _answer(self, events: tuple[AnyEvent, ...]) -> Decision:
-        """Ask the policy and return its decision, checked as far as is possible before acting."""
-        state, policy = self.state, self.policy
-        # No name for the answer: it would keep a plan that the caller lets go.
-        decision, self.memory = plain_decision(
-            policy.name,
-            ask(policy, policy.decide, state.view(events), self.memory),
-            len(state.phase_J),
-            state.now_ns,
-        )
-        if decision.plan is not None:
-            if events or not policy.offline:
-                raise InfeasibleDecision(
-                    f"policy {policy.name}: a plan is the first decision of an offline policy"
-                )
-            check_plan(state, policy.name, decision.plan)
-        return decision
+    def _act(
+        self, events: tuple[AnyEvent, ...], decision: Decision, later_ns: tuple[int, ...]
+    ) -> None:
+        """Write a step with its decision, which has been applied, then submit it.
 
-    def _act(self, events: tuple[AnyEvent, ...], decision: Decision) -> None:
-        """Check and apply a decision, write the step to the journal, then submit it."""
-        state, name = self.state, self.policy.name
-        # Each assignment is checked against the state that those before it have led to.
-        for one in decision.assign:
-            check_assignment(state, name, one)
-            state.assign(one)
-        check_stretches(state, name, decision.assign)
-        reasons = tuple([(job, int(reason)) for job, reason in decision.reasons.items()])
-        for job, code in reasons:
-            state.reason_J[job] = code
-        # A first decision that is empty has neither events nor effects: no record for it.
-        if decision is not NOTHING or events:
-            self._write(Step(events, decision.assign, reasons, decision.wake_ns))
-        if decision.wake_ns is not None and not state.done_J.all():
+        ``later_ns``: wake-ups that policies ask for after the decision's own.
+        """
+        if decision is NOTHING:
+            # A first decision that is empty has neither events nor effects: no record for it.
+            if events:
+                self._write(Step(events))
+            return
+        for job, code in decision.reasons.items():
+            self.state.reason_J[job] = code
+        self._write(step_of(events, decision, later_ns))
+        if decision.wake_ns is not None and not self.state.done_J.all():
             self._wake_at(decision.wake_ns, events, decision)
+            for wake_ns in later_ns:
+                self.port.wake_at(wake_ns)
 
     def _wake_at(self, wake_ns: int, events: tuple[AnyEvent, ...], decision: Decision) -> None:
         """Pass a wake-up on, unless the policy only ever asks for the next one."""
@@ -251,11 +241,12 @@ class Core:
         A large plan takes much memory, so every reference to it is dropped as soon as it has run.
         """
         assert self._first is not None
-        plan, self._first = self._first.plan, None
+        plan, self._first = self._first[0].plan, None
         assert plan is not None
         self.sink(encode(adopted(plan)))
         # Copies of stragglers are decided at events, which compiled code does not give.
-        compiled = self.compiled and self.copier is None
+        # So are answers to the other questions.
+        compiled = self.compiled and self.copier is None and self.scheduler.alone
         outcome = self.port.run_plan(plan) if compiled else None
         if outcome is not None:
             del plan
@@ -265,12 +256,15 @@ class Core:
         assignments = plan_assignments(plan)
         refuse_cycle(self.policy.name, assignments, self.state.scale_J)
         self.state.adopt_plan()
+        if not self.scheduler.alone:
+            self.state.answers.adopt(assignments)
         self.feeder = PlanFeeder(assignments, len(self.run.cluster.devices), self.state.scale_J)
-        self._feed(())
+        self.scheduler.feed = self._fed
+        self._write(Step((), self._fed(())))
         return False
 
-    def _feed(self, events: tuple[AnyEvent, ...]) -> None:
-        """Submit what the plan has next; as in ``_act``, the journal is written first."""
+    def _fed(self, events: tuple[AnyEvent, ...]) -> tuple[Assignment, ...]:
+        """Assign what the plan has next after these events, and return it."""
         assert self.feeder is not None
         for event in events:
             if isinstance(event, JobFailed | JobCancelled) or (
@@ -282,7 +276,7 @@ class Core:
         assigned = tuple(self.feeder.feed(self.state.queued_D.tolist()))
         for one in assigned:
             self.state.assign(one)
-        self._write(Step(events, assigned))
+        return assigned
 
     def _write(self, step: Step) -> None:
         """Write a step to the journal, then submit its assignments to the port.
@@ -293,8 +287,24 @@ class Core:
             self._write_and_copy(step, self.copier)
             return
         self.sink(encode(step))
+        self._submit(step)
+
+    def _submit(self, step: Step) -> None:
+        """Give the port the commands of a step that is in the journal."""
+        if not isinstance(step, AnswersStep):
+            if step.assign:
+                self.port.submit(step.assign)
+            return
+        # Whoever answers other questions has a port that carries them: ``__post_init__``.
+        port, answers = cast("AnswerPort", self.port), step.answers
+        if answers.shapes:
+            port.reshape(answers.shapes)
+        if answers.groups is not None:
+            port.regroup(answers.groups)
         if step.assign:
-            self.port.submit(step.assign)
+            port.submit(step.assign)
+        if answers.classes or answers.host_classes:
+            port.classify(answers.classes, answers.host_classes)
 
     def _write_and_copy(self, step: Step, copier: StragglerCopier) -> None:
         """Do as ``_write`` does, and start the copies of stragglers that are due now."""
@@ -303,10 +313,12 @@ class Core:
         for one in copies:
             check_copy(state, one)
             state.copy(one)
-        told = (step.events, step.assign, step.reasons, step.wake_ns)
-        self.sink(encode(CopyStep(*told, copies) if copies else step))
-        if step.assign:
-            self.port.submit(step.assign)
+        if isinstance(step, AnswersStep):
+            step = msgspec.structs.replace(step, copy=copies)
+        elif copies:
+            step = CopyStep(step.events, step.assign, step.reasons, step.wake_ns, copies)
+        self.sink(encode(step))
+        self._submit(step)
         if copies:
             self.port.copy(copies)
         if wake_ns is not None:

@@ -1,14 +1,15 @@
-"""The two ports of the core: what carries commands out and brings events back.
+"""The ports of the core: what carries commands out and brings events back.
 
 The simulator and the live controller both implement ``Port``; the core cannot tell them apart.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from warren.model.decision import Assignment, Plan
+from warren.model.decision import Assignment, Group, Plan, Question, Shape
 from warren.model.events import AnyEvent
 from warren.model.timeline import PlanOutcome
 
@@ -35,7 +36,16 @@ class Restart:
 
 
 class Port(Protocol):
-    """A world that runs what the core assigns: virtual time or the real cluster."""
+    """A world that runs what the core assigns: virtual time or the real cluster.
+
+    ``carries``: the questions whose answers it can carry out. A run whose policies answer others
+    is refused before anything starts.
+    """
+
+    @property
+    def carries(self) -> frozenset[Question]:
+        """Return the questions whose answers it can carry out."""
+        ...
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
         """Append to device queues, in order. Called only with checked assignments."""
@@ -64,4 +74,30 @@ class Port(Protocol):
 
     def run_plan(self, plan: Plan) -> PlanOutcome | None:
         """Run a whole plan in compiled code; None where it must go through events (live)."""
+        ...
+
+
+class AnswerPort(Port, Protocol):
+    """A port that carries more than place. Of these commands it gets those that it ``carries``.
+
+    Called only with checked answers, after the journal has them, in this order: ``reshape``,
+    ``regroup``, ``submit``, ``classify``. When a run that was cut off goes on, they tell once more
+    all that stands.
+    """
+
+    def reshape(self, shapes: Mapping[int, Shape]) -> None:
+        """Give jobs, by index, their workers and servers, while they train."""
+        ...
+
+    def regroup(self, groups: tuple[Group, ...]) -> None:
+        """Let these groups of jobs share hosts, and no others."""
+        ...
+
+    def classify(
+        self, classes: Mapping[int, int], host_classes: Mapping[tuple[int, int], int]
+    ) -> None:
+        """Give the bytes of jobs, by index, their classes; and by (host, job) on single hosts.
+
+        A class of a job replaces what was said of it on single hosts before.
+        """
         ...

@@ -7,7 +7,7 @@ journal holds. Nothing is submitted meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from warren.core.journal import (
@@ -25,7 +25,7 @@ from warren.core.loop import Core
 from warren.core.outstanding import containing
 from warren.core.ports import Restart
 from warren.core.state import State
-from warren.model.decision import Assignment, Plan
+from warren.model.decision import Assignment, Group, Plan, Question, Shape
 from warren.model.errors import InfeasibleDecision, JournalError
 from warren.model.events import AnyEvent, Woken
 from warren.model.timeline import PlanOutcome
@@ -154,8 +154,9 @@ class _Past:
 
     def _plan(self) -> Plan | None:
         """Return the plan that the policy answered then; None if it answered none."""
-        record = self._records[1]
-        return adopted_plan(record) if isinstance(record, PlanAdopted) else None
+        # Before a plan there may be a step: what else was answered before time started.
+        found = [one for one in self._records[1:3] if isinstance(one, PlanAdopted)]
+        return adopted_plan(found[0]) if found else None
 
     def _woken(self, events: tuple[AnyEvent, ...]) -> None:
         """Strike off wake-ups that have come."""
@@ -170,6 +171,22 @@ class _Past:
         )
 
     # The methods of a port: everything was done when the journal was written.
+
+    @property
+    def carries(self) -> frozenset[Question]:
+        """Return all questions: what the run's own port does not carry was refused then."""
+        return frozenset(Question)
+
+    def reshape(self, shapes: Mapping[int, Shape]) -> None:
+        """Give no job a shape: they have had theirs then."""
+
+    def regroup(self, groups: tuple[Group, ...]) -> None:
+        """Form no groups: they were formed then."""
+
+    def classify(
+        self, classes: Mapping[int, int], host_classes: Mapping[tuple[int, int], int]
+    ) -> None:
+        """Give no job a class: they have had theirs then."""
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
         """Submit nothing: these assignments were submitted then."""

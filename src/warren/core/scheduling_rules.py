@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from warren.core.answers.rules import check_standing
 from warren.core.outstanding import task_of
 from warren.core.state import Phase, State
 from warren.model.decision import Assignment, Plan
@@ -62,6 +63,21 @@ def _broken_rules(state: State, one: Assignment) -> Iterator[str]:
     group = state.groups[job].get(one.round)
     if group is not None and group.rounds != one.rounds:
         yield f"the other shards of this stretch run {group.rounds} rounds"
+    # Mostly nothing binds any job: that is looked at here, since it is asked of every assignment.
+    answers = state.answers
+    bound = answers.worker_hosts or answers.group_hosts
+    if bound and not answers.allows(job, one.device):
+        yield _outside(state, job, one.device)
+
+
+def _outside(state: State, job: int, device: int) -> str:
+    """Tell which hosts a job is bound to, by its shape or its group, where a device is on none."""
+    answers, names = state.answers, [host.name for host in state.run.cluster.hosts]
+    host = answers.host_D[device]
+    shaped = answers.worker_hosts.get(job, frozenset((host,)))
+    what, bound = ("group", answers.group_hosts[job]) if host in shaped else ("shape", shaped)
+    allowed = ", ".join(names[one] for one in sorted(bound))
+    return f"the device is on host {names[host]}; the job's {what} allows: {allowed}"
 
 
 def check_copy(state: State, one: Assignment) -> None:
@@ -86,6 +102,8 @@ def _broken_copy_rules(state: State, one: Assignment) -> Iterator[str]:
         yield "the barrier before it has not passed, or its own has"
     if not state.costs.fits_JT[one.job, state.type_D[one.device]]:
         yield "the job does not fit this device type"
+    if not state.answers.allows(one.job, one.device):
+        yield _outside(state, one.job, one.device)
     if is_ring(state, one.job):
         yield "its job is a ring, whose tasks wait for each other"
     first = state.races.first_run(state.queues, one)
@@ -176,6 +194,9 @@ def check_plan(state: State, policy: str, plan: Plan) -> None:
         raise InfeasibleDecision(
             f"policy {policy}: plan row {row}: job {job_R[row]} does not fit device {device_R[row]}"
         )
+    for row in _rows_outside(state, plan):
+        outside = _outside(state, int(job_R[row]), int(device_R[row]))
+        raise InfeasibleDecision(f"policy {policy}: plan row {row}: job {job_R[row]}: {outside}")
     # Coverage before stretches: ``_torn_stretch`` relies on each task having exactly one row.
     bad = _uncovered(state, plan)
     if bad is not None:
@@ -194,6 +215,15 @@ def check_plan(state: State, policy: str, plan: Plan) -> None:
             f"policy {policy}: plan row {torn}: job {job_R[torn]}, round {plan.round_R[torn]}: the "
             "rows of a stretch of several rounds follow one another and name every shard once"
         )
+
+
+def _rows_outside(state: State, plan: Plan) -> Iterator[int]:
+    """Yield the rows of a plan that the shape or the group of their job does not allow."""
+    answers = state.answers
+    for job in sorted({*answers.worker_hosts, *answers.group_hosts}):
+        for row in np.flatnonzero(plan.job_R == job).tolist():
+            if not answers.allows(job, int(plan.device_R[row])):
+                yield row
 
 
 def _torn_stretch(state: State, plan: Plan) -> int | None:
@@ -303,3 +333,4 @@ def check_invariants(state: State) -> None:
         assert not np.any(state.open_J & state.done_J), "an ended job is open"
         raise AssertionError("a job is open before it arrived")
     assert state.planned or (state.next_round_J >= state.round_J).all(), "assigned before run"
+    check_standing(state)

@@ -13,10 +13,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from warren.core.answers.standing import StandingAnswers
+from warren.core.metric_history import MetricHistory
 from warren.core.outstanding import OutstandingGroup, SpeculativeRuns, containing, is_of
-from warren.core.view_columns import ViewColumns
+from warren.core.view_columns import ViewColumns, known_rounds
 from warren.model.costs import CostTable
-from warren.model.decision import Assignment, Reason
+from warren.model.decision import Assignment, Decision, Reason
 from warren.model.errors import InvalidTransition
 from warren.model.events import (
     AnyEvent,
@@ -66,7 +68,8 @@ class State:
     ``queues[d]`` holds assignments whose COMP has not ended, head first; ``syncing[d]`` those
     whose COMP has ended and whose synchronisation has not. ``groups[j]`` maps the first round of
     each outstanding round or stretch to its count of finished shards. ``races``: tasks that run
-    twice. ``blind``: the policy knows neither the future nor how many rounds a job has.
+    twice. ``answers``: the class, shape and group of each job. ``blind``: the policy that places
+    knows neither the future nor how many rounds a job has.
     """
 
     def __init__(
@@ -85,8 +88,7 @@ class State:
         self.arrived_J = np.zeros(len(jobs), np.bool_)
         self.done_J = np.zeros(len(jobs), np.bool_)
         # -1 stands for an unknown number of rounds, here and in every view.
-        known = [-1 if blind else job.rounds or -1 for job in jobs]
-        self.rounds_J = np.array(known, dtype=np.int64)
+        self.rounds_J = known_rounds(jobs, blind=blind)
         self.scale_J = np.array([job.scale for job in jobs], dtype=np.int64)
         self.arrival_ns_J = np.array([job.arrival_ns for job in jobs], dtype=np.int64)
         self.weight_J = np.array([job.weight for job in jobs], dtype=np.float64)
@@ -99,7 +101,12 @@ class State:
         self.planned = False
         # What an ``InvalidTransition`` tells of a job; bounded, since runs have millions of events.
         self.recent: deque[AnyEvent | Assignment] = deque(maxlen=256)
-        self._shown = ViewColumns(self, run, costs, past=past, blind=blind)
+        self.answers = StandingAnswers(run)
+        self._past = past
+        self._observed = MetricHistory(jobs)
+        # What policies see, by whether they are blind; the first is that of the one that places.
+        self._views: dict[bool, ViewColumns] = {}
+        self._shown = self.shown_to(blind=blind)
         self.told = self._shown.told
 
     def apply(self, event: AnyEvent) -> None:
@@ -178,9 +185,38 @@ class State:
         story = [str(past) for past in self.recent if getattr(past, "job", None) == job]
         return InvalidTransition(f"{event}: {why}; recent: " + " <- ".join(reversed(story[-8:])))
 
-    def view(self, changes: tuple[AnyEvent, ...] = ()) -> View:
-        """Return what a policy may see now; ``changes``: the events since it was last asked."""
-        return View(now_ns=self.now_ns, changes=changes, **self._shown.columns)
+    def answer(self, decision: Decision) -> None:
+        """Let the answers of a decision to shape, group and flow stand; they have been checked."""
+        self.answers.apply(decision)
+        if decision.groups is not None:
+            for shown in self._views.values():
+                shown.regroup()
+
+    def shown_to(self, *, blind: bool) -> ViewColumns:
+        """Return what policies that are blind, or are not, see; to be called before time starts."""
+        if blind not in self._views:
+            self._views[blind] = ViewColumns(
+                self,
+                self.run,
+                self.costs,
+                past=self._past,
+                blind=blind,
+                answers=self.answers,
+                observed=self._observed,
+            )
+        return self._views[blind]
+
+    def view(self, changes: tuple[AnyEvent, ...] = (), *, shown: ViewColumns | None = None) -> View:
+        """Return what a policy may see now.
+
+        Parameters
+        ----------
+        changes
+            The events since it was last asked.
+        shown
+            What it sees, of ``shown_to``; None: what the policy that places sees.
+        """
+        return (shown or self._shown).view(self.now_ns, changes)
 
     # Handlers of the transition table ``TRANSITIONS``, at the end of the file.
 
@@ -189,7 +225,8 @@ class State:
         job = event.job
         self.phase_J[job] = Phase.ACTIVE
         self.arrived_J[job] = True
-        self._shown.show(job)
+        for shown in self._views.values():
+            shown.show(job)
         self.open_J[job] = not self.planned
         if self.reason_J[job] == Reason.NOT_ARRIVED:
             self.reason_J[job] = Reason.NOT_LOOKED_AT
@@ -245,7 +282,7 @@ class State:
         elif event.finished and groups[first].done == self.scale_J.item(job):
             del groups[first]  # nothing is queued of a stretch that its job's end has cut
         self.round_J[job] = end
-        self._shown.observed.note(event)
+        self._observed.note(event)
         if event.finished:
             self._end(job, Phase.FINISHED)
 
@@ -278,14 +315,16 @@ class State:
         self.round_J[job] = self.next_round_J[job] = event.round
         self.next_shard_J[job] = 0
         self.open_J[job] = not self.planned
-        self._shown.observed.go_back(job, event.round)
+        self._observed.go_back(job, event.round)
         self.reason_J[job] = Reason.WAITING_FOR_TURN
 
     def _end(self, job: int, phase: Phase) -> None:
         """Put the job into a terminal phase and take what is left of it from all queues."""
         self.phase_J[job] = phase
         self.done_J[job] = True
-        self._shown.keep_back(job)
+        for shown in self._views.values():
+            shown.keep_back(job)
+        self.answers.forget(job)
         self.open_J[job] = False
         # A finished job's beaten runs stay until their ``TaskDropped``: their devices are at work.
         if phase != Phase.FINISHED:

@@ -98,7 +98,8 @@ class StragglerCopier:
         others, device), so that the least one is the best.
         """
         for device, kind in enumerate(self._type_D):
-            if self._fits[first.job][kind] and may_take(state, device, first):
+            fits = self._fits[first.job][kind] and state.answers.allows(first.job, device)
+            if fits and may_take(state, device, first):
                 span_ns = self._spans[first.job][kind]
                 # A task is expected to take as long again as it has so far, so a copy that takes
                 # ``span_ns`` is expected to be first once the task has been under way that long.

@@ -8,23 +8,32 @@ arrival, so these are always the first ones, and every column ends with them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
-from typing import Any, Final, overload
+from math import inf
+from types import MappingProxyType
+from typing import Any, Final, TypeVar, overload
 
+import numpy as np
+from msgspec.structs import force_setattr
+
+from warren.core.answers.standing import StandingAnswers
 from warren.core.metric_history import MetricHistory, read_only
-from warren.model.costs import CostTable
+from warren.model.cluster import REFERENCE_NIC_BPS, Cluster
+from warren.model.costs import CostTable, IntArray
 from warren.model.events import AnyEvent
 from warren.model.job import Job
 from warren.model.past import Past
 from warren.model.run import Run
+from warren.model.view import HostColumns, View
 from warren.policy.protocol import AnyPolicy
 
+_T = TypeVar("_T")
 _OF_JOBS: Final = (
     "arrived_J",
     "done_J",
     "open_J",
     "round_J",
-    "rounds_J",
     "scale_J",
     "next_round_J",
     "next_shard_J",
@@ -39,17 +48,51 @@ def is_blind(policy: AnyPolicy) -> bool:
     return not policy.offline and not policy.needs_rounds
 
 
+def known_rounds(jobs: Sequence[Job], *, blind: bool) -> IntArray:
+    """Return how many rounds each job has, axis J; -1 where a policy does not know it."""
+    return np.array([-1 if blind else job.rounds or -1 for job in jobs], dtype=np.int64)
+
+
+def host_columns(cluster: Cluster, host_D: Sequence[int]) -> HostColumns:
+    """Return what policies see of the hosts; ``host_D``: the host of each device."""
+    hosts = cluster.hosts
+    memory_H = [-1 if one.memory_bytes is None else one.memory_bytes for one in hosts]
+    return HostColumns(
+        devices_H=read_only(np.array([len(one.devices) for one in hosts], dtype=np.int64)),
+        memory_H=read_only(np.array(memory_H, dtype=np.int64)),
+        nic_bps_H=read_only(np.array([one.nic_bps or REFERENCE_NIC_BPS for one in hosts])),
+        intra_bps_H=read_only(np.array([one.intra_bps or inf for one in hosts])),
+        host_D=read_only(np.array(host_D, dtype=np.int64)),
+    )
+
+
 class ViewColumns:
-    """The columns of a view, by name; ``state`` has them under the same names."""
+    """The columns of a view, by name; ``state`` has them under the same names.
+
+    ``answers``: what shape, group and flow were answered. ``observed``: the metrics of jobs, kept
+    once for all views of a state.
+    """
 
     def __init__(
-        self, state: object, run: Run, costs: CostTable, *, past: Past, blind: bool
+        self,
+        state: object,
+        run: Run,
+        costs: CostTable,
+        *,
+        past: Past,
+        blind: bool,
+        answers: StandingAnswers,
+        observed: MetricHistory,
     ) -> None:
         self._jobs = run.workload.jobs
         self._costs = costs
         self._blind = blind
+        self._answers = answers
+        self.observed = observed
         self._columns_J = {name: read_only(getattr(state, name)) for name in _OF_JOBS}
-        self.observed = MetricHistory(self._jobs)
+        self._columns_J["rounds_J"] = read_only(known_rounds(self._jobs, blind=blind))
+        for name in ("class_J", "group_J"):
+            self._columns_J[name] = read_only(getattr(answers, name))
         # Jobs as a blind policy sees them, made when first looked at; jobs that ended before they
         # arrived; and how many jobs are shown.
         self._told: dict[int, Job] = {}
@@ -65,9 +108,33 @@ class ViewColumns:
             "jobs": self._jobs,
             "costs": costs,
             "progress": self.observed,
+            "hosts": host_columns(run.cluster, answers.host_D),
+            "host_classes": MappingProxyType(answers.host_classes),
+            "groups": answers.groups,
+            # Lists: of shapes and of hosts there is no column of one type.
+            "shape_J": _FirstOf(answers.shape_J, len(self._jobs)),
+            "servers_J": _FirstOf(answers.servers_J, len(self._jobs)),
         }
+        # A view of these columns; None: they were changed since it was made.
+        self._template: View | None = None
         if blind:
             self._end_at(0)
+
+    def view(self, now_ns: int, changes: tuple[AnyEvent, ...]) -> View:
+        """Return a view at ``now_ns``, after these events."""
+        # One is made at every step, and its columns are mostly those of the last one: to copy that
+        # and set what differs takes a quarter of the time, and nobody has seen the copy yet.
+        if self._template is None:
+            self._template = View(now_ns=now_ns, changes=(), **self.columns)
+        view = copy(self._template)
+        force_setattr(view, "now_ns", now_ns)
+        force_setattr(view, "changes", changes)
+        return view
+
+    def regroup(self) -> None:
+        """Show the groups that stand now. They hold jobs that have arrived: no secret is told."""
+        self.columns["groups"] = self._answers.groups
+        self._template = None
 
     def show(self, job: int) -> None:
         """Show this job, and those before it, to a blind policy from now on."""
@@ -91,11 +158,41 @@ class ViewColumns:
     def _end_at(self, count: int) -> None:
         """Let all that has J for its axis end with the first ``count`` jobs."""
         self._count = count
+        self._template = None
         for name, column in self._columns_J.items():
             self.columns[name] = column[:count]
+        self.columns["shape_J"] = _FirstOf(self._answers.shape_J, count)
+        self.columns["servers_J"] = _FirstOf(self._answers.servers_J, count)
         self.columns["jobs"] = _Jobs(self._jobs, self._told, count)
         self.columns["costs"] = self._costs.first(count)
         self.columns["progress"] = self.observed.first(count)
+
+
+class _FirstOf(Sequence[_T]):
+    """The first values of a list that grows no more, which cannot be written through it."""
+
+    __slots__ = ("_count", "_values")
+
+    def __init__(self, values: list[_T], count: int) -> None:
+        self._values = values
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, at: int) -> _T: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[_T, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> _T | tuple[_T, ...]:
+        if isinstance(at, slice):
+            return tuple(self._values[i] for i in range(*at.indices(self._count)))
+        at = at + self._count if at < 0 else at
+        if not 0 <= at < self._count:
+            raise IndexError(f"job {at} of {self._count} that are shown")
+        return self._values[at]
 
 
 class _Jobs(Sequence[Job]):

@@ -1,4 +1,4 @@
-"""What a policy asks for, assignments or a plan, and its codes for every job it leaves waiting.
+"""What policies answer: one decision for all four questions, each with its own fields.
 
 A *stretch* is several rounds in one go.
 """
@@ -6,8 +6,8 @@ A *stretch* is several rounds in one go.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import IntEnum
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
 from typing import Final
 
 import msgspec
@@ -17,6 +17,45 @@ from warren.model.costs import IntArray
 
 ENDLESS: Final = 2**40
 """The rounds of a stretch that goes on until its job ends, whenever that is."""
+CLASSES: Final = 8
+"""Classes of bytes on a link: 0 for control and for jobs not known yet, 1 goes first, 7 last."""
+
+
+class Question(StrEnum):
+    """What a scheduler decides. The members stand in the order in which they are asked."""
+
+    SHAPE = "shape"
+    """How many workers and servers does a job get, and where?"""
+    GROUP = "group"
+    """Which jobs share hosts?"""
+    PLACE = "place"
+    """Which task runs where, and when?"""
+    FLOW = "flow"
+    """Whose bytes go first on a busy link?"""
+
+
+PLACE_ALONE: Final = frozenset({Question.PLACE})
+"""What a policy answers that does not say which questions it answers."""
+
+
+class Shape(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Say on which hosts a job has its workers and its servers. Hosts are indices of the cluster's.
+
+    ``workers``: the hosts that its tasks may run on; None: any. ``servers``: the host of each of
+    its servers, where a host may stand more than once; empty: not said. ``model_bytes``: how many
+    bytes of the model each server holds; None: about the same.
+    """
+
+    workers: tuple[int, ...] | None
+    servers: tuple[int, ...]
+    model_bytes: tuple[int, ...] | None = None
+
+
+class Group(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Some jobs, and the hosts that they share: their tasks run on these hosts alone."""
+
+    jobs: tuple[int, ...]
+    hosts: tuple[int, ...]
 
 
 class Assignment(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -83,17 +122,41 @@ class Reason(IntEnum):
     """Finished, failed or cancelled."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """Assignments in order, or a whole plan; reasons for jobs whose reason changed.
+# A struct, as events are: one is made at every step, and most of its fields are left out.
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """The answers to one view; what is left out stays as it is. An empty one changes nothing.
 
-    ``wake_ns`` asks for a ``Woken`` event at that time. An empty decision changes nothing.
+    place: ``assign``, assignments in order, or ``plan``, a whole order; ``reasons`` for jobs whose
+    reason changed.
+
+    flow: ``classes``, of each job whose class changes: 0 to 7, on all hosts, in place of what was
+    said of single ones; and ``host_classes`` by (host, job), where a class differs on one host.
+
+    shape: ``shapes`` of the jobs whose shape changes.
+
+    group: ``groups``, all there are from now on; None: no change.
+
+    ``wake_ns`` asks for a ``Woken`` event at that time.
     """
 
     assign: tuple[Assignment, ...] = ()
     plan: Plan | None = None
-    reasons: Mapping[int, Reason] = field(default_factory=dict)
+    reasons: Mapping[int, Reason] = msgspec.field(default_factory=dict)
     wake_ns: int | None = None
+    classes: Mapping[int, int] = msgspec.field(default_factory=dict)
+    host_classes: Mapping[tuple[int, int], int] = msgspec.field(default_factory=dict)
+    shapes: Mapping[int, Shape] = msgspec.field(default_factory=dict)
+    groups: tuple[Group, ...] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether it answers no question, whether it asks to be woken or not."""
+        return self.only_places and not (self.assign or self.reasons) and self.plan is None
+
+    @property
+    def only_places(self) -> bool:
+        """Tell whether it answers no other question than place."""
+        return self.groups is None and not (self.classes or self.shapes or self.host_classes)
 
 
 # One value for all decisions that change nothing: the core knows it by identity.

@@ -73,7 +73,9 @@ class Job:
     ``cost`` names a row of costs that belongs to this job alone (a trace priced by its reader).
     ``checkpoint`` None: as often as costs little. ``task_limit_ns``: real time after which a task
     or a barrier that has not ended ends the job. ``nan_loss``: what becomes of a job whose loss is
-    NaN after a round. ``source`` is where the user wrote it
+    NaN after a round. ``flow_class`` is the class of its bytes that flow ``fixed`` gives it (0: not
+    stated), ``server_hosts``, ``server_bytes`` and ``worker_hosts`` are what shape ``fixed`` does;
+    other policies of these questions need not look at them. ``source`` is where the user wrote it
     (``FILE:LINE``, for messages); empty: unknown.
     """
 
@@ -99,6 +101,10 @@ class Job:
     nan_loss: NanLoss = "fail"
     params: Mapping[str, Any] = field(default_factory=dict)
     cost: str | None = None
+    flow_class: int = 0
+    server_hosts: tuple[str, ...] = ()
+    server_bytes: tuple[int, ...] = ()
+    worker_hosts: tuple[str, ...] = ()
     # Jobs that differ in where they were written only are equal.
     source: str = field(default="", compare=False, repr=False)
 

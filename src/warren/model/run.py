@@ -18,6 +18,10 @@ VERIFY: Final = 0.01
 class Scheduler:
     """The four answers, by policy name; ``options`` are the place policy's own settings.
 
+    ``joint`` names one policy that answers several questions, and then stands in ``place``, too,
+    unless another one places. ``other_options``: settings of the other policies, by what they are
+    named for: ``flow``, ``group``, ``shape`` or ``joint``.
+
     ``servers``: parameter servers of each job under shape ``static``. ``copies_after``: a task
     under way for more than this multiple of its expected time may be started once more on another
     device; None: never.
@@ -30,6 +34,8 @@ class Scheduler:
     servers: int = 1
     copies_after: float | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    joint: str | None = None
+    other_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

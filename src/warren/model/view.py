@@ -7,12 +7,13 @@ into its memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from warren.model.cluster import Cluster
 from warren.model.costs import BoolArray, CostTable, FloatArray, IntArray
+from warren.model.decision import Group, Shape
 from warren.model.events import AnyEvent
 from warren.model.job import Job
 from warren.model.past import Past
@@ -21,8 +22,25 @@ from warren.model.run import Grain
 
 
 # No equality (``eq=False``): comparing arrays gives arrays, not an answer.
+class HostColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The hosts of a cluster, in its order (axis H), and the host of each device. Never changes.
+
+    ``nic_bps_H`` is the rate of a host's link and ``intra_bps_H`` that between its own processes,
+    in bits per second; a host that states none has the reference link, and no limit inside.
+    """
+
+    devices_H: IntArray
+    """Devices on each host."""
+    memory_H: IntArray
+    """Bytes; -1: not stated, and not limited."""
+    nic_bps_H: FloatArray
+    intra_bps_H: FloatArray
+    host_D: IntArray
+    """The host of each device."""
+
+
 class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The cluster as it stands at ``now_ns``. Axes: J jobs, D devices, T device types.
+    """The cluster as it stands at ``now_ns``. Axes: J jobs, D devices, H hosts, T device types.
 
     A policy that is neither ``offline`` nor ``needs_rounds`` sees no future: jobs are sorted by
     arrival, and all that has J for its axis, ``jobs`` and ``costs`` included, ends with the last
@@ -33,6 +51,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     ``rounds_J`` is -1 where the number of rounds is unknown. ``round_J`` counts barriers that
     have passed. ``next_round_J``/``next_shard_J`` name the first task not assigned yet; a job
     with ``open_J`` has such a task. It can start at once if ``next_round_J == round_J``.
+
+    From ``class_J`` on: what flow, shape and group were last answered, by this policy or another;
+    a question that is asked earlier at the same instant has its answer in here already.
     """
 
     now_ns: int
@@ -58,5 +79,16 @@ class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     weight_J: FloatArray
     progress: Observed
     """``progress.of(job)``: what the metric of the job's stop rule has come to so far."""
+    hosts: HostColumns
+    class_J: IntArray
+    """The class of a job's bytes on all hosts that ``host_classes`` does not name; 0 at first."""
+    host_classes: Mapping[tuple[int, int], int]
+    """Classes by (host, job), where they differ from ``class_J``."""
+    shape_J: Sequence[Shape | None]
+    servers_J: Sequence[tuple[int, ...]]
+    """The host of each server of a job; empty: no policy has said."""
+    group_J: IntArray
+    """The place of a job's group in ``groups``; -1: it is in none, and may run anywhere."""
+    groups: tuple[Group, ...]
     changes: tuple[AnyEvent, ...]
     """Events applied since the last call, in order; empty on the first."""

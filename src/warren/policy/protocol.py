@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from warren.model.decision import Decision
+from warren.model.decision import PLACE_ALONE, Decision, Question
 from warren.model.events import Event
 from warren.model.view import View
 
 M = TypeVar("M")
 
 
-class PlacePolicy(Protocol, Generic[M]):
-    """Answer the question ``place``: which task runs where and when?
+class Policy(Protocol, Generic[M]):
+    """Answer one or more of the four questions: shape, group, place, flow.
 
     A class with capabilities as data and three pure methods. ``decide`` may not read a
     clock, draw from a global generator or change the view or ``memory`` (it returns the new
@@ -26,16 +26,19 @@ class PlacePolicy(Protocol, Generic[M]):
     source
         The paper, section or algorithm that it implements.
     offline
-        Whether it knows all arrivals in advance and is asked once, before time starts.
+        Whether it knows all arrivals in advance and is asked before time starts; after that by its
+        triggers, unless it has given a plan.
     needs_rounds
         Whether it refuses jobs whose number of rounds is unknown.
     triggers
-        The event types after which it wants to be asked; a ``RolledBack`` always is one.
+        The event types after which it wants to be asked; a ``RolledBack`` always is one for a
+        policy that answers place.
 
-    Two more capabilities may be stated, as ``ClassVar[bool]``. They are not part of the protocol,
-    so a class that lacks them is a policy, too, and counts as False; read them by the functions
-    ``plans_rings`` and ``holds_devices``.
+    More capabilities may be stated, as class attributes. They are not part of the protocol, so a
+    class that lacks them is a policy, too; read them by the functions of these names.
 
+    - ``answers: ClassVar[frozenset[Question]]``: the questions that it answers; place alone where
+      it says nothing. What it answers beyond them is refused.
     - ``plans_rings``: it places a ring as a whole, each of its tasks on a device of its own.
     - ``holds_devices``: its jobs keep their devices from start to end, as ``gang_holding`` has it,
       so at any grain but 1 it hands out all rounds of a job at once.
@@ -54,7 +57,7 @@ class PlacePolicy(Protocol, Generic[M]):
     def decide(self, view: View, memory: M) -> tuple[Decision, M]:
         """Answer one view, and return the memory for the next.
 
-        Assignments take effect in the order given.
+        Assignments take effect in the order given, after shapes and groups of the same decision.
         """
         ...
 
@@ -63,7 +66,13 @@ class PlacePolicy(Protocol, Generic[M]):
         ...
 
 
-AnyPolicy = PlacePolicy[Any]
+AnyPolicy = Policy[Any]
+
+
+def answers(policy: AnyPolicy | type[AnyPolicy]) -> frozenset[Question]:
+    """Return the questions that a policy, or its class, answers; place where it says nothing."""
+    stated: frozenset[Question] = getattr(policy, "answers", PLACE_ALONE)
+    return stated
 
 
 def plans_rings(policy: AnyPolicy | type[AnyPolicy]) -> bool:

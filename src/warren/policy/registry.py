@@ -1,4 +1,4 @@
-"""Every place policy by its published name, imported only when chosen."""
+"""Every policy by its question and its published name, imported only when chosen."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from importlib import import_module
 from inspect import Parameter, signature
 from typing import Final
 
+from warren.model.decision import Question
 from warren.model.errors import Problem, SpecError
 from warren.policy.protocol import AnyPolicy, plans_rings
 
@@ -35,6 +36,27 @@ POLICIES: Final[Mapping[str, str]] = {
     "sjf-bco": "warren.policy.place.rings.sjf_bco:SjfBco",
     "srtf": "warren.policy.place.hare.srtf:Srtf",
 }
+"""Those that answer place."""
+SHAPE_POLICIES: Final = {"fixed": "warren.policy.shape.fixed:FixedShapes"}
+GROUP_POLICIES: Final = {"fixed": "warren.policy.group.fixed:FixedGroups"}
+FLOW_POLICIES: Final = {"fixed": "warren.policy.flow.fixed:FixedClasses"}
+JOINT_POLICIES: Final[Mapping[str, str]] = {}
+"""Those that answer several questions at once."""
+JOINT: Final = "joint"
+BY_QUESTION: Final[Mapping[str, Mapping[str, str]]] = {
+    Question.SHAPE.value: SHAPE_POLICIES,
+    Question.GROUP.value: GROUP_POLICIES,
+    Question.PLACE.value: POLICIES,
+    Question.FLOW.value: FLOW_POLICIES,
+    JOINT: JOINT_POLICIES,
+}
+"""All policies, by what a run file names them for."""
+BASELINES: Final[Mapping[str, tuple[str, str]]] = {
+    Question.SHAPE.value: ("static", "Each job keeps the servers that the run file states"),
+    Question.GROUP.value: ("isolated", "Jobs share hosts as their tasks are placed"),
+    Question.FLOW.value: ("fair", "Bytes of all jobs share a link alike"),
+}
+"""What stands for a question that nobody answers, and what that means: no policy is asked."""
 
 
 _BY_NAME: Final = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
@@ -55,33 +77,53 @@ def place_policy(name: str, options: Mapping[str, object] | None = None) -> AnyP
     SpecError
         If the name is unknown or the policy does not know an option.
     """
-    if name not in POLICIES:
-        allowed = ", ".join(sorted(POLICIES))
+    return policy_of("place", name, options)
+
+
+def policy_of(question: str, name: str, options: Mapping[str, object] | None = None) -> AnyPolicy:
+    """Make the policy of this name for a question, or for ``joint``, with its own options.
+
+    Raises
+    ------
+    SpecError
+        If the name is unknown or the policy does not know an option.
+    """
+    known = BY_QUESTION[question]
+    if name not in known:
+        baseline = [BASELINES[question][0]] if question in BASELINES else []
+        names = sorted([*known, *baseline])
+        allowed = f"{', '.join(names)}, or " if names else ""
         raise SpecError(
             Problem(
                 file="scheduler",
-                field="place",
-                message=f"unknown policy {name!r}; {_hint(name, POLICIES)}"
-                f"allowed: {allowed}, or FILE.py:Class",
+                field=question,
+                message=f"unknown policy {name!r}; {_hint(name, names)}"
+                f"allowed: {allowed}FILE.py:Class",
             )
         )
-    return build(_class_of(name), name, options or {})
+    # Options of other questions stand under the name of theirs.
+    section = "" if question == "place" else f"{question}."
+    return build(_class_of(known[name]), name, options or {}, section)
 
 
 def ring_policies() -> tuple[str, ...]:
     """Return the names of the policies that place rings as a whole, sorted; imports them all."""
-    return tuple(sorted(name for name in POLICIES if plans_rings(_class_of(name))))
+    return tuple(sorted(name for name, place in POLICIES.items() if plans_rings(_class_of(place))))
 
 
-def _class_of(name: str) -> type[AnyPolicy]:
-    """Import the class of a policy of the table."""
-    module, _, attribute = POLICIES[name].partition(":")
+def _class_of(place: str) -> type[AnyPolicy]:
+    """Import a class of the tables, ``module:Class``."""
+    module, _, attribute = place.partition(":")
     cls: type[AnyPolicy] = getattr(import_module(module), attribute)
     return cls
 
 
-def build(cls: type[AnyPolicy], name: str, options: Mapping[str, object]) -> AnyPolicy:
+def build(
+    cls: type[AnyPolicy], name: str, options: Mapping[str, object], section: str = ""
+) -> AnyPolicy:
     """Make a policy from its class and options, refusing options that do not suit it.
+
+    ``section`` stands before an option in a message: ``flow.`` for one under ``policy: {flow:``.
 
     Raises
     ------
@@ -90,7 +132,7 @@ def build(cls: type[AnyPolicy], name: str, options: Mapping[str, object]) -> Any
         the plain type (``int``, ``bool``, ``float``, ``str``) that the class states for it.
     """
     problems = [
-        Problem(file="policy", field=option, message=message)
+        Problem(file="policy", field=f"{section}{option}", message=message)
         for option, message in _what_is_wrong(cls, name, options)
     ]
     if problems:
@@ -99,7 +141,8 @@ def build(cls: type[AnyPolicy], name: str, options: Mapping[str, object]) -> Any
         return cls(**options)
     except (TypeError, ValueError) as error:
         message = f"{name} does not accept these options: {error}"
-        raise SpecError(Problem(file="policy", field=", ".join(options), message=message)) from None
+        where = ", ".join(f"{section}{option}" for option in options)
+        raise SpecError(Problem(file="policy", field=where, message=message)) from None
 
 
 def _what_is_wrong(

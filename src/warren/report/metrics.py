@@ -166,6 +166,7 @@ def summary(record: Record) -> dict[str, Any]:
             "flow": chosen.flow,
             "group": chosen.group,
             "shape": chosen.shape,
+            **({"joint": chosen.joint} if chosen.joint else {}),
         },
         "grain": run.grain.text,
         "jobs": len(run.workload.jobs),

@@ -1,4 +1,4 @@
-"""Choosing the place policy: by name, or as a class in a file of the user's.
+"""Choosing the policies of a run: by name, or as a class in a file of the user's.
 
 What a policy answers is checked in ``warren.core.decision_checks``.
 """
@@ -8,18 +8,19 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from types import ModuleType
 from typing import Any, Final
 
-from warren.model.decision import Decision
+from warren.model.decision import Decision, Question
 from warren.model.errors import Problem, SpecError, one_line
 from warren.model.events import Event
 from warren.model.run import Run
 from warren.model.view import View
-from warren.policy.protocol import AnyPolicy, plans_rings
-from warren.policy.registry import build, place_policy, ring_policies
+from warren.policy.protocol import AnyPolicy, answers, plans_rings
+from warren.policy.registry import BASELINES, JOINT, build, policy_of, ring_policies
 from warren.store.signals import raise_if_told
 
 _DATA: Final[Mapping[str, type]] = {
@@ -38,35 +39,45 @@ def is_foreign(place: str) -> bool:
     return (path or attribute).endswith(".py")
 
 
-def foreign(place: str, options: Mapping[str, object], base: str = "") -> AnyPolicy:
+def foreign(
+    name: str, options: Mapping[str, object], base: str = "", question: str = "place"
+) -> AnyPolicy:
     """Load and make the policy ``FILE.py:Class``; its path is relative to here, else to ``base``.
+
+    ``question``: what it is named for, one of the four or ``joint``.
 
     Raises
     ------
     SpecError
-        If there is no such class, or it is no place policy.
+        If there is no such class, or it is no policy of this question.
     """
-    path, _, attribute = place.rpartition(":")
+    path, _, attribute = name.rpartition(":")
     candidates = [Path(path), Path(base) / path]
     file = next((candidate for candidate in candidates if candidate.is_file()), None)
-    if not path or file is None:
-        raise _refused(place, "no such file; a policy of your own is given as FILE.py:Class")
-    module = _load(place, file)
-    cls: Any = getattr(module, attribute, None)
-    if not isinstance(cls, type):
-        raise _refused(place, f"{file} has no class {attribute!r}; {_classes(module)}")
-    wrong = list(_what_is_wrong(cls))
-    if wrong:
-        raise _refused(place, f"is not a place policy: {'; '.join(wrong)}")
     try:
-        return build(cls, place, options)
+        if not path or file is None:
+            raise _Refused("no such file; a policy of your own is given as FILE.py:Class")
+        module = _load(file)
+        cls: Any = getattr(module, attribute, None)
+        if not isinstance(cls, type):
+            raise _Refused(f"{file} has no class {attribute!r}; {_classes(module)}")
+        if wrong := list(_what_is_wrong(cls)):
+            raise _Refused(f"is not a {question} policy: {'; '.join(wrong)}")
+        return build(cls, name, options, "" if question == "place" else f"{question}.")
     except SpecError:
         raise
+    except _Refused as error:
+        message = str(error)
     except (Exception, SystemExit) as error:
-        raise _refused(place, f"cannot be made: {one_line(error)}") from None
+        message = f"cannot be made: {one_line(error)}"
+    raise SpecError(Problem(file=name, field=question, message=message))
 
 
-def _load(place: str, file: Path) -> ModuleType:
+class _Refused(Exception):
+    """Why a class in a file of the user's cannot be taken as a policy."""
+
+
+def _load(file: Path) -> ModuleType:
     """Import a file of the user's as a module of its own."""
     spec = importlib.util.spec_from_file_location(f"warren_foreign_{file.stem}", file)
     assert spec is not None
@@ -77,7 +88,7 @@ def _load(place: str, file: Path) -> ModuleType:
         spec.loader.exec_module(module)
     # A script that was taken for a policy may call ``sys.exit``.
     except (Exception, SystemExit) as error:
-        raise _refused(place, f"cannot be imported: {one_line(error)}") from None
+        raise _Refused(f"cannot be imported: {one_line(error)}") from None
     return module
 
 
@@ -94,7 +105,7 @@ def _classes(module: ModuleType) -> str:
 
 
 def _what_is_wrong(cls: type) -> Iterator[str]:
-    """Yield what a class lacks to be a place policy; empty if it is one."""
+    """Yield what a class lacks to be a policy; empty if it is one."""
     for name, kind in _DATA.items():
         if not isinstance(getattr(cls, name, None), kind):
             yield f"{name} must be a {kind.__name__}"
@@ -104,35 +115,101 @@ def _what_is_wrong(cls: type) -> Iterator[str]:
     triggers = getattr(cls, "triggers", ())
     if isinstance(triggers, frozenset) and not all(map(_is_event, triggers)):
         yield "triggers must be event types of warren.model.events"
+    stated = answers(cls)
+    if not isinstance(stated, frozenset) or not stated or not stated <= set(Question):
+        yield "answers must be a frozenset of Questions of warren.model.decision"
 
 
 def _is_event(one: object) -> bool:
     return isinstance(one, type) and issubclass(one, Event)
 
 
-def _refused(place: str, message: str) -> SpecError:
-    return SpecError(Problem(file=place, field="place", message=message))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenPolicies:
+    """The policies of a run: ``place`` places its tasks, ``others`` answer other questions."""
+
+    place: AnyPolicy
+    others: tuple[AnyPolicy, ...] = ()
 
 
 def choose(run: Run) -> AnyPolicy:
-    """Make the place policy of a run, checked against its jobs.
+    """Make the policy of a run that places its tasks, checked against its jobs.
 
     Raises
     ------
     SpecError
-        If it is unknown, cannot be loaded, or needs to know rounds that a job does not state,
-        or if jobs are rings, which it does not place, or which are larger than the cluster.
+        As ``choose_all`` does.
     """
-    name, options = run.scheduler.place, run.scheduler.options
-    policy = _policy(name, options, run.base)
+    return choose_all(run).place
+
+
+def choose_all(run: Run) -> ChosenPolicies:
+    """Make the policies of a run, checked against its jobs and against each other.
+
+    Raises
+    ------
+    SpecError
+        If one is unknown, cannot be loaded, answers other questions than it is named for, or needs
+        to know rounds that a job does not state; or if jobs are rings, which the place policy does
+        not place, or which are larger than the cluster.
+    """
+    scheduler = run.scheduler
+    places_jointly = scheduler.joint is not None and scheduler.joint == scheduler.place
+    named: dict[str, AnyPolicy] = {}
+    if scheduler.joint is not None:
+        options = scheduler.other_options.get(JOINT) or (
+            scheduler.options if places_jointly else {}
+        )
+        named[JOINT] = _policy(JOINT, scheduler.joint, options, run.base)
+    if not places_jointly:
+        named["place"] = _policy("place", scheduler.place, scheduler.options, run.base)
+    for question, (baseline, _) in BASELINES.items():
+        name = getattr(scheduler, question)
+        options = scheduler.other_options.get(question, {})
+        if name != baseline:
+            named[question] = _policy(question, name, options, run.base)
+        elif options:
+            message = f"{name} has no options, got {', '.join(options)}"
+            raise SpecError(Problem(file="policy", field=question, message=message))
+    _check_questions(run, named)
+    for question, policy in named.items():
+        _check_rounds(run, question, policy)
+    place = named.pop(JOINT if places_jointly else "place")
+    _check_rings(run, scheduler.place, place)
+    return ChosenPolicies(place=place, others=tuple(named.values()))
+
+
+def _check_questions(run: Run, named: Mapping[str, AnyPolicy]) -> None:
+    """Refuse a policy that answers other questions than it is named for, or what another does."""
+    joint = answers(named[JOINT]) if JOINT in named else frozenset()
+    for question, policy in named.items():
+        stated, told = answers(policy), ", ".join(sorted(answers(policy)))
+        if question == JOINT:
+            wrong = len(stated) < 2
+            message = f"{run.scheduler.joint} answers {told} alone; name it for that"
+        elif stated == {question}:
+            wrong = question in joint
+            message = f"is answered by joint: {run.scheduler.joint} already"
+        else:
+            wrong = True
+            way = "name it as joint" if len(stated) > 1 else f"name it for {told}"
+            message = f"{getattr(run.scheduler, question)} answers {told}; {way}"
+        if wrong:
+            field = f"scheduler.{question}"
+            raise SpecError(Problem(file=run.name, field=field, message=message))
+    if "place" not in named and Question.PLACE not in joint:
+        message = f"{run.scheduler.joint} does not place tasks; name a place policy beside it"
+        raise SpecError(Problem(file=run.name, field="scheduler.place", message=message))
+
+
+def _check_rounds(run: Run, question: str, policy: AnyPolicy) -> None:
+    """Refuse jobs of unknown rounds under a policy that must know them."""
     unknown = [job.name for job in run.workload.jobs if job.rounds is None]
     if policy.needs_rounds and unknown:
         message = (
             f"{policy.name} must know every job's rounds; unknown for {', '.join(unknown[:5])}"
         )
-        raise SpecError(Problem(file=run.name, field="scheduler.place", message=message))
-    _check_rings(run, name, policy)
-    return policy
+        raise SpecError(Problem(file=run.name, field=f"scheduler.{question}", message=message))
 
 
 def _check_rings(run: Run, name: str, policy: AnyPolicy) -> None:
@@ -156,10 +233,49 @@ def _check_rings(run: Run, name: str, policy: AnyPolicy) -> None:
         raise SpecError(Problem(file=place, field=f"job {job.name}: scale", message=message))
 
 
-def _policy(name: str, options: Mapping[str, object], base: str) -> AnyPolicy:
+def _policy(question: str, name: str, options: Mapping[str, object], base: str) -> AnyPolicy:
+    """Make the policy that a run names for a question, or as ``joint``."""
     if is_foreign(name):
-        return foreign(name, options, base)
-    return place_policy(name, options)
+        return foreign(name, options, base, question)
+    return policy_of(question, name, options)
+
+
+def check_carried(run: Run, policies: ChosenPolicies, *, live: bool) -> None:
+    """Refuse policies whose answers the simulator, or the live engine, cannot carry out.
+
+    Raises
+    ------
+    SpecError
+        Naming the first such question, and what is allowed there.
+    """
+    asked = (policies.place, *policies.others)
+    answered = frozenset[Question]().union(*map(answers, asked)) - {Question.PLACE}
+    # Nothing is imported for the usual run, of which place alone is answered. The plain engine
+    # takes no policy of the run's.
+    if not answered or (live and not run.cluster.is_scheduled):
+        return
+    for question in sorted(answered - _carried(live=live)):
+        what = "a live run" if live else "a simulation"
+        name = getattr(run.scheduler, question)
+        baseline = BASELINES[question][0]
+        # Under ``joint`` the question keeps the name of its baseline.
+        field = f"scheduler.{question}" if name != baseline else "scheduler.joint"
+        message = (
+            f"{what} cannot carry out answers to {question} yet: they would change nothing; "
+            f"allowed: {question}: {baseline}"
+        )
+        raise SpecError(Problem(file=run.name, field=field, message=message))
+
+
+def _carried(*, live: bool) -> frozenset[Question]:
+    """Return the questions whose answers a port carries out."""
+    if live:
+        from warren.live.control.local_engine import LivePort
+
+        return LivePort.carries
+    from warren.sim.port import SimPort
+
+    return SimPort.carries
 
 
 class TimedPolicy:
@@ -173,6 +289,7 @@ class TimedPolicy:
         self.name, self.source = policy.name, policy.source
         self.offline, self.needs_rounds = policy.offline, policy.needs_rounds
         self.triggers = policy.triggers
+        self.answers = answers(policy)
         self.decide_s = 0.0
 
     def initial(self, view: View) -> Any:
@@ -199,3 +316,16 @@ class TimedPolicy:
             raise RuntimeError(f"it called sys.exit({error})") from error
         finally:
             self.decide_s += perf_counter() - begin
+
+
+class TimedPolicies:
+    """The policies of a run, each counting the seconds that its decisions take."""
+
+    def __init__(self, policies: ChosenPolicies) -> None:
+        self.place = TimedPolicy(policies.place)
+        self.others = tuple(map(TimedPolicy, policies.others))
+
+    @property
+    def decide_s(self) -> float:
+        """Return the real seconds that all of them took so far."""
+        return sum(one.decide_s for one in (self.place, *self.others))

@@ -23,7 +23,7 @@ from warren.model.past import Past
 from warren.model.run import Run
 from warren.report.record import LIVE, Record
 from warren.runs.bound_of_run import Solve, bound_ahead, lower_bound
-from warren.runs.choose_policy import TimedPolicy, choose
+from warren.runs.choose_policy import ChosenPolicies, TimedPolicies, check_carried, choose_all
 from warren.runs.inputs import named_after
 from warren.runs.pinned_apps import text_files
 from warren.runs.results import hash_of, input_files, result_files
@@ -62,7 +62,7 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedRun:
-    """A run with the policy, the past and the costs it is scheduled by, each resolved once.
+    """A run with the policies, the past and the costs it is scheduled by, each resolved once.
 
     Each is resolved when it is first asked for, so that nothing is measured for a run that is only
     checked, and kept for all that asks again: notes on the run's size, checks, and the run itself.
@@ -82,24 +82,31 @@ class PreparedRun:
         return self.world == LIVE and not self.run.cluster.is_scheduled
 
     @cached_property
-    def named_policy(self) -> AnyPolicy:
-        """The place policy that the run file names, checked against the run's jobs.
+    def named_policies(self) -> ChosenPolicies:
+        """The policies that the run file names, checked against the run's jobs.
 
         Raises
         ------
         SpecError
-            As ``choose`` does.
+            As ``choose_all`` and ``check_carried`` do.
         """
-        return choose(self.run)
+        policies = choose_all(self.run)
+        check_carried(self.run, policies, live=self.world == LIVE)
+        return policies
 
     @property
-    def policy(self) -> AnyPolicy:
-        """The place policy that decides in this world."""
+    def named_policy(self) -> AnyPolicy:
+        """The policy that the run file names to place tasks; raises as ``named_policies``."""
+        return self.named_policies.place
+
+    @property
+    def policies(self) -> ChosenPolicies:
+        """The policies that decide in this world."""
         if not self.is_plain:
-            return self.named_policy
+            return self.named_policies
         from warren.policy.registry import place_policy
 
-        return place_policy("plain")
+        return ChosenPolicies(place=place_policy("plain"))
 
     @cached_property
     def past(self) -> Past:
@@ -200,7 +207,7 @@ class PreparedRun:
         return checked
 
 
-_UNTRAINED: Final = ("named_policy", "past", "stated_costs")
+_UNTRAINED: Final = ("named_policies", "past", "stated_costs")
 """Properties of ``PreparedRun`` that are the same whatever the texts of apps are."""
 
 
@@ -224,7 +231,7 @@ class _Parts:
     """The parts of one run, put together before it goes; ``begin`` is when, in real seconds."""
 
     prepared: PreparedRun
-    policy: TimedPolicy
+    policies: TimedPolicies
     port: Any
     journal: RunFolder | _Memory
     options: Options
@@ -238,7 +245,8 @@ class _Parts:
             run=prepared.run,
             costs=prepared.costs,
             past=prepared.past,
-            policy=self.policy,  # type: ignore[arg-type]
+            policy=self.policies.place,  # type: ignore[arg-type]
+            others=self.policies.others,  # type: ignore[arg-type]
             port=self.port,
             sink=self.journal.journal,
             world=prepared.world,
@@ -261,7 +269,7 @@ class _Parts:
         """Return the record of what the journal tells so far, with its lower bound."""
         run, costs = self.prepared.run, self.prepared.costs
         history = read_history(self.journal.journal_bytes())
-        extra = {"decide_s": self.policy.decide_s, "wall_s": perf_counter() - self.begin}
+        extra = {"decide_s": self.policies.decide_s, "wall_s": perf_counter() - self.begin}
         # Ports of live runs have measured figures of their own.
         measured = getattr(self.port, "measured", None)
         if measured is not None:
@@ -279,11 +287,11 @@ def simulate(
     begin, options = perf_counter(), options or Options()
     prepared = run if isinstance(run, PreparedRun) else PreparedRun(run=run)
     run, costs = prepared.run, prepared.costs
-    policy = TimedPolicy(prepared.policy)
+    policies = TimedPolicies(prepared.policies)
     prepared.check()  # a past that is wrong is told before the port is built
     parts = _Parts(
         prepared=prepared,
-        policy=policy,
+        policies=policies,
         port=sim_port(run, costs),
         journal=out or _Memory(),
         options=options,
@@ -291,7 +299,7 @@ def simulate(
     )
     # A plan needs compiled code. It is loaded before ``bound_ahead`` forks a process, so that the
     # process has it too.
-    if policy.offline:
+    if policies.place.offline:
         import_module("warren.solve.common.compile")
     # The bound needs no schedule, so another process may compute it meanwhile.
     with bound_ahead(run, costs, SIMULATED) if parts.options.ahead else nullcontext(None) as solve:
@@ -378,13 +386,13 @@ def run_live(
     """
     begin, options = perf_counter(), options or Options()
     run, costs = prepared.run, prepared.costs
-    policy = TimedPolicy(prepared.policy)
+    policies = TimedPolicies(prepared.policies)
     port = _live_port(run, costs, out)
     # Their hash stands in the journal, by which a run that goes on knows that they are the same.
     inputs = input_files(run, costs)
     parts = _Parts(
         prepared=prepared,
-        policy=policy,
+        policies=policies,
         port=port,
         journal=out,
         options=options,

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
@@ -16,10 +16,19 @@ from warren.runs.history_source import recorded, recorded_elsewhere
 from warren.store.files import read
 
 
-def run_of(path: str, place: str | None, overrides: Sequence[str], *, history: bool = True) -> Run:
+def run_of(
+    path: str,
+    place: str | None,
+    overrides: Sequence[str],
+    *,
+    history: bool = True,
+    others: Mapping[str, str | None] = MappingProxyType({}),
+) -> Run:
     """Load the run of a file, with ``--place`` and ``--set key=value`` applied.
 
-    ``history`` False: the user's own database is not read.
+    ``history`` False: the user's own database is not read. ``others``: policies in place of the
+    file's, by what they are named for (``flow``, ``group``, ``shape``, ``joint``); None: the
+    file's.
 
     Raises
     ------
@@ -41,7 +50,8 @@ def run_of(path: str, place: str | None, overrides: Sequence[str], *, history: b
     past = recorded if history else recorded_elsewhere
     loaded = load_run(path, read, values, named=named, rows=TABLE, recorded=past)
     run = with_absolute_base(loaded)
-    return run if place is None else placed(run, place, values)
+    names = {"place": place, **others}
+    return renamed(run, {one: name for one, name in names.items() if name is not None}, values)
 
 
 def jobs_of(path: str, names: Sequence[str]) -> list[Job]:
@@ -89,10 +99,41 @@ def placed(run: Run, place: str, values: Mapping[str, str] = MappingProxyType({}
 
     Options in the file are those of the file's own policy, so another policy goes without them.
     """
-    # Options given with ``--set policy...`` are meant for the policy given with ``--place``.
-    kept = place == run.scheduler.place or any(key.startswith("policy") for key in values)
-    options = run.scheduler.options if kept else {}
-    return replace(run, scheduler=replace(run.scheduler, place=place, options=options))
+    return renamed(run, {"place": place}, values)
+
+
+def renamed(
+    run: Run, names: Mapping[str, str], values: Mapping[str, str] = MappingProxyType({})
+) -> Run:
+    """Return the run under other policies, by what they are named for.
+
+    A joint policy places tasks, too, unless another one is named for that; one that is named for
+    place takes the place of a joint one. Options of a policy that goes are left out.
+    """
+    scheduler = run.scheduler
+    given: dict[str, Any] = {**names}
+    if "joint" in names:
+        given.setdefault("place", names["joint"])
+    elif "place" in names and scheduler.joint == scheduler.place:
+        given["joint"] = None
+    stay = {one for one, name in given.items() if name == getattr(scheduler, one)}
+    # Options given with ``--set policy...`` are meant for the policies that are named.
+    stay |= {_meant_for(key) for key in values if key.split(".")[0] == "policy"}
+    options = scheduler.options if "place" not in given or "place" in stay else {}
+    others = {
+        one: own for one, own in scheduler.other_options.items() if one not in given or one in stay
+    }
+    return replace(
+        run, scheduler=replace(scheduler, **given, options=options, other_options=others)
+    )
+
+
+def _meant_for(key: str) -> str:
+    """Return what the policy is named for that ``--set policy...`` gives an option."""
+    # Four keys of nested options; an option of the place policy may also stand without its name.
+    _, _, inner = key.partition(".")
+    section, dot, _ = inner.partition(".")
+    return section if dot and section in ("flow", "group", "shape", "joint") else "place"
 
 
 def with_absolute_base(run: Run) -> Run:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from warren.model.costs import CostTable
-from warren.model.decision import Assignment, Plan
+from warren.model.decision import PLACE_ALONE, Assignment, Plan, Question
 from warren.model.events import (
     AnyEvent,
     CompDone,
@@ -80,6 +81,10 @@ class SimPort:
         "_waiting_J",
         "_wakes",
     )
+
+    # Nothing else yet: no byte of a parameter server is on a link here, so classes, shapes and
+    # groups would change no time, and a simulation must not look as if they did.
+    carries: ClassVar[frozenset[Question]] = PLACE_ALONE
 
     def __init__(self, run: Run, costs: CostTable, parts: Parts | None = None) -> None:
         if parts is None:

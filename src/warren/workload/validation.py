@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, Final, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, Tag, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 
 from warren.model.errors import Problem
 from warren.workload.text import hint, shown
@@ -96,7 +97,7 @@ def _unknown(kind: Kind, path: Path) -> str:
     models, name = _models_at(kind, path[:-1]), str(path[-1])
     # Keys that would make the value another schema are allowed there too.
     also = {key for model in models for key in getattr(model, "ALSO", ())}
-    allowed = sorted(also.union(*(model.model_fields for model in models)))
+    allowed = sorted(also.union(*(_fields(model) for model in models)))
     meant = _one_deeper(models, name) or hint(name, allowed)
     return f"unknown field; {meant}allowed: {', '.join(allowed)}"
 
@@ -104,8 +105,8 @@ def _unknown(kind: Kind, path: Path) -> str:
 def _one_deeper(models: Sequence[type[BaseModel]], name: str) -> str:
     """Return a hint if the name is a field inside one of the fields that are allowed here."""
     for model in models:
-        for field, info in model.model_fields.items():
-            if any(name in inner.model_fields for inner in _models(info.annotation, lists=False)):
+        for field, info in _fields(model).items():
+            if any(name in _fields(inner) for inner in _models(info.annotation, lists=False)):
                 return f"did you mean {field}: {{{name}: ...}}? "
     return ""
 
@@ -117,13 +118,18 @@ def _models_at(kind: Kind, path: Path) -> list[type[BaseModel]]:
         # A tag picks an alternative of a union, a field goes one schema deeper, all else stays.
         tagged = [one for kind in kinds for one in _tagged(kind, key)]
         fields = [
-            model.model_fields[str(key)].annotation
+            _fields(model)[str(key)].annotation
             for kind in kinds
             for model in _models(kind)
-            if key in model.model_fields
+            if key in _fields(model)
         ]
         kinds = tagged or fields or kinds
     return [model for kind in kinds for model in _models(kind)]
+
+
+def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the fields of a schema by the names that files have: a word of Python's is no name."""
+    return {info.alias or name: info for name, info in model.model_fields.items()}
 
 
 def _models(annotation: Any, lists: bool = True) -> Iterator[type[BaseModel]]:

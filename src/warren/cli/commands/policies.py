@@ -14,7 +14,9 @@ from warren.runs.studies.policy_texts import explain_on_cluster, policy_in_full,
 app: Final = one_command()
 
 
-@app.command(epilog=examples("warren policies", "warren policies hare"))
+@app.command(
+    epilog=examples("warren policies", "warren policies --question flow", "warren policies hare")
+)
 def policies(
     name: Annotated[
         str | None,
@@ -28,36 +30,46 @@ def policies(
             help="What NAME makes of a cluster file, for example GPU groups.",
         ),
     ] = None,
+    question: Annotated[
+        str | None,
+        typer.Option(
+            "--question",
+            metavar="Q",
+            help="Only those that answer place, flow, group or shape, or several (joint).",
+        ),
+    ] = None,
     json_: Json = False,
 ) -> None:
     """List the policies and where they come from."""
 
-    policies_command(name, explain, json_)
+    policies_command(name, explain, question, json_)
 
 
 @answers_alone()
-def policies_command(name: str | None, explain: str | None, json_: bool) -> None:
+def policies_command(
+    name: str | None, explain: str | None, question: str | None, json_: bool
+) -> None:
     """List all policies, or print one policy's text, or what it makes of a cluster."""
     if explain is not None:
         _explain(name, explain, json_)
         return
     if name is not None:
-        _show_one(name, json_)
+        _show_one(name, question, json_)
         return
-    rows = policy_rows()
+    rows = policy_rows(question)
     if json_:
         print_json(rows)
         return
     # Two lines a policy: the second has only its source, below what the policy is.
-    width = max(len(row["name"]) for row in rows)
+    width = max((len(row["name"]) for row in rows), default=0)
     for row in rows:
-        answer(f"{row['name']:{width}}  {row['kind']:7}  {row['what']}")
-        answer(f"{'':{width}}  {'':7}  source: {row['source']}")
+        answer(f"{row['question']:5}  {row['name']:{width}}  {row['kind']:8}  {row['what']}")
+        answer(f"{'':5}  {'':{width}}  {'':8}  source: {row['source']}")
 
 
-def _show_one(name: str, json_: bool) -> None:
+def _show_one(name: str, question: str | None, json_: bool) -> None:
     """Print all about one policy."""
-    found = policy_in_full(name)
+    found = policy_in_full(name, question)
     if json_:
         print_json(found)
     else:

@@ -36,6 +36,19 @@ Place = Annotated[
         help="Place policy: a name from `warren policies`, or FILE.py:Class.",
     ),
 ]
+Flow = Annotated[
+    str | None, typer.Option("--flow", metavar="NAME", help="Flow policy; else the file's.")
+]
+Group = Annotated[
+    str | None, typer.Option("--group", metavar="NAME", help="Group policy; else the file's.")
+]
+Shape = Annotated[
+    str | None, typer.Option("--shape", metavar="NAME", help="Shape policy; else the file's.")
+]
+Joint = Annotated[
+    str | None,
+    typer.Option("--joint", metavar="NAME", help="One policy for several of these questions."),
+]
 DryRun = Annotated[
     bool,
     typer.Option("--dry-run", help="Check everything, print the resolved run file, run nothing."),
@@ -55,6 +68,10 @@ Check = Annotated[
 def simulate(
     run_file: RunFile,
     place: Place = None,
+    flow: Flow = None,
+    group: Group = None,
+    shape: Shape = None,
+    joint: Joint = None,
     out: Annotated[
         str | None,
         typer.Option(
@@ -71,7 +88,8 @@ def simulate(
 ) -> None:
     """Predict a run in virtual time."""
 
-    simulate_command(run_file, place, out, set_ or [], dry_run, events, check, json_)
+    others = {"flow": flow, "group": group, "shape": shape, "joint": joint}
+    simulate_command(run_file, place, others, out, set_ or [], dry_run, events, check, json_)
 
 
 @app.command(
@@ -86,6 +104,10 @@ def run(
         str | None, typer.Argument(metavar="RUN.yaml", help="Run file.", show_default=False)
     ] = None,
     place: Place = None,
+    flow: Flow = None,
+    group: Group = None,
+    shape: Shape = None,
+    joint: Joint = None,
     out: Annotated[
         str | None,
         typer.Option(
@@ -121,8 +143,19 @@ def run(
     --resume it goes on from there, as it does when it was killed: each job from its checkpoint.
     """
 
+    others = {"flow": flow, "group": group, "shape": shape, "joint": joint}
     run_command(
-        run_file, place, out, set_ or [], dry_run, check, json_, resume, not no_history, app_
+        run_file,
+        place,
+        others,
+        out,
+        set_ or [],
+        dry_run,
+        check,
+        json_,
+        resume,
+        not no_history,
+        app_,
     )
 
 
@@ -130,6 +163,7 @@ def run(
 def simulate_command(
     run_file: str,
     place: str | None,
+    others: Mapping[str, str | None],
     out: str | None,
     overrides: Sequence[str],
     dry_run: bool,
@@ -138,7 +172,7 @@ def simulate_command(
     json_: bool,
 ) -> None:
     """Simulate one run file, print its summary, and with ``out`` write its folder."""
-    run = run_of(run_file, place, overrides)
+    run = run_of(run_file, place, overrides, others=others)
     prepared = PreparedRun(run=run)
     _say_size(prepared, events=events)
     if dry_run:
@@ -157,6 +191,7 @@ def simulate_command(
 def run_command(
     run_file: str | None,
     place: str | None,
+    others: Mapping[str, str | None],
     out: str | None,
     overrides: Sequence[str],
     dry_run: bool,
@@ -172,6 +207,7 @@ def run_command(
         given: dict[str, Any] = {
             "RUN.yaml": run_file,
             "--place": place,
+            **{f"--{one}": name for one, name in others.items()},
             "--out": out,
             "--set": overrides,
         }
@@ -183,7 +219,7 @@ def run_command(
     if run_file is None:
         message = "RUN.yaml is missing; allowed: RUN.yaml, or --resume DIR"
         raise SpecError(Problem(file="run", message=message))
-    run = run_of(run_file, place, overrides, history=history)
+    run = run_of(run_file, place, overrides, history=history, others=others)
     prepared = PreparedRun(run=run, world=LIVE, history=history)
     _say_size(prepared, events=True)
     if dry_run:

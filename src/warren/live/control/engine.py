@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 from warren.core.ports import Restart
 from warren.live.clock import ClusterClock
@@ -23,7 +23,7 @@ from warren.live.process.specs import Exited, Role
 from warren.live.training.app.app_imports import sources_of
 from warren.live.training.app.pinned_files import APPS, save_pins
 from warren.live.transport.sockets import Hub, Poller, controller_address, remove_folder
-from warren.model.decision import Plan
+from warren.model.decision import PLACE_ALONE, Plan, Question
 from warren.model.errors import Problem, SpecError
 from warren.model.events import AnyEvent, RoundsDone
 from warren.model.job import Job
@@ -47,6 +47,9 @@ class LiveEngine(ABC):
     SpecError
         If the cluster's testbed is not up, or a job's name cannot name a file.
     """
+
+    # Of the four questions: connections have no classes yet, and servers stay where they started.
+    carries: ClassVar[frozenset[Question]] = PLACE_ALONE
 
     def __init__(self, run: Run, out_dir: Path | str) -> None:
         self._run = run

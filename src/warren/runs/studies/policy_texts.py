@@ -4,31 +4,61 @@ from __future__ import annotations
 
 import inspect
 import sys
+from typing import Final
 
 from warren.model.errors import Problem, SpecError
 from warren.policy.protocol import AnyPolicy
-from warren.policy.registry import POLICIES, place_policy
+from warren.policy.registry import BASELINES, BY_QUESTION, policy_of
 from warren.runs.choose_policy import foreign, is_foreign
 from warren.store.files import read
 
 
-def policy_rows() -> list[dict[str, str]]:
-    """Describe each shipped policy in a row, by name."""
-    return [_row(name, place_policy(name)) for name in sorted(POLICIES)]
+def policy_rows(question: str | None = None) -> list[dict[str, str]]:
+    """Describe each shipped policy in a row, by question and name; place first.
+
+    ``question``: only those that are named for it; None: all.
+
+    Raises
+    ------
+    SpecError
+        If there is no such question.
+    """
+    _check_question(question)
+    rows = []
+    for asked in _QUESTIONS if question is None else (question,):
+        if asked in BASELINES:
+            name, what = BASELINES[asked]
+            rows.append(
+                {
+                    "name": name,
+                    "question": asked,
+                    "kind": "baseline",
+                    "what": what,
+                    "source": "none: no policy is asked",
+                }
+            )
+        rows += [_row(asked, name, policy_of(asked, name)) for name in sorted(BY_QUESTION[asked])]
+    return rows
 
 
-def policy_in_full(name: str) -> dict[str, str]:
+def policy_in_full(name: str, question: str | None = None) -> dict[str, str]:
     """Describe one policy: its row, and all that its file says of it as ``text``.
 
-    ``name``: of a shipped policy, or ``FILE.py:Class``.
+    Parameters
+    ----------
+    name
+        Of a shipped policy, or ``FILE.py:Class``.
+    question
+        What it is named for, where several questions have a policy of this name.
 
     Raises
     ------
     SpecError
         If there is no such policy, or it cannot be loaded.
     """
-    policy = _policy(name)
-    return {**_row(name, policy), "text": _text(policy)}
+    _check_question(question)
+    asked, policy = _policy(name, question)
+    return {**_row(asked, name, policy), "text": _text(policy)}
 
 
 def explain_on_cluster(name: str, path: str) -> str:
@@ -43,7 +73,7 @@ def explain_on_cluster(name: str, path: str) -> str:
         If the policy prepares nothing, the cluster file is wrong, or no shipped model has a time
         on one of its device types.
     """
-    policy = _policy(name)
+    _, policy = _policy(name)
     explain_cluster = getattr(policy, "explain_cluster", None)
     if explain_cluster is None:
         message = f"{name} prepares nothing for a cluster; leave out --explain"
@@ -69,14 +99,31 @@ def explain_on_cluster(name: str, path: str) -> str:
     return text
 
 
-def _policy(name: str) -> AnyPolicy:
-    """Make the policy of this name, without options."""
+_QUESTIONS: Final = ("place", "flow", "group", "shape", "joint")
+
+
+def _check_question(question: str | None) -> None:
+    """Refuse a question that is none."""
+    if question is not None and question not in _QUESTIONS:
+        message = f"unknown question {question!r}; allowed: {', '.join(_QUESTIONS)}"
+        raise SpecError(Problem(file="--question", message=message))
+
+
+def _policy(name: str, question: str | None = None) -> tuple[str, AnyPolicy]:
+    """Make the policy of this name, without options; return what it is named for, too."""
     if is_foreign(name):
-        return foreign(name, {})
-    if name not in POLICIES:
-        message = f"unknown policy {name!r}; allowed: {', '.join(sorted(POLICIES))}, FILE.py:Class"
+        asked = question or "place"
+        return asked, foreign(name, {}, question=asked)
+    asked_for = _QUESTIONS if question is None else (question,)
+    found = [one for one in asked_for if name in BY_QUESTION[one]]
+    if not found:
+        known = sorted({one for asked in asked_for for one in BY_QUESTION[asked]})
+        message = f"unknown policy {name!r}; allowed: {', '.join(known)}, FILE.py:Class"
         raise SpecError(Problem(file="policies", message=message))
-    return place_policy(name)
+    if len(found) > 1:
+        message = f"{name} is a policy of several questions; allowed: {', '.join(found)}"
+        raise SpecError(Problem(file="--question", message=message))
+    return found[0], policy_of(found[0], name)
 
 
 def _text(policy: AnyPolicy) -> str:
@@ -88,13 +135,12 @@ def _text(policy: AnyPolicy) -> str:
     return inspect.getdoc(sys.modules[type(policy).__module__]) or own
 
 
-def _row(name: str, policy: AnyPolicy) -> dict[str, str]:
+def _row(question: str, name: str, policy: AnyPolicy) -> dict[str, str]:
     """Describe a policy in a row; ``what`` is the first paragraph of its text, in one line."""
     what = _text(policy).partition("\n\n")[0]
-    # The registry has policies for one of the four questions.
     return {
         "name": name,
-        "question": "place",
+        "question": question,
         "kind": "offline" if policy.offline else "online",
         "what": " ".join(what.split()).rstrip("."),
         "source": policy.source,

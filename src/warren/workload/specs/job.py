@@ -21,6 +21,7 @@ from warren.workload.specs.types import (
     Name,
     PositiveTimeNs,
     Seed,
+    Size,
     Spec,
     TimeNs,
     choice,
@@ -61,6 +62,35 @@ class CheckpointSpec(Spec):
     """When the job is checkpointed."""
 
     every: Count = Field(description="Keep a copy every so many rounds.")
+
+
+class JobServersSpec(Spec):
+    """Where a job has its parameter servers, under shape ``fixed``."""
+
+    hosts: list[Line] = Field(
+        min_length=1, max_length=64, description="The host of each server; one may stand twice."
+    )
+    bytes: list[Size] | None = Field(
+        None, description="Bytes of the model on each server; default: about the same."
+    )
+
+    @model_validator(mode="after")
+    def _one_each(self) -> JobServersSpec:
+        if self.bytes is not None and len(self.bytes) != len(self.hosts):
+            raise ValueError(f"needs {len(self.hosts)} bytes, one for each of hosts")
+        return self
+
+
+class JobWorkersSpec(Spec):
+    """Where the tasks of a job may run, under shape ``fixed``."""
+
+    hosts: list[Line] = Field(min_length=1, description="Each host once.")
+
+    @model_validator(mode="after")
+    def _each_once(self) -> JobWorkersSpec:
+        if len(set(self.hosts)) < len(self.hosts):
+            raise ValueError("names a host twice")
+        return self
 
 
 class JobSpec(Spec):
@@ -109,6 +139,11 @@ class JobSpec(Spec):
     cost: Annotated[
         Line | None, BeforeValidator(_cost), WithJsonSchema({"type": ["string", "null"]})
     ] = Field(None, description="A profile row of this job alone, taken as it is.")
+    flow_class: int | None = Field(
+        None, alias="class", ge=1, le=7, description="Of its bytes, under flow: fixed; 1 first."
+    )
+    servers: JobServersSpec | None = Field(None, description="Its servers, under shape: fixed.")
+    workers: JobWorkersSpec | None = Field(None, description="Hosts of its tasks, the same.")
 
     @model_validator(mode="after")
     def _complete(self) -> JobSpec:
@@ -116,6 +151,8 @@ class JobSpec(Spec):
             raise ValueError("stop needs evaluate: {every: N}")
         if self.app is None and self.model is None and self.cost is None:
             raise ValueError("needs app (code to train) or model (a row of the profile table)")
+        if self.servers is not None and self.sync == "ring":
+            raise ValueError("a ring has no servers; leave servers out, or sync: ps")
         return self
 
 
@@ -219,7 +256,7 @@ def _app(spec: JobSpec, folder: str) -> str | None:
 
 def _job(spec: JobSpec, index: int, batch: int, context: JobContext, source: str) -> Job:
     seed = job_seed(context.run_seed, spec.name) if spec.seed is None else spec.seed
-    stop = spec.stop
+    stop, servers = spec.stop, spec.servers
     return Job(
         index=index,
         name=spec.name,
@@ -244,5 +281,9 @@ def _job(spec: JobSpec, index: int, batch: int, context: JobContext, source: str
         nan_loss=spec.nan_loss,  # type: ignore[arg-type]
         params=spec.params,
         cost=spec.cost,
+        flow_class=spec.flow_class or 0,
+        server_hosts=tuple(servers.hosts) if servers else (),
+        server_bytes=tuple(servers.bytes or ()) if servers else (),
+        worker_hosts=tuple(spec.workers.hosts) if spec.workers else (),
         source=source,
     )

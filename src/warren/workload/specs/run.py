@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field, Tag, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, Tag, WithJsonSchema
 
 from warren.model.costs import ProfileRow
 from warren.model.run import VERIFY, Grain, Losses, Scheduler, Truth
@@ -27,12 +27,12 @@ from warren.workload.specs.types import (
     Size,
     Spec,
     TimeS,
-    choice,
     path_or,
 )
 from warren.workload.specs.workload import Workload
 from warren.workload.text import shown
 
+_NAMED_FOR: Final = ("place", "flow", "group", "shape", "joint")
 # A number, or a number and the word ``round`` or ``rounds``.
 _ROUNDS: Final = re.compile(r"([0-9]{1,12}) *(rounds?)?")
 _ALLOWED: Final = 'allowed: 1, "N rounds", or a time like "60 s"'
@@ -88,6 +88,32 @@ def _scheduler(value: object) -> object:
     return value
 
 
+def split_options(policy: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the options of policies by what they are named for; of a flat mapping, as place's.
+
+    A key that is called as a question (or ``joint``) and holds a mapping makes it nested.
+
+    Raises
+    ------
+    ValueError
+        If other keys stand beside such a one.
+    """
+    nested = [key for key in _NAMED_FOR if isinstance(policy.get(key), Mapping)]
+    flat = [shown(key) for key in policy if key not in nested]
+    if nested and flat:
+        raise ValueError(
+            f"holds options of {', '.join(nested)}, and {', '.join(flat)} beside them; "
+            f"put these under place, as in {{place: {{...}}, {nested[0]}: {{...}}}}"
+        )
+    return {key: policy[key] for key in nested} if nested else {"place": policy}
+
+
+def _options(value: dict[str, Any]) -> dict[str, Any]:
+    """Refuse options of which nobody knows whose they are."""
+    split_options(value)
+    return value
+
+
 class ProfileSpec(Spec):
     """Cost of one task of a model, by device type."""
 
@@ -126,14 +152,14 @@ class SchedulerSpec(Spec):
     place: Line = Field(
         default="hare", description="Which task runs where, and when; or FILE.py:Class."
     )
-    flow: Annotated[str, *choice("fair")] = Field(
-        default="fair", description="Whose bytes go first on a busy link."
+    flow: Line = Field(default="fair", description="Whose bytes go first on a busy link.")
+    group: Line = Field(default="isolated", description="Which jobs share hosts.")
+    shape: Line = Field(
+        default="static", description="How many workers and servers a job gets, and where."
     )
-    group: Annotated[str, *choice("isolated")] = Field(
-        default="isolated", description="Which jobs share hosts, and how."
-    )
-    shape: Annotated[str, *choice("static")] = Field(
-        default="static", description="How many workers and servers a job gets."
+    joint: Line | None = Field(
+        default=None,
+        description="One policy that answers several of these questions, in their place.",
     )
     servers: int = Field(default=1, ge=1, le=64, description="Parameter servers of each job.")
     copies_after: float | None = Field(
@@ -193,7 +219,10 @@ class RunSpec(Spec):
     scheduler: Annotated[SchedulerSpec, BeforeValidator(_scheduler)] = Field(
         SchedulerSpec(), description="The policies, by name."
     )
-    policy: Free = Field(default_factory=dict, description="Options of the place policy.")
+    policy: Annotated[Free, AfterValidator(_options)] = Field(
+        default_factory=dict,
+        description="Options of the place policy; or of several, each under its question.",
+    )
     profiles: (
         Annotated[PathTag | Annotated[Profiles, Tag("<inline>")], path_or("mapping")] | None
     ) = Field(None, description="More rows of costs, by model: a file, or its content.")
@@ -231,16 +260,20 @@ def build_profiles(specs: Mapping[str, ProfileSpec]) -> tuple[ProfileRow, ...]:
 
 
 def build_scheduler(spec: RunSpec) -> Scheduler:
-    """Build the scheduler: four policy names, and the options of the place policy."""
+    """Build the scheduler: the names of the policies, and their options."""
     names = spec.scheduler
+    options = split_options(spec.policy)
+    placed = "place" in names.model_fields_set or names.joint is None
     return Scheduler(
-        place=names.place,
+        place=names.place if placed else str(names.joint),
         flow=names.flow,
         group=names.group,
         shape=names.shape,
         servers=names.servers,
         copies_after=names.copies_after,
-        options=spec.policy,
+        options=options.pop("place", {}),
+        joint=names.joint,
+        other_options={key: own for key, own in options.items() if own},
     )
 
 

@@ -44,7 +44,9 @@ def _lines(run: Run) -> Iterator[str]:
         yield f"verify: {run.verify}"
     scheduler = {**asdict(run.scheduler)}
     # In a run file these stand under ``policy``, not under ``scheduler``.
-    options = scheduler.pop("options")
+    options, others = scheduler.pop("options"), scheduler.pop("other_options")
+    if others:
+        options = {**({"place": options} if options else {}), **others}
     yield f"scheduler: {_json(_stated(scheduler))}"
     if options:
         yield f"policy: {_json(options)}"
@@ -212,8 +214,18 @@ def _job(job: Job) -> dict[str, Any]:
             "task_limit": f"{job.task_limit_ns} ns",
             "nan_loss": job.nan_loss,
             "params": dict(job.params) or None,
+            "class": job.flow_class or None,
+            "servers": _servers(job),
+            "workers": {"hosts": list(job.worker_hosts)} if job.worker_hosts else None,
         }
     )
+
+
+def _servers(job: Job) -> dict[str, Any] | None:
+    if not job.server_hosts:
+        return None
+    sizes = list(job.server_bytes) or None
+    return _stated({"hosts": list(job.server_hosts), "bytes": sizes})
 
 
 def _stated(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,231 @@
+"""Asking the policies of a run: shape, group, place and flow, in this order, each when it is due.
+
+A policy is asked after one of its triggers, or when a wake-up of its own has come. Its answer is
+checked and applied before the next policy is asked, so each sees what those before it answered. One
+that answers several questions is asked once, at the first of them. Each has a memory of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from warren.core.answers.rules import check_answers
+from warren.core.decision_checks import ask, check_policy, plain_decision
+from warren.core.scheduling_rules import check_assignment, check_plan, check_stretches
+from warren.core.state import State
+from warren.core.view_columns import ViewColumns, is_blind
+from warren.model.decision import NOTHING, Assignment, Decision, Plan, Question
+from warren.model.errors import InfeasibleDecision
+from warren.model.events import AnyEvent, Event, RolledBack, TaskDropped, Woken
+from warren.policy.protocol import AnyPolicy, answers
+
+_ORDER: Final = tuple(Question)
+Feed = Callable[[tuple[AnyEvent, ...]], tuple[Assignment, ...]]
+"""Given the events of an instant, what a plan assigns next."""
+Answer = tuple[Decision, tuple[int, ...]]
+"""What was answered at one instant, and wake-ups that were asked for after ``wake_ns``."""
+_NOTHING: Final[Answer] = (NOTHING, ())
+
+
+def check_questions(policies: Iterable[AnyPolicy]) -> None:
+    """Refuse policies that are none, and two of them that answer one question.
+
+    Raises
+    ------
+    InfeasibleDecision
+        Naming the policies and the question.
+    """
+    known: dict[Question, str] = {}
+    for policy in policies:
+        check_policy(policy)
+        for question in sorted(answers(policy)):
+            if question in known:
+                raise InfeasibleDecision(
+                    f"policy {policy.name}: {question} is answered by {known[question]} already"
+                )
+            known[question] = policy.name
+
+
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """One policy, and what is kept for it: its memory, and the wake-ups that have not come.
+
+    ``answers``: which questions it does. ``shown``: what it sees. ``triggers``: after which events
+    it is asked; a wake-up is its own.
+    """
+
+    policy: AnyPolicy
+    answers: frozenset[Question]
+    shown: ViewColumns
+    triggers: frozenset[type[Event]]
+    memory: Any = None
+    wakes_ns: list[int] = field(default_factory=list)
+
+    def is_due(self, told: tuple[AnyEvent, ...], now_ns: int) -> bool:
+        """Tell whether it is asked after these events; strikes off its wake-ups that have come."""
+        kinds = set(map(type, told))
+        due = not self.triggers.isdisjoint(kinds)
+        # Only with the event itself, which live may come a moment late: the policy is to see it.
+        if self.wakes_ns and Woken in kinds:
+            coming = [one for one in self.wakes_ns if one > now_ns]
+            due = due or len(coming) < len(self.wakes_ns)
+            self.wakes_ns = coming
+        return due
+
+
+class PolicyScheduler:
+    """The policies of one run, asked in order; what they answer is applied to the state.
+
+    Parameters
+    ----------
+    place
+        The policy that places tasks; it may answer other questions, too.
+    others
+        Those that answer shape, group and flow. None: those stay as they are, and nobody is asked.
+    state
+        What they see, and what their answers change.
+    """
+
+    __slots__ = ("_asked", "_place", "_state", "_triggers", "alone", "feed")
+
+    def __init__(self, place: AnyPolicy, others: tuple[AnyPolicy, ...], state: State) -> None:
+        check_questions((place, *others))
+        self._state = state
+        self.feed: Feed | None = None
+        policies = sorted((place, *others), key=_first_question)
+        self._asked = [
+            _Asked(one, answers(one), state.shown_to(blind=is_blind(one)), _triggers(one))
+            for one in policies
+        ]
+        self._place = next(one for one in self._asked if one.policy is place)
+        self.alone = not others
+        """Whether there is one policy: then nothing has to be put together or kept apart."""
+        # A wake-up that a policy named as a trigger reaches it, whoever asked for it.
+        self._triggers = self._place.triggers | (frozenset(place.triggers) & {Woken})
+
+    @property
+    def memory(self) -> Any:
+        """The memory of the policy that places."""
+        return self._place.memory
+
+    @property
+    def answered(self) -> frozenset[Question]:
+        """Return the questions that the policies answer."""
+        return frozenset().union(*(one.answers for one in self._asked))
+
+    def first(self, plan: Plan | None) -> Answer | None:
+        """Ask what the policies answer before time starts, of those that plan ahead.
+
+        ``plan`` is what the policy that places answered before, so that it need not be asked again.
+        None: no policy plans ahead.
+        """
+        found: list[Decision] = []
+        for asked in self._asked:
+            policy = asked.policy
+            asked.memory = ask(policy, policy.initial, self._state.view(shown=asked.shown))
+            if plan is not None and asked is self._place:
+                check_plan(self._state, policy.name, plan)
+                found.append(Decision(plan=plan))
+            elif policy.offline:
+                found.append(self._answer(asked, ()))
+        return _together(found) if found else None
+
+    def answer(self, events: tuple[AnyEvent, ...]) -> Answer:
+        """Ask each policy that is due, and apply what it answers."""
+        state = self._state
+        if self.alone:
+            told = state.told(events)
+            if self._triggers.isdisjoint(map(type, told)):
+                return _NOTHING
+            return self._answer(self._place, told), ()
+        found: list[Decision] = []
+        for asked in self._asked:
+            if asked is self._place and self.feed is not None:
+                # A plan stands in for the policy that made it.
+                found.append(Decision(assign=self.feed(events)))
+            elif asked.is_due(told := asked.shown.told(events), state.now_ns):
+                found.append(self._answer(asked, told))
+        return _together(found)
+
+    def explain(self, job: int, question: Question) -> str:
+        """Return one sentence from the policy that answers this question, on one job."""
+        found = [one for one in self._asked if question in one.answers]
+        if not found:
+            return f"no policy answers {question}"
+        asked, policy = found[0], found[0].policy
+        view = self._state.view(shown=asked.shown)
+        if job >= len(view.jobs):
+            # The view of a blind policy ends with the last job that has arrived.
+            return "has not arrived yet"
+        return str(ask(policy, policy.explain, view, asked.memory, job))
+
+    def _answer(self, asked: _Asked, events: tuple[AnyEvent, ...]) -> Decision:
+        """Ask one policy; return its decision, checked and applied but for a plan."""
+        state, policy = self._state, asked.policy
+        # No name for the answer: it would keep a plan that the caller lets go.
+        decision, asked.memory = plain_decision(
+            policy.name,
+            asked.answers,
+            ask(policy, policy.decide, state.view(events, shown=asked.shown), asked.memory),
+            len(state.phase_J),
+            state.now_ns,
+        )
+        if decision.plan is not None:
+            if events or not policy.offline:
+                raise InfeasibleDecision(
+                    f"policy {policy.name}: a plan is the first decision of an offline policy"
+                )
+            check_plan(state, policy.name, decision.plan)
+        if decision.wake_ns is not None and not self.alone:
+            asked.wakes_ns.append(decision.wake_ns)
+        if not decision.only_places:
+            check_answers(state, policy.name, decision)
+            state.answer(decision)
+        # Each assignment is checked against the state that those before it have led to.
+        for one in decision.assign:
+            check_assignment(state, policy.name, one)
+            state.assign(one)
+        if decision.assign:
+            check_stretches(state, policy.name, decision.assign)
+        return decision
+
+
+def _first_question(policy: AnyPolicy) -> int:
+    """Return the place of the first question that a policy answers, in the order of asking."""
+    return min(_ORDER.index(one) for one in answers(policy))
+
+
+def _triggers(policy: AnyPolicy) -> frozenset[type[Event]]:
+    """Return the events after which a policy is asked, besides its own wake-ups."""
+    stated = frozenset(policy.triggers) - {Woken}
+    if Question.PLACE not in answers(policy):
+        return stated
+    # After these two events assigned work is gone or a device is free, so a policy that places is
+    # asked, whatever triggers it names.
+    return stated | {RolledBack, TaskDropped}
+
+
+def _together(found: list[Decision]) -> Answer:
+    """Put together what policies answered at one instant: no two answer one question."""
+    # Mostly one was asked, or none; and a decision that changes nothing is known by identity.
+    found = [one for one in found if one is not NOTHING]
+    if len(found) < 2:
+        return (found[0] if found else NOTHING), ()
+    wakes_ns = sorted({one.wake_ns for one in found if one.wake_ns is not None})
+    whole = msgspec.structs.replace(NOTHING, wake_ns=wakes_ns[0] if wakes_ns else None)
+    for one in found:
+        whole = msgspec.structs.replace(
+            whole,
+            assign=one.assign or whole.assign,
+            plan=whole.plan if one.plan is None else one.plan,
+            reasons=one.reasons or whole.reasons,
+            classes=one.classes or whole.classes,
+            host_classes=one.host_classes or whole.host_classes,
+            shapes=one.shapes or whole.shapes,
+            groups=whole.groups if one.groups is None else one.groups,
+        )
+    return whole, tuple(wakes_ns[1:])
