@@ -61,8 +61,9 @@ def plan_of(run: Run) -> Plan:
     core = _core(run, choose(run))
     core.ask_first()
     assert core._first is not None
-    assert core._first.plan is not None
-    return core._first.plan
+    plan = core._first[0].plan
+    assert plan is not None
+    return plan
 
 
 def times_s(run: Run, plan: Plan) -> tuple[float, float]:

@@ -59,6 +59,8 @@ def _said(told: Told, tmp_path: Path) -> str:
     return line.removeprefix("warren: ")
 
 
+# Warm ones may have started before they are killed.
+@pytest.mark.usefixtures("cold_zygotes")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_zygote_that_is_killed_while_it_starts_is_told_with_how(
     command: str, warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

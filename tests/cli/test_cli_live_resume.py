@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import processes
 import pytest
 from cli_runs import CHECKOUT, JOBS, Warren, write_run
 from test_cli_live import LIVE_FILES, Command, files_in, has_lines
@@ -97,9 +99,12 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     interrupted = command.end(signal.SIGINT)
     shutil.copytree(out, folder / "interrupted")
     (folder / "in" / "apps.py").write_text("raise SystemExit\n")
+    before = processes.descendants(os.getpid())
     command = Command(folder, "run", "--resume", out)
     command.wait_for(has_lines(out / "metrics" / "a.csv", 45))
     command.kill()
+    # A server may still be writing a checkpoint, whose file would be gone in the midst of a copy.
+    processes.wait_until_gone(before, timeout_s=5.0)
     shutil.copytree(out, folder / "killed")
     ended = Command(folder, "run", "--resume", out).end()
     return Story(
