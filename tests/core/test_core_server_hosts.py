@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from warren.model.cluster import Host
-from warren.model.server_hosts import static_server_hosts
+from warren.model.cluster import Host, static_server_hosts
 
 
 def hosts(*memory_bytes: int | None) -> list[Host]:

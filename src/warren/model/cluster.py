@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf
 from typing import Final, Literal
 
 from warren.model.measured import Overheads, Switching
@@ -171,3 +172,18 @@ class Cluster:
         # The type axis of every matrix follows ``types``, not the order in which devices stand.
         position = {name: index for index, name in enumerate(self.type_names)}
         return tuple(position[device.type] for device in self.devices)
+
+
+def static_server_hosts(hosts: Sequence[Host], job: int, servers: int) -> tuple[int, ...]:
+    """Return the host of each parameter server of a job under shape ``static``, by its index.
+
+    So it is where no policy of shape has said anything.
+
+    Hosts stand in order of their memory, most first, one that states none before all others and
+    equal ones as in the cluster. Server p of job j is on number j + p of them, round and round, so
+    that neighbours in the workload have their first servers on different hosts.
+    """
+    memory_H = [inf if one.memory_bytes is None else float(one.memory_bytes) for one in hosts]
+    # The sort is stable, so that hosts of one memory stay in the cluster's order.
+    order = sorted(range(len(hosts)), key=lambda host: -memory_H[host])
+    return tuple(order[(job + server) % len(order)] for server in range(servers))
