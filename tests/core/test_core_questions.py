@@ -73,7 +73,7 @@ def test_questions_are_asked_in_order_and_each_sees_what_came_before() -> None:
     core, port, _ = q.core_of(*q.small_world(1, 1), Place(), policies)
     core.execute()
     assert seen[:4] == [
-        ("shape", ()),
+        ("shape", (0,)),
         ("group", ((0, 1), Shape((1,), (0, 1)))),
         ("place", (0, 0)),
         ("flow", ((Group((0,), (0, 1)),), 0, [0, 0, 1, 0])),
@@ -156,7 +156,7 @@ def test_what_a_view_shows_of_answers_and_hosts_cannot_be_written() -> None:
         with pytest.raises(IndexError, match="of 1 that are shown"):
             view.shape_J[1]
         assert view.shape_J[-1] is None
-        assert view.servers_J[0:1] == ((),)
+        assert view.servers_J[0:1] == ((0,),)
         return NOTHING
 
     flow = Answering("flow", tries, FLOW)
@@ -165,6 +165,7 @@ def test_what_a_view_shows_of_answers_and_hosts_cannot_be_written() -> None:
     assert flow.asked
     hosts = core.state.view().hosts
     assert hosts.devices_H.tolist() == [2, 2]
+    assert hosts.devices_HT.sum(axis=1).tolist() == [2, 2]
     assert hosts.host_D.tolist() == [0, 0, 1, 1]
     assert hosts.memory_H.tolist() == [-1, -1]
     assert hosts.nic_bps_H.tolist() == [25e9, 25e9]

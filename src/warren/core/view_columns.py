@@ -19,7 +19,7 @@ from msgspec.structs import force_setattr
 
 from warren.core.answers.standing import StandingAnswers
 from warren.core.metric_history import MetricHistory, read_only
-from warren.model.cluster import REFERENCE_NIC_BPS, Cluster
+from warren.model.cluster import REFERENCE_NIC_BPS, Cluster, static_server_hosts
 from warren.model.costs import CostTable, IntArray
 from warren.model.events import AnyEvent
 from warren.model.job import Job
@@ -53,12 +53,29 @@ def known_rounds(jobs: Sequence[Job], *, blind: bool) -> IntArray:
     return np.array([-1 if blind else job.rounds or -1 for job in jobs], dtype=np.int64)
 
 
+def round_bytes(jobs: Sequence[Job], costs: CostTable) -> IntArray:
+    """Return the bytes that a round of each job sends at most, axis J; -1 where nobody knows.
+
+    A task pulls the model from its servers and pushes as much, 2 m a task; a ring of w workers
+    sends 2 m (w - 1). On links there are fewer: bytes within a host are on none, and a device pulls
+    once for all its tasks of a round.
+    """
+    if costs.model_bytes_J is None:
+        return np.full(len(jobs), -1, dtype=np.int64)
+    sends_J = np.array([job.scale - (job.sync == "ring") for job in jobs], dtype=np.int64)
+    known_J = costs.model_bytes_J[: len(jobs)] > 0
+    return np.where(known_J, 2 * costs.model_bytes_J[: len(jobs)] * sends_J, -1)
+
+
 def host_columns(cluster: Cluster, host_D: Sequence[int]) -> HostColumns:
     """Return what policies see of the hosts; ``host_D``: the host of each device."""
     hosts = cluster.hosts
+    devices_HT = np.zeros((len(hosts), len(cluster.types)), dtype=np.int64)
+    np.add.at(devices_HT, (list(host_D), list(cluster.type_of_device)), 1)
     memory_H = [-1 if one.memory_bytes is None else one.memory_bytes for one in hosts]
     return HostColumns(
         devices_H=read_only(np.array([len(one.devices) for one in hosts], dtype=np.int64)),
+        devices_HT=read_only(devices_HT),
         memory_H=read_only(np.array(memory_H, dtype=np.int64)),
         nic_bps_H=read_only(np.array([one.nic_bps or REFERENCE_NIC_BPS for one in hosts])),
         intra_bps_H=read_only(np.array([one.intra_bps or inf for one in hosts])),
@@ -91,6 +108,7 @@ class ViewColumns:
         self.observed = observed
         self._columns_J = {name: read_only(getattr(state, name)) for name in _OF_JOBS}
         self._columns_J["rounds_J"] = read_only(known_rounds(self._jobs, blind=blind))
+        self._columns_J["round_bytes_J"] = read_only(round_bytes(self._jobs, costs))
         for name in ("class_J", "group_J"):
             self._columns_J[name] = read_only(getattr(answers, name))
         # Jobs as a blind policy sees them, made when first looked at; jobs that ended before they
@@ -113,7 +131,7 @@ class ViewColumns:
             "groups": answers.groups,
             # Lists: of shapes and of hosts there is no column of one type.
             "shape_J": _FirstOf(answers.shape_J, len(self._jobs)),
-            "servers_J": _FirstOf(answers.servers_J, len(self._jobs)),
+            "servers_J": _ServerHosts(answers.servers_J, len(self._jobs), run),
         }
         # A view of these columns; None: they were changed since it was made.
         self._template: View | None = None
@@ -162,7 +180,7 @@ class ViewColumns:
         for name, column in self._columns_J.items():
             self.columns[name] = column[:count]
         self.columns["shape_J"] = _FirstOf(self._answers.shape_J, count)
-        self.columns["servers_J"] = _FirstOf(self._answers.servers_J, count)
+        self.columns["servers_J"] = self.columns["servers_J"].first(count)
         self.columns["jobs"] = _Jobs(self._jobs, self._told, count)
         self.columns["costs"] = self._costs.first(count)
         self.columns["progress"] = self.observed.first(count)
@@ -188,11 +206,38 @@ class _FirstOf(Sequence[_T]):
 
     def __getitem__(self, at: int | slice) -> _T | tuple[_T, ...]:
         if isinstance(at, slice):
-            return tuple(self._values[i] for i in range(*at.indices(self._count)))
+            return tuple(self._at(i) for i in range(*at.indices(self._count)))
         at = at + self._count if at < 0 else at
         if not 0 <= at < self._count:
             raise IndexError(f"job {at} of {self._count} that are shown")
+        return self._at(at)
+
+    def _at(self, at: int) -> _T:
         return self._values[at]
+
+
+class _ServerHosts(_FirstOf[tuple[int, ...]]):
+    """The hosts of the servers of the first jobs: as shape was answered, else those of ``static``.
+
+    The latter are found when they are looked at: most policies never do, and jobs are many.
+    """
+
+    __slots__ = ("_run",)
+
+    def __init__(self, values: list[tuple[int, ...]], count: int, run: Run) -> None:
+        super().__init__(values, count)
+        self._run = run
+
+    def first(self, count: int) -> _ServerHosts:
+        """Return those of the first jobs only."""
+        return _ServerHosts(self._values, count, self._run)
+
+    def _at(self, at: int) -> tuple[int, ...]:
+        answered = self._values[at]
+        run = self._run
+        if answered or run.workload.jobs[at].sync == "ring":
+            return answered
+        return static_server_hosts(run.cluster.hosts, at, run.scheduler.servers)
 
 
 class _Jobs(Sequence[Job]):

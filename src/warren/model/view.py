@@ -31,6 +31,8 @@ class HostColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     devices_H: IntArray
     """Devices on each host."""
+    devices_HT: IntArray
+    """Devices of each type on each host; how fast one is for a job says ``costs.comp_ns_JT``."""
     memory_H: IntArray
     """Bytes; -1: not stated, and not limited."""
     nic_bps_H: FloatArray
@@ -77,6 +79,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     next_shard_J: IntArray
     arrival_ns_J: IntArray
     weight_J: FloatArray
+    round_bytes_J: IntArray
+    """The bytes that a round sends at most, of all tasks; -1 where the model's size is unknown."""
     progress: Observed
     """``progress.of(job)``: what the metric of the job's stop rule has come to so far."""
     hosts: HostColumns
@@ -86,7 +90,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Classes by (host, job), where they differ from ``class_J``."""
     shape_J: Sequence[Shape | None]
     servers_J: Sequence[tuple[int, ...]]
-    """The host of each server of a job; empty: no policy has said."""
+    """The host of each server of a job, under shape ``static`` too; a ring has none."""
     group_J: IntArray
     """The place of a job's group in ``groups``; -1: it is in none, and may run anywhere."""
     groups: tuple[Group, ...]
