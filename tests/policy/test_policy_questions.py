@@ -310,3 +310,16 @@ def test_the_example_of_a_flow_policy_lets_the_job_with_fewest_rounds_go_first()
     history = read_history(journal)
     assert history.classes_of(0) == [(0, 0), (0, 2), (3 * 1_500_000_000, 1)]
     assert history.classes_of(2) == [(0, 0), (0, 2), (1_500_000_000, 1)]
+
+
+def test_the_example_of_a_joint_policy_has_one_order_for_devices_and_for_links() -> None:
+    path = Path(__file__).parents[2] / "examples/policies/least_work_first.py"
+    policy = foreign(f"{path}:LeastWorkFirst", {"levels": 2}, question="joint")
+    listed = [worlds.job(index, rounds=rounds) for index, rounds in enumerate((9, 1, 3))]
+    run, costs = worlds.run(q.hosts(1, 1), listed), worlds.costs([[1.0]] * 3, [[0.5]] * 3)
+    core, port, journal = q.core_of(run, costs, policy)
+    assert core.execute().done_J.all()
+    assert port.of("classify")[0] == ({1: 1, 2: 2, 0: 2}, {})
+    history = read_history(bytes(journal))
+    assert np.argsort(history.finish_ns_J).tolist() == [1, 2, 0]
+    assert history.classes_of(2)[-1] == (1_500_000_000, 1)
