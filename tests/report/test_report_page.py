@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 from report_world import MS, cluster_of, costs_of, jobs_of, record_of
 
+from warren.core.journal_reader import TimedAnswers
+from warren.model.decision import Decision, Group, Shape
 from warren.model.job import Workload
 from warren.model.run import Run
 from warren.model.timeline import Timeline
 from warren.report.metrics import summary
 from warren.report.number_text import seconds
+from warren.report.page.answers import MOST_LINES, MOST_MARKS
 from warren.report.page.colours import COLOURS, colouring
 from warren.report.page.fill import escaped
 from warren.report.page.gantt import MOST_BOXES, boxes_of
@@ -55,6 +58,53 @@ PAGES = {
     "nothing done": lambda: page(record_of(jobs=2, failed=(0, 1), bound_share=None)),
     "compared": lambda: page([record_of(), record_of(world="live"), record_of(place="fifo")]),
 }
+
+
+def answered(name="job-00", **more):
+    """A run whose jobs have got classes, a shape and a group."""
+    decisions = [
+        Decision(shapes={0: Shape((0,), (1, 0))}),
+        Decision(groups=(Group((0, 1), (0, 1)),), classes={0: 3, 1: 1}),
+        Decision(host_classes={(1, 0): 2}),
+        Decision(groups=(), classes={0: 1}),
+        *more.pop("decisions", ()),
+    ]
+    record = record_of(jobs=4, **more)
+    first_ns = record.run.workload.jobs[0].arrival_ns
+    jobs = tuple(
+        replace(job, name=name) if job.index == 0 else job for job in record.run.workload.jobs
+    )
+    answers = [
+        TimedAnswers(time_ns=first_ns + at * 100 * MS, decision=one)
+        for at, one in enumerate(decisions)
+    ]
+    run = replace(record.run, workload=Workload(jobs=jobs))
+    return replace(record, run=run, history=replace(record.history, answers=answers))
+
+
+PAGES["answered"] = lambda: page(answered("</b> <i>"))
+
+
+def test_answers_are_told_in_words_and_classes_marked_where_they_change():
+    record = answered()
+    hosts = [host.name for host in record.run.cluster.hosts]
+    text = " ".join(Tree(page(record)).text)
+    assert f"job-00: servers on {hosts[1]}, {hosts[0]}, workers on {hosts[0]}" in text
+    assert f"job-00, job-01 share {hosts[0]}, {hosts[1]}; job-00: class 3; job-01: class 1" in text
+    assert f"job-00: class 2 on {hosts[1]}" in text
+    assert "no groups; job-00: class 1" in text
+    marks = [attrs["title"] for _, attrs in Tree(page(record)).tags if attrs.get("class") == "kind"]
+    assert marks == ["job-00: class 3", "job-01: class 1", "job-00: class 1"]
+    assert "kind" not in [a.get("class") for _, a in Tree(page(record_of())).tags]
+    assert "Shapes, groups" not in page(record_of())
+
+
+def test_many_answers_are_cut_short():
+    many = [Decision(classes={0: 1 + at % 2}) for at in range(MOST_MARKS + 50)]
+    tree = Tree(page(answered(decisions=many)))
+    assert not [attrs for _, attrs in tree.tags if attrs.get("class") == "kind"]
+    left = len(many) + 4 - MOST_LINES
+    assert f"{left} more; the journal has all." in tree.text
 
 
 @pytest.mark.parametrize("kind", PAGES)

@@ -10,6 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from warren.model.costs import FloatArray, IntArray
+from warren.report.page.answers import class_marks
 from warren.report.page.colours import Colouring
 from warren.report.page.fill import escaped
 from warren.report.page.svg import WIDTH, ChartFrame, Scale, boxes_path, time_ticks
@@ -56,7 +57,8 @@ def gantt(record: Record, colours: Colouring, span_s: Scale) -> Markup:
         x_ticks=x_ticks,
         x_title=f"cluster time, {unit}",
         over=_device_labels(record, len(devices), row_px)
-        + (_names(record, span_s, len(devices), row_px) if row_px >= 18 else ""),
+        + (_names(record, span_s, len(devices), row_px) if row_px >= 18 else "")
+        + (class_marks(record, span_s, len(devices), row_px) if row_px >= 14 else ""),
         kind="gantt",
     )
     return frame.render(colours.legend, _notes(record, boxes, colours))
@@ -247,6 +249,8 @@ def _notes(record: Record, boxes: Boxes, colours: Colouring) -> str:
         notes.append(
             "Each column shows the job with most time in it, as high as the column is busy."
         )
+    if any(one.decision.classes for one in record.history.answers):
+        notes.append("Numbers in rows: the class of a job's bytes from there on; 1 goes first.")
     total = len(record.run.cluster.devices)
     if total > MOST_DEVICES:
         notes.append(f"The first {MOST_DEVICES} of {total} devices are shown.")

@@ -13,6 +13,7 @@ from warren.report.compare import compare, jct_errors
 from warren.report.metrics import JobRow, job_rows, loss_sentence, summary
 from warren.report.number_text import duration
 from warren.report.number_text import number as number_text
+from warren.report.page.answers import answer_lines
 from warren.report.page.colours import Colouring, colour_css, colouring
 from warren.report.page.curves import jct_chart, learning_charts
 from warren.report.page.fill import fill, source
@@ -122,6 +123,7 @@ def _run(record: Record, number: int) -> Markup:
             ("Jobs in the system", jobs_chart(record, span_s)),
             *((name.capitalize(), chart) for name, chart in learned),
         ],
+        answers=answer_lines(record),
         failures=_failures(record),
         jobs=jobs_table(job_rows(record), colours),
         info=_info(record, colours, span_s),
