@@ -15,7 +15,7 @@ import numpy as np
 from _curves import Real
 from numpy.typing import NDArray
 
-from warren.model.progress import Progress
+from warren.model.view import Progress
 from warren.predict.remaining_rounds import Cautiousness, trend_rounds
 
 SEEN: Final = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)

@@ -23,7 +23,7 @@ from _parts import ask, make_parts
 from _remaining import CHOSEN_LIMIT, LIMIT, REACHED, SEEN, Case, cases, chooser
 from numpy.typing import NDArray
 
-from warren.model.progress import Progress
+from warren.model.view import Progress
 from warren.predict.remaining_rounds import CAUTION, Cautiousness, optimus_rounds, sure_rounds
 
 SEED: Final = 1

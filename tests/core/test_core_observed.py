@@ -18,9 +18,8 @@ from warren.core.state import State
 from warren.model.decision import Assignment, Decision
 from warren.model.events import JobArrived, RolledBack, RoundsDone
 from warren.model.job import Evaluate, Stop
-from warren.model.progress import Observed
 from warren.model.run import Losses, Truth
-from warren.model.view import View
+from warren.model.view import Observed, View
 from warren.sim.port import SimPort
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

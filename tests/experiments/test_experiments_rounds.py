@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from warren.model.progress import Progress
+from warren.model.view import Progress
 from warren.predict.remaining_rounds import CAUTION, Cautiousness, sure_rounds
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))

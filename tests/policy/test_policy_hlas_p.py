@@ -13,8 +13,8 @@ import pytest
 
 from warren.core.loop import Core
 from warren.model.costs import CostTable
-from warren.model.progress import Progress
 from warren.model.run import Grain, Losses, Run, Truth
+from warren.model.view import Progress
 from warren.policy.place.hlas import hlas_l, hlas_p
 from warren.policy.registry import place_policy
 from warren.sim.port import SimPort

@@ -17,9 +17,8 @@ from warren.model.costs import CostTable
 from warren.model.decision import Decision
 from warren.model.job import Job, Stop
 from warren.model.past import NO_PAST, Past
-from warren.model.progress import NO_PROGRESS, Progress
 from warren.model.run import Grain, Run
-from warren.model.view import View
+from warren.model.view import NO_PROGRESS, Progress, View
 from warren.policy.registry import place_policy
 from warren.sim.build import sim_port
 from warren.sim.port import SimPort

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warren.model.job import Stop
-from warren.model.progress import NO_PROGRESS, Progress
+from warren.model.view import NO_PROGRESS, Progress
 from warren.predict.conservative import averaged, beyond, standing, target_of
 
 FALLS = Stop(metric="loss", falls_to=0.1)

@@ -12,8 +12,8 @@ from scipy.optimize import least_squares
 
 from warren.model.costs import FloatArray
 from warren.model.job import Job, Stop
-from warren.model.progress import NO_PROGRESS, Progress
 from warren.model.run import Losses
+from warren.model.view import NO_PROGRESS, Progress
 from warren.predict.local_trend import noise_of, shortfall
 from warren.predict.optimus import _smoothed, fit
 from warren.predict.remaining_rounds import (

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from warren.model.costs import FloatArray, IntArray
 from warren.model.events import RoundsDone
 from warren.model.job import Job
-from warren.model.progress import NO_PROGRESS, Observed, Progress
+from warren.model.view import NO_PROGRESS, Observed, Progress
 
 _FIRST_ROOM: Final = 16
 """Points that a job's buffers hold before they are doubled for the first time."""

@@ -2,14 +2,18 @@
 
 A view is cheap to make: its arrays are the core's own columns behind read-only flags, never
 copies. It is valid during one ``decide`` call; a policy that wants to remember copies values
-into its memory.
+into its memory. ``Progress`` is how far a job has come, as far as anybody can tell: what the metric
+of its ``stop`` rule has been (the core's side: ``warren.core.metric_history``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 import msgspec
+import numpy as np
 
 from warren.model.cluster import Cluster
 from warren.model.costs import BoolArray, CostTable, FloatArray, IntArray
@@ -17,8 +21,42 @@ from warren.model.decision import Group, Shape
 from warren.model.events import AnyEvent
 from warren.model.job import Job
 from warren.model.past import Past
-from warren.model.progress import Observed
 from warren.model.run import Grain
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Progress:
+    """The curve of one job's metric: ``values_P[i]`` after ``rounds_P[i]`` rounds; P points.
+
+    Rounds rise strictly. Points that a roll-back took back are not in it.
+    """
+
+    rounds_P: IntArray
+    values_P: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.rounds_P)
+
+
+class Observed(Protocol):
+    """The progress of all jobs that a policy may know of."""
+
+    def of(self, job: int) -> Progress:
+        """Return one job's progress, of no points if it has no ``stop`` or none was observed yet.
+
+        Raises
+        ------
+        IndexError
+            If the policy does not know of the job: it is blind, and the job has not arrived.
+        """
+        ...
+
+
+NO_PROGRESS: Final = Progress(np.empty(0, dtype=np.int64), np.empty(0))
+"""The progress of a job of which nothing was observed."""
+# One value for all such jobs, so no policy may change it.
+NO_PROGRESS.rounds_P.setflags(write=False)
+NO_PROGRESS.values_P.setflags(write=False)
 
 
 # No equality (``eq=False``): comparing arrays gives arrays, not an answer.

@@ -25,7 +25,7 @@ from typing import Final
 
 from warren.model.costs import BoolArray, FloatArray
 from warren.model.job import Stop
-from warren.model.progress import Progress
+from warren.model.view import Progress
 
 _LOW: Final = 10
 """One of so many jobs may run less than is taken from history."""

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from warren.model.costs import FloatArray, IntArray
-from warren.model.progress import Progress
+from warren.model.view import Progress
 from warren.predict.curve import MAD_TO_SD
 
 _RECENT: Final = 1024

@@ -27,7 +27,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from warren.model.progress import Progress
+from warren.model.view import Progress
 from warren.predict.local_trend import noise_of, shortfall, speed_of
 from warren.predict.optimus import fit
 
