@@ -21,12 +21,12 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from immutables import Map
 
 from warren.model.events import RoundsDone
 from warren.model.job import Job
 from warren.model.past import Past, stem
 from warren.model.view import View
-from warren.policy.common.persistent_map import PersistentMap
 
 Kind: TypeAlias = tuple[str, ...]
 KindsOf: TypeAlias = Callable[[Job], tuple[Kind, ...]]
@@ -55,7 +55,7 @@ class JobHistory:
     """The records of ended jobs of each kind, as a value for a policy's memory."""
 
     kinds_of: KindsOf
-    known: PersistentMap[Kind, EndedRounds] = field(default_factory=PersistentMap)
+    known: Map[Kind, EndedRounds] = field(default_factory=Map)
 
     def of(self, kind: Kind) -> EndedRounds:
         """Return the ended jobs of a kind; ``NOBODY`` if there are none."""
@@ -70,7 +70,7 @@ class JobHistory:
                 for kind in self.kinds_of(view.jobs[event.job]):
                     # The MOST - 1 latest, so that with the new one there are MOST at most.
                     latest = (known.get(kind) or NOBODY).rounds[1 - MOST :]
-                    known = known.noted(kind, ended((*latest, event.round + event.rounds)))
+                    known = known.set(kind, ended((*latest, event.round + event.rounds)))
         return self if known is self.known else JobHistory(self.kinds_of, known)
 
 
@@ -82,7 +82,7 @@ def records_of(past: Past, kinds_of: KindsOf) -> JobHistory:
         for kind in kinds_of(job):
             rounds_of[kind].append(job.rounds)
     known = {kind: ended(tuple(all_[-MOST:])) for kind, all_ in rounds_of.items()}
-    return JobHistory(kinds_of, PersistentMap(known))
+    return JobHistory(kinds_of, Map(known))
 
 
 ENOUGH: Final = 5

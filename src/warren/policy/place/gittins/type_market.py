@@ -16,11 +16,11 @@ from math import inf, sqrt
 from typing import Final, NamedTuple
 
 import numpy as np
+from immutables import Map
 
 from warren.model.costs import FloatArray
 from warren.model.events import Event, JobArrived, JobCancelled, JobFailed, RoundsDone
 from warren.model.view import View
-from warren.policy.common.persistent_map import PersistentMap
 from warren.policy.common.round_times import cluster_speed, counts_T
 from warren.solve.assignment.dual_prices import NONE, better_prices, matched
 
@@ -72,8 +72,8 @@ class TypeMarket:
 
     devices_T: tuple[int, ...]
     price_T: tuple[float, ...]
-    bids: PersistentMap[int, TypeBid] = field(default_factory=PersistentMap)
-    types: PersistentMap[int, int] = field(default_factory=PersistentMap)
+    bids: Map[int, TypeBid] = field(default_factory=Map)
+    types: Map[int, int] = field(default_factory=Map)
     stale: int = 0
     needs: dict[int, TypeNeeds] = field(default_factory=dict)
 
@@ -86,7 +86,7 @@ class TypeMarket:
 
     def bid(self, view: View, job: int, left: float) -> TypeMarket:
         """Return the market with a new bid of a job, which is expected to need ``left`` rounds."""
-        bids = self.bids.noted(job, _bid(self.need(view, job), left))
+        bids = self.bids.set(job, _bid(self.need(view, job), left))
         return self._with(bids, self.stale + 1)
 
     def priced(self, view: View) -> TypeMarket:
@@ -103,11 +103,9 @@ class TypeMarket:
         price_T = better_prices(*offers, np.array(self.price_T), TURNS)
         types = dict(zip(bids, matched(*offers, price_T), strict=True))
         prices = tuple(price_T.tolist())
-        return replace(
-            self, price_T=prices, bids=PersistentMap(bids), types=PersistentMap(types), stale=0
-        )
+        return replace(self, price_T=prices, bids=Map(bids), types=Map(types), stale=0)
 
-    def _with(self, bids: PersistentMap[int, TypeBid], stale: int) -> TypeMarket:
+    def _with(self, bids: Map[int, TypeBid], stale: int) -> TypeMarket:
         """Return the market with these bids and this staleness; the rest as it is."""
         return TypeMarket(
             devices_T=self.devices_T,

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import ClassVar
 
+from immutables import Map
+
 from warren.model.view import View
-from warren.policy.common.persistent_map import PersistentMap
 from warren.policy.common.round_times import made_ready
 from warren.policy.place.hlas.policy import Hlas
 from warren.policy.place.hlas.predicted_rounds import (
@@ -50,7 +51,7 @@ class HlasL(Hlas):
 class FittedRounds:
     """The latest loss fit of each job, as a value for a policy's memory."""
 
-    guesses: Guesses = field(default_factory=PersistentMap)
+    guesses: Guesses = field(default_factory=Map)
 
     def after(self, view: View) -> FittedRounds:
         """Return this foresight with a new fit for each job that is ready and due."""
@@ -58,7 +59,7 @@ class FittedRounds:
         # Unlike HLAS-P's prediction, a fit is made anew though its R^p is not consumed.
         for job in made_ready(view):
             if is_due(guesses.get(job), view.round_J.item(job)):
-                guesses = guesses.noted(job, _guess(view, job))
+                guesses = guesses.set(job, _guess(view, job))
         return self if guesses is self.guesses else FittedRounds(guesses)
 
     def ahead(self, view: View, job: int) -> int:

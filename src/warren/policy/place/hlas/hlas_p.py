@@ -26,11 +26,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
+from immutables import Map
+
 from warren.model.events import JobArrived
 from warren.model.job import Job
 from warren.model.view import View
 from warren.policy.common.job_history import JobHistory, kinds_by_name, records_of, similar
-from warren.policy.common.persistent_map import PersistentMap
 from warren.policy.common.round_times import made_ready
 from warren.policy.place.hlas.policy import Hlas
 from warren.policy.place.hlas.predicted_rounds import (
@@ -69,8 +70,8 @@ class ConservativeRounds:
     """
 
     records: JobHistory
-    guesses: Guesses = field(default_factory=PersistentMap)
-    searches: PersistentMap[str, tuple[int, ...]] = field(default_factory=PersistentMap)
+    guesses: Guesses = field(default_factory=Map)
+    searches: Map[str, tuple[int, ...]] = field(default_factory=Map)
 
     def after(self, view: View) -> ConservativeRounds:
         """Return this foresight with a prediction for each ready job that has consumed its last."""
@@ -80,7 +81,7 @@ class ConservativeRounds:
             made, rounds = guesses.get(job), view.round_J.item(job)
             # Both: due after a quarter more rounds, and R^p consumed.
             if is_due(made, rounds) and not ahead_of(guesses, job, rounds):
-                guesses = guesses.noted(job, known._guess(view, job))
+                guesses = guesses.set(job, known._guess(view, job))
         return known if guesses is self.guesses else replace(known, guesses=guesses)
 
     def ahead(self, view: View, job: int) -> int:
@@ -101,7 +102,7 @@ class ConservativeRounds:
         for event in view.changes:
             if isinstance(event, JobArrived) and (group := view.jobs[event.job].group):
                 latest = (searches.get(group) or ())[-_OTHERS:]
-                searches = searches.noted(group, (*latest, event.job))
+                searches = searches.set(group, (*latest, event.job))
         if records is self.records and searches is self.searches:
             return self
         return replace(self, records=records, searches=searches)

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
+from immutables import Map
 
 from warren.model.costs import BoolArray
 from warren.model.decision import ENDLESS, Assignment, Decision, Reason
@@ -39,7 +40,6 @@ from warren.model.events import (
 )
 from warren.model.view import View
 from warren.policy.common.persistent_heap import Entry, PersistentHeap, entries, put, take
-from warren.policy.common.persistent_map import PersistentMap
 from warren.policy.common.random_devices import drawn
 from warren.policy.common.round_times import (
     TASK_TRIGGERS,
@@ -78,7 +78,7 @@ class Las2dMemory:
     queues: FeedbackQueues
     held_D: BoolArray
     lines: Mapping[int, PersistentHeap[Entry]] = field(default_factory=dict)
-    ran: PersistentMap[int, AttainedService] = field(default_factory=PersistentMap)
+    ran: Map[int, AttainedService] = field(default_factory=Map)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ def gpu_time_ns(view: View) -> list[int]:
     ]
 
 
-def _ran(ran: PersistentMap[int, AttainedService], job: int) -> AttainedService:
+def _ran(ran: Map[int, AttainedService], job: int) -> AttainedService:
     """Return what a job has attained; nothing yet if it has not run."""
     return ran.get(job) or NOTHING_YET
 
@@ -155,7 +155,7 @@ class _Step:
     fit_first: bool
     held_D: BoolArray
     lines: dict[int, PersistentHeap[Entry]]
-    ran: PersistentMap[int, AttainedService]
+    ran: Map[int, AttainedService]
     assign: list[Assignment] = field(default_factory=list)
     reasons: dict[int, Reason] = field(default_factory=dict)
 
@@ -171,12 +171,13 @@ class _Step:
             # An ended job gives its devices back, and what it had is forgotten.
             if view.done_J.item(job):
                 self.held_D[list(had.gang)] = False
-                self.ran = self.ran.forgotten(job)
+                if job in self.ran:
+                    self.ran = self.ran.delete(job)
             elif may_start(self.view, job):
                 # Attained service (Tiresias): GPUs held times the time since they were taken.
                 self.held_D[list(had.gang)] = False
                 held_ns = len(had.gang) * (view.now_ns - had.since_ns)
-                self.ran = self.ran.noted(job, AttainedService(had.attained_ns + held_ns))
+                self.ran = self.ran.set(job, AttainedService(had.attained_ns + held_ns))
                 self._stand((self._queue(job), job))
                 self.reasons[job] = Reason.WAITING_FOR_DEVICES
 
@@ -232,5 +233,5 @@ class _Step:
         self.assign += stretch_on(view, job, rounds, gang)
         self.held_D[gang] = True
         attained_ns = _ran(self.ran, job).attained_ns
-        self.ran = self.ran.noted(job, AttainedService(attained_ns, view.now_ns, tuple(gang)))
+        self.ran = self.ran.set(job, AttainedService(attained_ns, view.now_ns, tuple(gang)))
         self.reasons.pop(job, None)

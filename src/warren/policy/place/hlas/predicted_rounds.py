@@ -11,9 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
+from immutables import Map
+
 from warren.model.decision import ENDLESS
 from warren.model.view import View
-from warren.policy.common.persistent_map import PersistentMap
 
 
 class PredictedRounds(Protocol):
@@ -60,7 +61,7 @@ class RoundsGuess(NamedTuple):
     why: str = ""
 
 
-Guesses: TypeAlias = PersistentMap[int, RoundsGuess]
+Guesses: TypeAlias = Map[int, RoundsGuess]
 """The latest prediction of each job."""
 
 
