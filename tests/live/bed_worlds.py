@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from warren.live.testbed.lifecycle import make, remove
 from warren.live.testbed.names import NAMESPACES
@@ -29,8 +30,16 @@ def standing_bed(hosts: int, mbit: int = 200, cpus: float | None = None) -> Iter
         remove(bed.name)
 
 
-def on_hosts(run: Run, host_of_device: Sequence[str], memory_bytes: int | None = None) -> Run:
-    """The same run with its devices on these hosts of the testbed."""
+def on_hosts(
+    run: Run,
+    host_of_device: Sequence[str],
+    memory_bytes: int | None = None,
+    host_bytes: Mapping[str, int] = MappingProxyType({}),
+) -> Run:
+    """The same run with its devices on these hosts of the testbed.
+
+    ``memory_bytes``: the limit of each process; ``host_bytes``: the memory that hosts state.
+    """
     names = tuple(dict.fromkeys(host_of_device))
     devices = tuple(
         Device(index=index, name=f"{host}/cpu-{index}", type="cpu", host=host)
@@ -39,7 +48,10 @@ def on_hosts(run: Run, host_of_device: Sequence[str], memory_bytes: int | None =
     of_host = {name: tuple(one.name for one in devices if one.host == name) for name in names}
     cluster = replace(
         run.cluster,
-        hosts=tuple(Host(name=name, devices=of_host[name]) for name in names),
+        hosts=tuple(
+            Host(name=name, devices=of_host[name], memory_bytes=host_bytes.get(name))
+            for name in names
+        ),
         devices=devices,
         local=Local(testbed=NAME, memory_bytes=memory_bytes),
     )

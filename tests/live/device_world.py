@@ -123,7 +123,7 @@ class Stage:
         """One round of a job's tasks; ``copy``: they are under way elsewhere."""
         one = self._jobs[job]
         limit_ns = one.task_limit_ns
-        what = Assign(seq, job, round_no, 1, shards, 0, 0, self._servers, limit_ns, copy)
+        what = Assign(seq, job, round_no, 1, shards, 0, 0, (0,) * self._servers, limit_ns, copy)
         self.controller.say(what)
 
     def state(

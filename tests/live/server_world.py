@@ -38,7 +38,7 @@ class ServerStage:
         self._read, self._write = os.pipe()
         role = ServerRole(
             folder=folder, base=str(base), job=job, log="", params=str(base / "params"),
-            store=str(self.store), tmp="", part=0, parts=PARTS, generation=0, round=0,
+            store=str(self.store), tmp="", part=0, homes=(0,) * PARTS, generation=0, round=0,
         )  # fmt: skip
         self._control = Link(controller_address(folder))
         self._server = Server(role, self._read, self._control)

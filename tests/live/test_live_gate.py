@@ -16,7 +16,7 @@ from warren.live.transport.messages import ENCODER, AnyMessage, RehearseTask, Re
 from warren.live.transport.sockets import Hub, Link, Poller, link_to_server
 
 TOKEN = bytes(range(32))
-SEAT = HostIdentity(0, 2, "127.0.0.1", TOKEN)
+SEAT = HostIdentity(0, "127.0.0.1", TOKEN)
 
 
 class Net:
@@ -159,7 +159,7 @@ def test_it_listens_at_its_own_address_only(net: Net) -> None:
 
 def test_nobody_listens_to_other_hosts_without_a_token(tmp_path: Path) -> None:
     with select.epoll() as epoll, pytest.raises(ValueError, match="32 bytes, not 0"):
-        gate.TcpListener(str(tmp_path / "hub"), HostIdentity(0, 2, "127.0.0.1", b""), epoll)
+        gate.TcpListener(str(tmp_path / "hub"), HostIdentity(0, "127.0.0.1", b""), epoll)
 
 
 def test_after_the_end_of_the_hub_what_is_sent_is_lost_and_no_error(net: Net) -> None:
@@ -176,9 +176,11 @@ def test_after_the_end_of_the_hub_what_is_sent_is_lost_and_no_error(net: Net) ->
 
 
 def test_a_server_is_reached_over_the_network_exactly_from_other_hosts(tmp_path: Path) -> None:
-    seats = [HostIdentity(host, 3, "127.0.0.1", TOKEN) for host in range(3)]
+    seats = [HostIdentity(host, "127.0.0.1", TOKEN) for host in range(3)]
+    homes = (1, 2, 0, 1)
     links = [
-        [link_to_server(str(tmp_path), 1, 0, part, seat) for part in range(4)] for seat in seats
+        [link_to_server(str(tmp_path / f"s{part}"), home, seat) for part, home in enumerate(homes)]
+        for seat in seats
     ]
     assert [[not link.far for link in row] for row in links] == [
         [False, False, True, False],

@@ -13,7 +13,7 @@ from warren.model.events import JobArrived, JobFailed, Woken
 
 
 def assign(job_index: int, rounds: int = 1, shards: tuple[int, ...] = (0,)) -> Assign:
-    return Assign(job_index, job_index, 0, rounds, shards, "ana", 0, 0, 1, 10**9)
+    return Assign(job_index, job_index, 0, rounds, shards, 0, 0, (0,), 10**9)
 
 
 PADS = PadTable(pads_J=((10, 4),) * 3)

@@ -21,7 +21,7 @@ def rank(device: Stage, incarnation: int) -> Peer:
 
 def assign(device: Stage, round_no: int) -> None:
     """Two rounds of the ring."""
-    what = Assign(round_no, 0, round_no, 2, (0,), 0, 0, 0, 10**12, ring=True)
+    what = Assign(round_no, 0, round_no, 2, (0,), 0, 0, (), 10**12, ring=True)
     device.controller.say(what)
 
 

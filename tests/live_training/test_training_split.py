@@ -25,7 +25,7 @@ from training_bench import (
 )
 
 from warren.live.oracle.plain import train
-from warren.live.training.block_ownership import ranges_of, static_owners, views_in
+from warren.live.training.block_ownership import owners_of, ranges_of, static_owners, views_in
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.training.tensor_layout import Layout, TensorEntry
 from warren.model.errors import SpecError
@@ -87,6 +87,24 @@ def test_ranges_cover_every_byte_once_and_views_find_every_tensor(
     assert found == {
         e.name: bytes(flat[e.offset : e.offset + e.nbytes]) for e in layout.entries if e.nbytes
     }
+
+
+@given(SIZES, st.lists(st.integers(0, 9), min_size=1, max_size=4))
+def test_parts_of_stated_bytes_are_as_near_to_them_as_runs_come(
+    sizes: list[int], stated: list[int]
+) -> None:
+    layout, parts = a_layout(sizes), len(stated)
+    owners = owners_of(layout, parts, stated)
+    if not sum(stated):
+        assert owners == static_owners(layout, parts)
+        return
+    assert list(owners) == sorted(owners)
+    starts = [entry.offset for entry in layout.entries] + [layout.total_bytes]
+    for part in range(1, parts):
+        # Where the parts before this one end, against where they were to end.
+        wanted = layout.total_bytes * sum(stated[:part]) / sum(stated)
+        cut = starts[sum(owner < part for owner in owners)]
+        assert abs(cut - wanted) <= min(abs(start - wanted) for start in starts) + 1e-6
 
 
 def test_one_part_is_one_range_and_parts_that_touch_are_merged() -> None:

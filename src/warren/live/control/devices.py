@@ -85,13 +85,13 @@ class DeviceManager:
         for device in self._peers:
             self.tell(device, Drop(job, ended))
 
-    def move(self, job: int, generation: int) -> None:
-        """Tell executors that a job which has not arrived has new servers, of this generation.
+    def move(self, job: int, generation: int, homes: tuple[int, ...]) -> None:
+        """Tell executors that a job which has not begun has new servers, on these hosts.
 
         Its places in their queues stay.
         """
         for device in self._peers:
-            self.tell(device, Moved(job, generation, self._context.run.scheduler.servers))
+            self.tell(device, Moved(job, generation, homes))
 
     def need_trainer(self, device: int, job: Job) -> None:
         """Start the trainer of a job on a device unless it runs already."""

@@ -106,7 +106,7 @@ class LivePort(LiveEngine):
             rehearse=self._rehearse,
         )
         self._manager = DeviceManager(context, self._pads, self._ledger)
-        self._servers = Servers(context, self._run.scheduler.servers, self._opens_ns)
+        self._servers = Servers(context, self._opens_ns)
         self._gangs = GangManager(context, self._pads, self._manager, self._ledger, self._opens_ns)
         self._owners = StateOwners(self._jobs, self._servers, self._gangs)
         self._recovery = Recovery(context, self._ledger, self._manager, self._owners)
@@ -327,7 +327,7 @@ class LivePort(LiveEngine):
             shards=one.shards,
             decided_ns=decided_ns,
             generation=generation,
-            parts=self._run.scheduler.servers,
+            homes=self._owners.homes(one.job),
             limit_ns=job.task_limit_ns,
             copy=self._ledger.is_copy(seq),
             ring=job.sync == "ring",

@@ -112,6 +112,10 @@ class StateOwners:
         """Return the generation of the job's running servers or ring; None if none runs."""
         return self.of(job).generation(job)
 
+    def homes(self, job: int) -> tuple[int, ...]:
+        """Return the host of each server of the job; a ring has none."""
+        return () if self._jobs[job].sync == "ring" else self._servers.homes(job)
+
     def checkpoint_committed(self, job: int, round_no: int) -> None:
         """Tell the owner of a job's state that the journal has reached one of its checkpoints."""
         self.of(job).checkpoint_committed(job, round_no)
@@ -313,6 +317,6 @@ class Recovery:
         round_no = self._owners.go_back(job, self._ledger.passed(job))
         self._ended_jobs += self._ledger.roll_back(job, round_no, reason, now_ns)
         if not arrived and self._context.jobs[job].sync == "ps":
-            self._manager.move(job, self._ledger.generation(job))
+            self._manager.move(job, self._ledger.generation(job), self._owners.homes(job))
         self._saved.pop(job, None)
         self._committed.pop(job, None)

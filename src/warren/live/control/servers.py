@@ -10,6 +10,8 @@ from warren.live.control.run_context import RunContext
 from warren.live.process.specs import ServerRole
 from warren.live.training.checkpoints.files import latest_round
 from warren.live.transport.server_messages import CheckpointCommitted, Open, ServerReady
+from warren.model.cluster import static_server_hosts
+from warren.model.decision import Shape
 from warren.model.job import Job
 
 
@@ -29,28 +31,50 @@ class Servers:
     ----------
     context : RunContext
         What starts the processes and talks to them.
-    parts : int
-        How many servers each job has.
     opens_ns : callable
         Gives when a job may begin, in host time; None before time zero.
     """
 
-    def __init__(
-        self, context: RunContext, parts: int, opens_ns: Callable[[Job], int | None]
-    ) -> None:
+    def __init__(self, context: RunContext, opens_ns: Callable[[Job], int | None]) -> None:
         self._context = context
-        self._parts = parts
         self._opens_ns = opens_ns
         self._groups: dict[int, ServerGroup] = {}
         # Of each job that was rolled back: the round of the checkpoint that its servers begin at.
         self._rounds: dict[int, int] = {}
+        # The shapes that policies have answered, of jobs whose servers these place.
+        self._shapes: dict[int, Shape] = {}
+
+    def homes(self, job: int) -> tuple[int, ...]:
+        """Return the host of each server of a job; all on the one host where there is no testbed.
+
+        They are where the job's shape has them, else where ``static`` has them.
+        """
+        run = self._context.run
+        shape = self._shapes.get(job)
+        if shape is None:
+            homes = static_server_hosts(run.cluster.hosts, job, run.scheduler.servers)
+        else:
+            homes = shape.servers
+        return homes if run.cluster.local.testbed is not None else (0,) * len(homes)
+
+    def place(self, job: int, shape: Shape) -> bool:
+        """Place a job's servers from now on as a shape says, which names some.
+
+        Returns
+        -------
+        bool
+            Whether that is elsewhere, or another division of the model, than before.
+        """
+        before = self.homes(job), self._model_bytes(job)
+        self._shapes[job] = shape
+        return before != (self.homes(job), self._model_bytes(job))
 
     def need(self, job: Job, generation: int) -> None:
         """Start a job's servers unless they run already."""
         if job.index in self._groups:
             return
         group = self._groups[job.index] = ServerGroup(generation)
-        for part in range(self._parts):
+        for part in range(len(self.homes(job.index))):
             group.tickets[part] = self._context.pool.fork(self._role(job, generation, part))
 
     def ready(self, peer: bytes, said: ServerReady) -> bool:
@@ -66,7 +90,7 @@ class Servers:
     def complete(self, job: int) -> bool:
         """Tell whether all servers of a job are up."""
         group = self._groups.get(job)
-        return group is not None and len(group.peers) == self._parts
+        return group is not None and len(group.peers) == len(group.tickets)
 
     def open(self, job: Job) -> None:
         """Tell a job's first server when to begin: at its arrival, or now after a roll-back."""
@@ -134,10 +158,16 @@ class Servers:
             store=str(context.outputs.checkpoints(job.index)),
             tmp=context.tmp(job.index),
             part=part,
-            parts=self._parts,
+            homes=self.homes(job.index),
             generation=generation,
             round=self._rounds.get(job.index, 0),
             # A server that replaces another starts while the job waits: it loses no time.
             rehearse=context.rehearse and generation == 0,
             memory=context.memory,
+            model_bytes=self._model_bytes(job.index),
         )
+
+    def _model_bytes(self, job: int) -> tuple[int, ...]:
+        """Return how many bytes of the model each server is to hold; empty: about the same."""
+        shape = self._shapes.get(job)
+        return () if shape is None else shape.model_bytes or ()

@@ -160,9 +160,9 @@ class Executor:
                     pipeline.slots.release(job)
                 case Drop(job=job, ended=ended):
                     pipeline.drop(job, ended=ended)
-                case Moved(job=job, generation=generation, parts=parts):
+                case Moved(job=job, generation=generation, homes=homes):
                     pipeline.verifier.forget(job)
-                    self._client.move(job, generation, parts)
+                    self._client.move(job, generation, homes)
                 case TrainerGone():
                     pipeline.trainer_gone(message)
                 case AssignRank():
@@ -175,7 +175,7 @@ class Executor:
     def _assign(self, assign: Assign) -> None:
         """Put an assignment into the queue, and connect to its job's servers."""
         if not assign.ring:  # the ranks of a ring have no servers
-            self._client.meet(assign.job, assign.generation, assign.parts)
+            self._client.meet(assign.job, assign.generation, assign.homes)
         if assign.copy:
             self._pipeline.queue.put_first(assign)
         else:

@@ -30,7 +30,7 @@ from warren.live.transport.server_messages import (
     StateReleased,
     StateSent,
 )
-from warren.live.transport.sockets import Link, Poller, link_to_server
+from warren.live.transport.sockets import Link, Poller, link_to_server, server_address
 
 AHEAD_BYTES: Final = 1 << 30
 """States that are fetched before their turn take at most this much, the very next one apart."""
@@ -128,8 +128,8 @@ class ParameterClient:
         self._arenas: dict[int, Arena] = {}
         self._outbox: list[tuple[Link, Push, list[memoryview]]] = []
 
-    def meet(self, job: int, generation: int, parts: int) -> None:
-        """Connect to a job's servers, ``parts`` many, unless these are connected already."""
+    def meet(self, job: int, generation: int, homes: Sequence[int]) -> None:
+        """Connect to a job's servers, on these hosts, unless these are connected already."""
         known = self._sources.get(job)
         if known is not None and known.generation == generation:
             return
@@ -138,19 +138,21 @@ class ParameterClient:
         if known is not None:
             self.drop(job, ended=False)
         links = [
-            link_to_server(self._folder, job, generation, part, self._identity)
-            for part in range(parts)
+            link_to_server(
+                server_address(self._folder, job, generation, part), home, self._identity
+            )
+            for part, home in enumerate(homes)
         ]
         source = ServerLink(generation, links)
         for link in source.links:
             self._poller.register(link)
         self._sources[job] = source
 
-    def move(self, job: int, generation: int, parts: int) -> None:
+    def move(self, job: int, generation: int, homes: Sequence[int]) -> None:
         """Connect to a job's new servers; nothing is under way with the old ones."""
         # Of a job that this device has not met, the first assignment will name the servers.
         if job in self._sources:
-            self.meet(job, generation, parts)
+            self.meet(job, generation, homes)
 
     def want(self, keys: Collection[Key], reading: Set[Key]) -> None:
         """Ask for the states of ``keys``, the most urgent first; let go of all others.

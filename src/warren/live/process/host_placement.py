@@ -10,7 +10,7 @@ import msgspec
 
 from warren.live.process.specs import Role, ServerRole
 from warren.live.testbed.namespaces import HERE, HostNamespace, places
-from warren.live.transport.host_identity import TOKEN_BYTES, HostIdentity, home_of_server
+from warren.live.transport.host_identity import TOKEN_BYTES, HostIdentity
 from warren.model.cluster import Cluster
 
 AnyRole = TypeVar("AnyRole", bound=Role)
@@ -35,7 +35,7 @@ class HostPlacement:
         self._token = secrets.token_bytes(TOKEN_BYTES)
 
     def of(self, role: Role) -> int:
-        """Return the host of a role: its device's, if it has one; servers go round all hosts."""
+        """Return the host of a role: its device's, if it has one; a server's role names its own."""
         if len(self.places_H) == 1:
             return 0
         # Executors, trainers and ranks have a device; what has none and is no server is on host 0.
@@ -43,7 +43,7 @@ class HostPlacement:
         if device is not None:
             return self._host_of_device[device]
         if isinstance(role, ServerRole):
-            return home_of_server(role.job.index, role.part, len(self.places_H))
+            return role.homes[role.part]
         return 0
 
     def with_identity(self, role: AnyRole) -> AnyRole:
@@ -54,7 +54,7 @@ class HostPlacement:
         if len(self.places_H) == 1 or not hasattr(role, "identity"):
             return role
         host = self.of(role)
-        identity = HostIdentity(host, len(self.places_H), self.places_H[host].address, self._token)
+        identity = HostIdentity(host, self.places_H[host].address, self._token)
         return msgspec.structs.replace(role, identity=identity)
 
     @property

@@ -73,15 +73,25 @@ class JobStateRole(Message, frozen=True, tag="JobStateRole", array_like=True):
 
 
 class ServerRole(JobStateRole, frozen=True, tag="ServerRole", array_like=True):
-    """Fork server ``part`` of ``parts`` of a job; ``rehearse``: it evaluates before time zero."""
+    """Fork server ``part`` of a job; ``rehearse``: it evaluates before time zero.
+
+    ``homes`` has the host of each server of the job; ``model_bytes`` how many bytes of the model
+    each is to hold, empty: about the same.
+    """
 
     part: int
-    parts: int
+    homes: tuple[int, ...]
     generation: int
     round: int
     rehearse: bool = False
     memory: MemoryLimit | None = None
     identity: HostIdentity = NOWHERE
+    model_bytes: tuple[int, ...] = ()
+
+    @property
+    def parts(self) -> int:
+        """Return how many servers the job has."""
+        return len(self.homes)
 
 
 class RankRole(JobStateRole, frozen=True, tag="RankRole", array_like=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warren.live.training.block_ownership import ranges_of, static_owners
+from warren.live.training.block_ownership import ranges_of
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.transport.server_messages import BeginRound, PartDone, Squares
 from warren.live.transport.sockets import Hub
@@ -45,8 +45,7 @@ class PeerServers:
         layout = self._store.layout
         for part, blocks in self._done.items():
             if blocks:
-                owners = static_owners(layout, self._parts)
-                self._store.take(ranges_of(layout, owners, part), blocks)
+                self._store.take(ranges_of(layout, self._store.owners, part), blocks)
 
     def tell(self, message: BeginRound | Squares) -> None:
         """Send a message to all other servers."""

@@ -62,7 +62,14 @@ class Server:
         with self._alarm.within(self._job.task_limit_ns):
             app = build_app(role.job, role.base)
             numerics.pin()
-            store = ParameterStore(app, role.job, part=part, parts=parts, shared=role.folder)
+            store = ParameterStore(
+                app,
+                role.job,
+                part=part,
+                parts=parts,
+                model_bytes=role.model_bytes,
+                shared=role.folder,
+            )
             self._store = store
             self._schedule = CheckpointSchedule(
                 store, role.job, role.store, role.round, part, parts
@@ -82,7 +89,8 @@ class Server:
         # None on the first server, which keeps the barrier for all.
         self._first: Link | None = None
         if part:
-            self._first = link_to_server(role.folder, job, role.generation, 0, role.identity)
+            first = server_address(role.folder, job, role.generation, 0)
+            self._first = link_to_server(first, role.homes[0], role.identity)
         tell = self._peers.tell if self._first is None else self._first.send
         self._clipping = GlobalNorm(store, part, parts, tell)
         self._opening = JobStart()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from torch import Tensor
 
@@ -30,6 +31,23 @@ def static_owners(layout: Layout, parts: int) -> tuple[int, ...]:
         else:
             low = limit + 1
     return tuple(_filled(spans, low)) if spans else ()
+
+
+def owners_of(layout: Layout, parts: int, model_bytes: Sequence[int]) -> tuple[int, ...]:
+    """Return the part that owns each entry, shape (entries,), as ``model_bytes`` states.
+
+    ``model_bytes``: the bytes that each part is to hold, of which only the proportions count;
+    without any all parts hold about the same. Parts have runs of neighbours, in order; an entry is
+    of the part in whose share of all bytes its middle lies.
+    """
+    stated = sum(model_bytes)
+    if not stated:
+        return static_owners(layout, parts)
+    # Middle / total against end / stated, as products: whole numbers are exact.
+    ends = [2 * layout.total_bytes * end for end in accumulate(model_bytes)]
+    found = (bisect_right(ends, (begin + end) * stated) for begin, end in _spans(layout))
+    # What is empty and stands last has its middle at the end of all.
+    return tuple(min(owner, parts - 1) for owner in found)
 
 
 def ranges_of(layout: Layout, owners: Sequence[int], part: int) -> Ranges:

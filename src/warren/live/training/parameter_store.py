@@ -32,6 +32,8 @@ class ParameterStore:
     ----------
     part, parts
         This is server number ``part`` of ``parts``. All together give the bits of one.
+    model_bytes
+        How many bytes of the model each server is to hold; empty: about the same.
     shared
         Large states are where other processes of this host can read them; a folder as for
         ``Arena.create``.
@@ -52,6 +54,7 @@ class ParameterStore:
         *,
         part: int = 0,
         parts: int = 1,
+        model_bytes: Sequence[int] = (),
         shared: str | None = None,
         runner: TaskRunner | None = None,
     ) -> None:
@@ -59,8 +62,9 @@ class ParameterStore:
         self._job = job
         # In a ring the ranks have summed already: a round's mean comes as one result.
         self._tasks = job.scale if runner is None else 1
-        self._replica = Replica(app, job, part, parts, shared, runner)
+        self._replica = Replica(app, job, part, parts, model_bytes, shared, runner)
         self.layout = self._replica.layout
+        self.owners = self._replica.owners
         self.ranges: Ranges = self._replica.ranges
         self.total_bytes = self.layout.total_bytes
         self.version = 0

@@ -17,7 +17,7 @@ from warren.live.training.app.app_contract import (
     refuse,
     tensorwise,
 )
-from warren.live.training.block_ownership import Ranges, ranges_of, static_owners, views_in
+from warren.live.training.block_ownership import Ranges, owners_of, ranges_of, views_in
 from warren.live.training.evaluation import Evaluation
 from warren.live.training.gradient_clipping import factor_of, square_of
 from warren.live.training.gradient_sum import GradientMeans
@@ -37,7 +37,8 @@ _LARGE_BYTES: Final = 1 << 16
 class Replica:
     """The model, optimiser and schedule of a job. Tensors of other parts are as old as ``take``.
 
-    ``owned``: indices of the entries that part ``part`` of ``parts`` combines and steps.
+    ``owners``: the part that owns each entry; ``owned``: indices of the entries that part ``part``
+    of ``parts`` combines and steps.
     ``runner`` is given in a rank of a ring; other ranks have the same whole store and step it too.
     """
 
@@ -47,6 +48,7 @@ class Replica:
         job: Job,
         part: int,
         parts: int,
+        model_bytes: Sequence[int] = (),
         shared: str | None = None,
         runner: TaskRunner | None = None,
     ) -> None:
@@ -64,7 +66,7 @@ class Replica:
         # An evaluation is given no batch: without the data set, that is not searched either.
         self._evaluation = Evaluation(replace(built, dataset=None), job, rules)
         self.layout = Layout.of(self.model)
-        self.owners = static_owners(self.layout, parts)
+        self.owners = owners_of(self.layout, parts, model_bytes)
         self.ranges: Ranges = ranges_of(self.layout, self.owners, part)
         self.owned = frozenset(i for i, owner in enumerate(self.owners) if owner == part)
         # Indices of the entries that are of this version: right after building, all are.

@@ -15,8 +15,8 @@ class HostIdentity(Message, frozen=True, tag="HostIdentity", array_like=True):
 
     Attributes
     ----------
-    host, hosts : int
-        The number of its host, and how many hosts there are.
+    host : int
+        The number of its host among the cluster's.
     address : str
         Where the others reach its host; empty: there are none.
     token : bytes
@@ -24,20 +24,9 @@ class HostIdentity(Message, frozen=True, tag="HostIdentity", array_like=True):
     """
 
     host: int = 0
-    hosts: int = 1
     address: str = ""
     token: bytes = b""
-
-    def near(self, job: int, part: int) -> bool:
-        """Tell whether a server of a job is on the same host."""
-        return home_of_server(job, part, self.hosts) == self.host
 
 
 NOWHERE: Final = HostIdentity()
 """The identity of a process whose run has one host."""
-
-
-def home_of_server(job: int, part: int, hosts: int) -> int:
-    """Return the host of a server: part p of job j is on host (j + p) mod ``hosts``."""
-    # A formula, not a table: every process finds a server without asking for it.
-    return (job + part) % hosts

@@ -79,10 +79,11 @@ class Assign(Message, frozen=True, tag="Assign", array_like=True):
     """Controller to executor: put tasks at the end of the queue.
 
     ``seq`` is the assignment's number in the ledger. ``decided_ns`` is the time of the event that
-    the policy answered. The job has ``parts`` servers, of this ``generation`` (a job that is rolled
-    back begins a new one). ``limit_ns``: how long a task may really take. ``copy``: the task is in
-    progress elsewhere; it goes before what has not begun here. ``ring``: it is for a rank of the
-    job's gang, which has no servers, and begins when ``AssignRank`` names that gang.
+    the policy answered. ``homes`` has the host of each of the job's servers, which are of this
+    ``generation`` (a job that is rolled back begins a new one). ``limit_ns``: how long a task may
+    really take. ``copy``: the task is in progress elsewhere; it goes before what has not begun
+    here. ``ring``: it is for a rank of the job's gang, which has no servers, and begins when
+    ``AssignRank`` names that gang.
     """
 
     seq: int
@@ -92,7 +93,7 @@ class Assign(Message, frozen=True, tag="Assign", array_like=True):
     shards: tuple[int, ...]
     decided_ns: int
     generation: int
-    parts: int
+    homes: tuple[int, ...]
     limit_ns: int
     copy: bool = False
     ring: bool = False
@@ -121,11 +122,11 @@ class LeftComp(Message, frozen=True, tag="LeftComp", array_like=True):
 
 
 class Moved(Message, frozen=True, tag="Moved", array_like=True):
-    """Controller to executor: a job that has not arrived has other servers; see ``Assign``."""
+    """Controller to executor: a job that has not begun has other servers; see ``Assign``."""
 
     job: int
     generation: int
-    parts: int
+    homes: tuple[int, ...]
 
 
 class TrainerGone(Message, frozen=True, tag="TrainerGone", array_like=True):

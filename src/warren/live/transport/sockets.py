@@ -60,12 +60,20 @@ def gang_address(folder: str, job: int, incarnation: int) -> str:
     return f"{folder}/g{job}.{incarnation}"
 
 
-def link_to_server(
-    folder: str, job: int, generation: int, part: int, identity: HostIdentity
-) -> Link:
-    """Return a link from a process with this identity to a server of a job, by TCP if it is far."""
-    address = server_address(folder, job, generation, part)
-    return Link(address if identity.near(job, part) else tcp_listener.FAR + address, identity.token)
+def link_to_server(address: str, home: int, identity: HostIdentity) -> Link:
+    """Return a link to a server, by TCP if it is far.
+
+    Parameters
+    ----------
+    address : str
+        Where the server listens: ``server_address``.
+    home : int
+        The host that it is on.
+    identity : HostIdentity
+        The host of the process that asks for the link.
+    """
+    near = home == identity.host
+    return Link(address if near else tcp_listener.FAR + address, identity.token)
 
 
 class Link:
