@@ -29,6 +29,7 @@ from warren.model.events import (
     TasksLost,
     Woken,
 )
+from warren.model.link_use import LinkUse
 from warren.model.run import Run
 
 Kept = tuple[TasksDone, ...]
@@ -151,6 +152,9 @@ class FaultyPort:
         self._push(time_ns, Woken(time_ns))
 
     def run_plan(self, plan: Plan) -> None:
+        return None
+
+    def link_use(self) -> LinkUse | None:
         return None
 
     def next_events(self) -> tuple[AnyEvent, ...]:

@@ -21,6 +21,7 @@ from warren.model.costs import IntArray
 from warren.model.decision import Assignment, Decision, Group, Plan, Shape
 from warren.model.errors import JournalError
 from warren.model.events import AnyEvent
+from warren.model.link_use import LinkUse
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome, Timeline
 
@@ -117,6 +118,18 @@ class PinnedResumed(Resumed, frozen=True, tag="PinnedResumed", array_like=True):
     app_sha256: tuple[str, ...] = ()
 
 
+class LinksUsed(msgspec.Struct, frozen=True, tag="LinksUsed", array_like=True):
+    """Last record of a run whose bytes were counted: which passed which link when.
+
+    ``columns``: those of ``LinkUse`` in field order, packed as those of a plan; ``since_ns``: when
+    counting began.
+    """
+
+    bin_ns: int
+    since_ns: int
+    columns: tuple[bytes, ...]
+
+
 Record: TypeAlias = (
     Header
     | PinnedHeader
@@ -127,11 +140,21 @@ Record: TypeAlias = (
     | PlanRun
     | Resumed
     | PinnedResumed
+    | LinksUsed
 )
 
 _TAGS: Final = tuple(
     msgspec.msgpack.encode(record.__struct_config__.tag)
-    for record in (Step, CopyStep, AnswersStep, PlanAdopted, PlanRun, Resumed, PinnedResumed)
+    for record in (
+        Step,
+        CopyStep,
+        AnswersStep,
+        PlanAdopted,
+        PlanRun,
+        Resumed,
+        PinnedResumed,
+        LinksUsed,
+    )
 )
 """The tag that follows a record's first byte, as msgpack writes it."""
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -292,3 +315,16 @@ def plan_outcome(record: PlanRun) -> PlanOutcome:
     """Return the outcome of a plan that a record holds."""
     timeline = Timeline.from_columns(map(unpack_column, record.columns))
     return PlanOutcome(timeline=timeline, finish_ns_J=unpack_column(record.finish))
+
+
+def links_used(use: LinkUse) -> LinksUsed:
+    """Make the record of what passed the links."""
+    columns = (use.link_R, use.job_R, use.class_R, use.bin_R, use.bytes_R)
+    return LinksUsed(use.bin_ns, use.since_ns, tuple(map(pack_column, columns)))
+
+
+def link_use(record: LinksUsed) -> LinkUse:
+    """Return what passed the links, as a record tells it."""
+    # Five columns and no other: a journal of another version must not be read.
+    link_R, job_R, class_R, bin_R, bytes_R = map(unpack_column, record.columns)
+    return LinkUse(record.bin_ns, link_R, job_R, class_R, bin_R, bytes_R, record.since_ns)

@@ -12,6 +12,7 @@ from warren.core.journal import (
     AnswersStep,
     CopyStep,
     Header,
+    LinksUsed,
     PinnedHeader,
     PinnedResumed,
     PlanRun,
@@ -19,6 +20,7 @@ from warren.core.journal import (
     Resumed,
     Step,
     decode,
+    link_use,
     plan_outcome,
 )
 from warren.model.costs import IntArray
@@ -35,6 +37,7 @@ from warren.model.events import (
     TasksDone,
     TasksLost,
 )
+from warren.model.link_use import LinkUse
 from warren.model.timeline import Timeline
 
 
@@ -93,6 +96,8 @@ class History:
     """Of each job, the hashes of all texts it had until it ended, one after the other."""
     answers: list[TimedAnswers] = field(default_factory=list)
     """What shape, group and flow were answered, in order of time: only instants with an answer."""
+    link_use: LinkUse | None = None
+    """Which bytes passed which link when; None: nobody counted them."""
 
     def classes_of(self, job: int, host: int | None = None) -> list[tuple[int, int]]:
         """Return the classes of a job's bytes over time: (time in ns, class), where it changes.
@@ -197,6 +202,8 @@ def _fold(
             history.resumed += 1
             if isinstance(record, PinnedResumed):
                 _take_apps(history, record.app_sha256)
+        elif isinstance(record, LinksUsed):
+            history.link_use = _checked(link_use(record), jobs=len(history.header.jobs))
         return
     for event in record.events:
         match event:
@@ -236,6 +243,16 @@ def _fold(
         history.copies += len(record.copy)
     if isinstance(record, AnswersStep) and not (answers := record.answers).is_empty:
         _take_answers(history, record, answers)
+
+
+def _checked(use: LinkUse, jobs: int) -> LinkUse:
+    """Return what passed the links, if its columns go together and its jobs are the header's."""
+    columns = (use.link_R, use.job_R, use.class_R, use.bin_R, use.bytes_R)
+    if use.bin_ns < 1 or len({len(column) for column in columns}) > 1:
+        raise ValueError("columns of what passed the links do not go together")
+    if any((column < 0).any() for column in columns) or (use.job_R >= jobs).any():
+        raise IndexError("what passed the links names a job that the header does not")
+    return use
 
 
 def _take_answers(history: History, record: Step, answers: Decision) -> None:

@@ -20,6 +20,7 @@ from warren.core.journal import (
     adopted,
     encode,
     going_on,
+    links_used,
     opening,
     plan_run,
     step_of,
@@ -87,6 +88,8 @@ class Core:
     _first: Answer | None = field(init=False, default=None)
     _asked: bool = field(init=False, default=False)
     _idle_wakes: int = field(init=False, default=0)
+    _begun_ns: int = field(init=False, default=0)
+    """When the port began: time zero, or where a run that was cut off goes on."""
 
     def __post_init__(self) -> None:
         self.state = State(self.run, self.costs, past=self.past, blind=is_blind(self.policy))
@@ -114,11 +117,13 @@ class Core:
         if self.begun:
             self.go_on()
         elif self.begin():
+            self._write_link_use()
             return self.state
         # One iteration is one instant: the port gives all its events together, and () at the end.
         while events := self.port.next_events():
             self.step(events)
         self._refuse_unfinished()
+        self._write_link_use()
         return self.state
 
     def begin(self, plan: Plan | None = None) -> bool:
@@ -163,7 +168,8 @@ class Core:
 
         The port's first events roll back jobs that have arrived.
         """
-        self.sink(encode(going_on(self.run, self.state.now_ns)))
+        self._begun_ns = self.state.now_ns
+        self.sink(encode(going_on(self.run, self._begun_ns)))
         for job in self.state.recall():
             # Jobs that have not arrived get no roll-back from the port, so the feeder takes their
             # assignments back here.
@@ -323,6 +329,12 @@ class Core:
             self.port.copy(copies)
         if wake_ns is not None:
             self.port.wake_at(wake_ns)
+
+    def _write_link_use(self) -> None:
+        """Write which bytes passed the links, if the port knows: the journal's last record."""
+        use = self.port.link_use()
+        if use is not None:
+            self.sink(encode(links_used(msgspec.structs.replace(use, since_ns=self._begun_ns))))
 
     def _refuse_unfinished(self) -> None:
         """Refuse a policy that has left jobs waiting although nothing will happen any more."""

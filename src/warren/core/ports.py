@@ -11,6 +11,7 @@ from typing import Protocol
 
 from warren.model.decision import Assignment, Group, Plan, Question, Shape
 from warren.model.events import AnyEvent
+from warren.model.link_use import LinkUse
 from warren.model.timeline import PlanOutcome
 
 
@@ -74,6 +75,14 @@ class Port(Protocol):
 
     def run_plan(self, plan: Plan) -> PlanOutcome | None:
         """Run a whole plan in compiled code; None where it must go through events (live)."""
+        ...
+
+    def link_use(self) -> LinkUse | None:
+        """Return which bytes passed which link when; None: nobody counted them.
+
+        Asked once, when the run is over. The journal of a run whose port counts no bytes is what
+        it always was.
+        """
         ...
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from warren.core.journal import (
     MAGIC,
     Header,
+    LinksUsed,
     PlanAdopted,
     Record,
     Resumed,
@@ -28,6 +29,7 @@ from warren.core.state import State
 from warren.model.decision import Assignment, Group, Plan, Question, Shape
 from warren.model.errors import InfeasibleDecision, JournalError
 from warren.model.events import AnyEvent, Woken
+from warren.model.link_use import LinkUse
 from warren.model.timeline import PlanOutcome
 
 _WHAT: Final = {
@@ -135,6 +137,9 @@ class _Past:
                 case Step(events=events) if events:
                     self._woken(events)
                     core.step(events)
+                case LinksUsed():
+                    # The run was over: nothing was decided on it.
+                    self._place += 1
                 case _:
                     raise self._otherwise()
 
@@ -204,6 +209,10 @@ class _Past:
 
     def run_plan(self, plan: Plan) -> PlanOutcome | None:
         """Return None: plans of live runs go through events."""
+        return None
+
+    def link_use(self) -> LinkUse | None:
+        """Return None: nobody asks, since ``play`` does not lead the core to the run's end."""
         return None
 
 

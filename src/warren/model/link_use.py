@@ -34,7 +34,8 @@ class LinkUse(msgspec.Struct, frozen=True, array_like=True, eq=False):
     """One row (axis R) a link, job, class and bin in which bytes passed, sorted in this order.
 
     ``bin_R`` b holds what passed from b ``bin_ns`` on, until the next bin begins. ``bytes_R`` are
-    whole bytes: the bytes of rows that follow one another are right to one byte in all.
+    whole bytes: the bytes of rows that follow one another are right to one byte in all. What
+    passed before ``since_ns`` is not known: the run was cut off then, and went on.
     """
 
     bin_ns: int
@@ -43,6 +44,7 @@ class LinkUse(msgspec.Struct, frozen=True, array_like=True, eq=False):
     class_R: IntArray
     bin_R: IntArray
     bytes_R: IntArray
+    since_ns: int = 0
 
     def __len__(self) -> int:
         return len(self.link_R)

@@ -23,6 +23,7 @@ from warren.model.events import (
     TasksDone,
     Woken,
 )
+from warren.model.link_use import LinkUse
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
 from warren.sim.lanes import Lanes
@@ -191,6 +192,10 @@ class SimPort:
         from warren.sim.plan_runner import run_plan
 
         return run_plan(plan, self._run, self._costs)
+
+    def link_use(self) -> LinkUse | None:
+        """Return None: bytes are not counted."""
+        return None
 
     def _cut(self, one: Assignment) -> Assignment:
         """Return the rounds of an assignment that the job has; a policy may not know its end.

@@ -27,6 +27,7 @@ from warren.model.decision import PLACE_ALONE, Plan, Question
 from warren.model.errors import Problem, SpecError
 from warren.model.events import AnyEvent, RoundsDone
 from warren.model.job import Job
+from warren.model.link_use import LinkUse
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
 from warren.model.units import NS_PER_MS
@@ -163,6 +164,10 @@ class LiveEngine(ABC):
 
     def run_plan(self, plan: Plan) -> PlanOutcome | None:
         """Return None: a live run plays a plan event by event, never as a whole."""
+        return None
+
+    def link_use(self) -> LinkUse | None:
+        """Return None: bytes of real links are not counted."""
         return None
 
     def next_events(self) -> tuple[AnyEvent, ...]:
