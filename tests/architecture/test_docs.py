@@ -101,6 +101,20 @@ def test_the_files_that_the_readme_shows_are_those_of_the_examples() -> None:
     assert not [block for block in shown if not any(block in file for file in files)]
 
 
+def _code(text: str) -> set[str]:
+    """The lines of a piece of Python, without indent and remarks."""
+    return {line.partition("  #")[0].strip() for line in text.splitlines()} - {""}
+
+
+def test_the_classes_and_values_that_contributing_shows_stand_in_the_source() -> None:
+    text = documents()["CONTRIBUTING.md"]
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    defining = [one for one in blocks if re.search(r"^(class|[A-Z]+:) ?", one, re.MULTILINE)]
+    sources = [_code(path.read_text()) for path in (house.CHECKOUT / "src").rglob("*.py")]
+    assert len(defining) >= 2
+    assert not [block for block in defining if not any(_code(block) <= one for one in sources)]
+
+
 def test_the_room_table_of_the_documents_is_the_one_enforced() -> None:
     rows = _ROW.findall(documents()["docs/structure.md"])
     shown = {room: frozenset(re.findall(r"`([\w.]+)`", allowed)) for room, allowed in rows}
