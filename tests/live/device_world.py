@@ -13,7 +13,7 @@ from typing import TypeVar
 from live_worlds import virtual
 
 from warren.live.device.executor import Executor
-from warren.live.emulated_times import Pads
+from warren.live.emulated_times import Pads, PadTable
 from warren.live.process.specs import ExecutorRole
 from warren.live.transport.message import TaskStamp
 from warren.live.transport.messages import (
@@ -89,16 +89,23 @@ class Peer:
 
 
 class Stage:
-    """An executor at work, without emulation; ``servers`` are those of job 0."""
+    """An executor at work, emulated if it has ``pads``; ``servers`` are those of job 0."""
 
-    def __init__(self, folder: str, jobs: tuple[Job, ...], servers: int, verify: float) -> None:
+    def __init__(
+        self,
+        folder: str,
+        jobs: tuple[Job, ...],
+        servers: int,
+        verify: float,
+        pads: PadTable | None = None,
+    ) -> None:
         self._folder, self._jobs, self._servers = folder, jobs, servers
         self.controller = Peer(Hub(controller_address(folder)))
         addresses = [server_address(folder, 0, 0, part) for part in range(servers)]
         self.servers = [Peer(Hub(address)) for address in addresses]
         self._trainers: list[Peer] = []
         self._read, self._write = os.pipe()
-        pads = Pads(*virtual(jobs, 1)).table(0)
+        pads = pads or Pads(*virtual(jobs, 1)).table(0)
         role = ExecutorRole(
             device=0, incarnation=0, folder=folder, log="", pads=pads, look_ahead=1, verify=verify
         )
@@ -154,10 +161,12 @@ class Stage:
 
 
 @contextmanager
-def stage(*jobs: Job, servers: int = 1, verify: float = 0.0) -> Iterator[Stage]:
+def stage(
+    *jobs: Job, servers: int = 1, verify: float = 0.0, pads: PadTable | None = None
+) -> Iterator[Stage]:
     """An executor that works for these jobs."""
     with TemporaryDirectory(prefix="warren-stage-", dir="/tmp") as folder:
-        one = Stage(folder, jobs, servers, verify)
+        one = Stage(folder, jobs, servers, verify, pads)
         try:
             yield one
         finally:

@@ -19,7 +19,7 @@ from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.live.emulated_times import Pads, PadTable, read_jitter
 from warren.live.process.linux import core_of
-from warren.model.cluster import Device, DeviceType, Emulate
+from warren.model.cluster import Device, DeviceType, Emulate, Local, Network, NetworkModel
 from warren.model.costs import CostTable
 from warren.model.errors import SpecError
 from warren.model.run import Run
@@ -249,3 +249,30 @@ def test_a_dry_run_reads_the_file_of_jitter(tmp_path: Path) -> None:
     assert subprocess.run(command, capture_output=True, text=True).returncode == 0
     plain = [*command, "--set", "cluster.emulate.jitter=none.npy", "--set", "cluster.engine=plain"]
     assert subprocess.run(plain, capture_output=True, text=True).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("testbed", "network", "emulate", "padded"),
+    [
+        ("bed", "fluid", Emulate(), False),
+        ("bed", "lane", Emulate(), True),
+        (None, "fluid", Emulate(), True),
+        ("bed", "fluid", None, False),
+    ],
+)
+def test_bytes_on_known_links_take_the_place_of_the_sync_times_of_jobs_with_servers(
+    tmp_path: Path,
+    testbed: str | None,
+    network: NetworkModel,
+    emulate: Emulate | None,
+    padded: bool,
+) -> None:
+    run, costs = world(tmp_path, emulate)
+    jobs = run.workload.jobs
+    ring = replace(jobs[0], sync="ring")
+    cluster = replace(run.cluster, local=Local(testbed=testbed), network=Network(model=network))
+    for one, takes in ((jobs[0], padded), (ring, emulate is not None)):
+        workload = replace(run.workload, jobs=(one, jobs[1]))
+        table = Pads(replace(run, cluster=cluster, workload=workload), costs).table(0)
+        assert table.constant(0) == ((10**9 if emulate else 0), 10**7 if takes else 0)
+        assert table.on_links == (emulate is not None and not padded)

@@ -4,6 +4,9 @@
 measured times: as factors around their median, each task draws one for its COMP. What a task draws
 follows from (run seed, job, round, shard), so it is the same on every device and in every order; a
 task that runs again takes as long again.
+
+In a testbed under ``network: {model: fluid}`` the bytes of jobs with servers pass links whose rates
+the model knows: they take the place of T^s, which is padded to 0.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import msgspec
 import numpy as np
 
 from warren.live.clock import ClusterClock
+from warren.model.cluster import Cluster
 from warren.model.costs import CostTable, FloatArray
 from warren.model.draws import JITTER, draw_bits, stream_key
 from warren.model.errors import Problem, SpecError
@@ -111,12 +115,13 @@ class PadTable(msgspec.Struct, frozen=True, array_like=True):
     """The pads of one device, small enough for a message: what its executor computes them from.
 
     ``pads_J`` are those of each job without jitter; ``jitter_ppm`` the factors to draw from, in
-    parts per million; empty: none.
+    parts per million; empty: none. ``on_links``: bytes of jobs with servers take the place of T^s.
     """
 
     pads_J: tuple[Pair, ...]
     seed: int = 0
     jitter_ppm: tuple[int, ...] = ()
+    on_links: bool = False
 
     def constant(self, job: int) -> Pair:
         """Return the pads of a task of this job before it draws."""
@@ -154,7 +159,12 @@ class Pads:
         jitter_ppm = check_jitter(run)
         kinds = range(len(run.cluster.types))
         self._tables = tuple(
-            PadTable(pads_J=self._pads_J(kind), seed=run.seed, jitter_ppm=jitter_ppm)
+            PadTable(
+                pads_J=self._pads_J(kind),
+                seed=run.seed,
+                jitter_ppm=jitter_ppm,
+                on_links=on_links(run.cluster),
+            )
             for kind in kinds
         )
 
@@ -165,7 +175,7 @@ class Pads:
     def _pads_J(self, kind: int) -> tuple[Pair, ...]:
         """Compute the pads of each job on one device type, before tasks draw."""
         emulate = self._run.cluster.emulate
-        jobs = range(len(self._run.workload.jobs))
+        jobs = self._run.workload.jobs
         if emulate is None:
             return tuple((0, 0) for _ in jobs)
         slower = emulate.slower.get(self._run.cluster.type_names[kind], 1.0)
@@ -178,8 +188,17 @@ class Pads:
 
         comp_ns_J = self._costs.comp_ns_JT[:, kind].tolist()
         sync_ns_J = self._costs.sync_ns_JT[:, kind].tolist()
+        if on_links(self._run.cluster):
+            sync_ns_J = [0 if job.sync == "ps" else sync_ns_J[job.index] for job in jobs]
         # COMP is padded to at least 1 ns: 0 would mean that it is not padded.
-        return tuple((max(1, real(comp_ns_J[job])), real(sync_ns_J[job])) for job in jobs)
+        pairs = zip(comp_ns_J, sync_ns_J, strict=True)
+        return tuple((max(1, real(comp_ns)), real(sync_ns)) for comp_ns, sync_ns in pairs)
+
+
+def on_links(cluster: Cluster) -> bool:
+    """Tell whether bytes of emulated jobs with servers pass links that the network model knows."""
+    known = cluster.local.testbed is not None and cluster.network.model == "fluid"
+    return known and cluster.live_emulate is not None
 
 
 def check_jitter(run: Run) -> tuple[int, ...]:

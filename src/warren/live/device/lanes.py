@@ -9,6 +9,10 @@ An emulated device keeps the times its pads give, not those at which messages ca
 supervisor woke up: a task starts when lane, barrier and decision allowed it and synchronises for
 T^s. What decisions, messages and the barrier really take comes out of the next COMP's pad; where
 it does not fit, that task is an overrun.
+
+Where bytes pass links that the network model knows (``on_links``) they take the place of T^s: a
+task also waits for its state, its update leaves at the end of COMP, and its synchronisation ends
+when the last server has it.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from typing import Final
 from warren.live.emulated_times import PadTable
 from warren.live.transport.message import SharedSlot
 from warren.live.transport.messages import Assign
+from warren.live.transport.server_messages import Push
 
 _GRACE_NS: Final = 5_000_000_000
 """How long past its limit a trainer may be before it is ended from outside.
@@ -42,6 +47,7 @@ class LaneTask:
     ``slot``: where in shared memory its state and its update lie. ``copy``: it is under way
     elsewhere; ``beaten``: it was done elsewhere, and only its COMP goes on to its end.
     ``dropped``: its job was rolled back or has ended.
+    ``on_links``: its bytes take the place of T^s; ``held`` is its update until COMP has ended.
     ``ring``: it stands for ``rounds`` rounds that a rank makes by itself, the one of
     ``incarnation``.
     """
@@ -66,6 +72,8 @@ class LaneTask:
     dropped: bool = False
     copy: bool = False
     beaten: bool = False
+    on_links: bool = False
+    held: Push | None = None
     ring: bool = False
     rounds: int = 1
     incarnation: int = 0
@@ -80,6 +88,7 @@ class LaneTask:
             result_ns=0,
             slot=-1,
             state=None,
+            held=None,
             dropped=False,
         )
 
@@ -92,6 +101,11 @@ class LaneTask:
     def unpadded(self) -> bool:
         """Tell whether the task is not emulated, so that its push is its commit."""
         return self.comp_pad_ns == 0 and self.sync_pad_ns == 0
+
+    @property
+    def sync_end_ns(self) -> int:
+        """Return when the task's synchronisation has ended, once all servers have its update."""
+        return max(self.sync_due_ns, self.acknowledged_ns) if self.on_links else self.sync_due_ns
 
     @property
     def comp_due_ns(self) -> int | None:
@@ -150,6 +164,7 @@ def expand(assign: Assign, pads: PadTable) -> Iterator[LaneTask]:
                 decided_ns=assign.decided_ns,
                 limit_ns=assign.limit_ns,
                 copy=assign.copy,
+                on_links=pads.on_links,
             )
 
 

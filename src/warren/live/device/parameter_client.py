@@ -9,6 +9,7 @@ server on another host no memory is shared: bytes are sent, whatever their size.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final
@@ -58,14 +59,15 @@ class StateTransfer:
 
     ``spot``: where trainers read it in its server's memory instead, until it is let go of.
     ``missing``: servers whose blocks are not here. A server may send them twice, when they were
-    asked for, let go of, and asked for again. ``passed_ns``: when the barrier before the round
-    passed; None: it has not. ``over``: the round is over, its tasks are not needed. ``done``: its
-    tasks that are done, as the first server says. ``have``: of each server but the first, the
-    updates it has.
+    asked for, let go of, and asked for again. ``here_ns``: when the last blocks came.
+    ``passed_ns``: when the barrier before the round passed; None: it has not. ``over``: the round
+    is over, its tasks are not needed. ``done``: its tasks that are done, as the first server says.
+    ``have``: of each server but the first, the updates it has.
     """
 
     missing: set[int]
     slot: int = -1
+    here_ns: int = 0
     passed_ns: int | None = None
     over: bool = False
     done: tuple[TaskStamp, ...] = ()
@@ -288,6 +290,7 @@ class ParameterClient:
             self._arenas[job] = Arena.create(source.total_bytes, SLOTS, self._folder)
         if part in transfer.missing:
             transfer.missing.discard(part)
+            transfer.here_ns = time.monotonic_ns()
             transfer.frames.append(frame)
             # The whole state lies in the memory of an only server: it is read there, not copied.
             if state.spot is not None and len(source.links) == 1:

@@ -77,6 +77,10 @@ class Pipeline:
         self._comp = None
         self._comp_free_ns = end_ns
         self._tell_ended(work, end_ns)
+        if work.held is not None and work.beaten:
+            self._free_slot(work)
+        elif work.held is not None:
+            self._push(work, work.held)
         if not work.beaten or work.slot >= 0:  # what was pushed will be acknowledged
             self._comm.enter(work, end_ns)
         return True
@@ -106,7 +110,7 @@ class Pipeline:
                     shard=work.shard,
                     start_ns=work.start_ns,
                     comp_end_ns=work.comp_due_ns,
-                    end_ns=work.sync_due_ns,
+                    end_ns=work.sync_end_ns,
                     device=self._device,
                 )
                 self.client.send(work.job, Commit(work.round, stamp))
@@ -150,6 +154,8 @@ class Pipeline:
         # trainer really got it; without a pad only the real time counts.
         assert state.passed_ns is not None, "the client calls a state ready after its barrier only"
         padded_ns = max(self._comp_free_ns, state.passed_ns, head.decided_ns)
+        if head.on_links:
+            padded_ns = max(padded_ns, state.here_ns)
         head.start_ns = padded_ns if head.comp_pad_ns else head.began_ns
         self._comp = self.queue.pop()
         return True
@@ -209,8 +215,7 @@ class Pipeline:
         work.result_ns = time.monotonic_ns()
         if work.beaten:
             # Another device's result counts; this one's place is free for the next update.
-            self.client.take_back(work.job, work.slot)
-            work.slot = -1
+            self._free_slot(work)
             return
         stamp = TaskStamp(work.shard, work.start_ns, work.result_ns, 0, self._device)
         push = Push(
@@ -222,11 +227,23 @@ class Pipeline:
             committed=work.unpadded,
             stamp=stamp,
         )
-        work.unacknowledged = self.client.push(work.job, push, work.slot)
+        if work.on_links:
+            work.held = push
+        else:
+            self._push(work, push)
         self.verifier.offer(work, self.slots.tasks(work.job) - 1, done.marks)
         ahead = [head for head in self.queue.ahead(1) if not head.ring]
         if not any(self.client.ready(head.key) for head in ahead):
             self.client.flush()  # nothing can start before it
+
+    def _push(self, work: LaneTask, push: Push) -> None:
+        """Hand a task's update over to be sent."""
+        work.unacknowledged = self.client.push(work.job, push, work.slot)
+
+    def _free_slot(self, work: LaneTask) -> None:
+        """Take back the place of an update that nobody wants."""
+        self.client.take_back(work.job, work.slot)
+        work.slot = -1
 
     def acknowledged(self, job: int, pushed: Pushed) -> None:
         """Note that one server has an update; with the last one its place is free again."""

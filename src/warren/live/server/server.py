@@ -213,8 +213,13 @@ class Server:
         if push.committed and push.round == self._passed:
             self._real = True
             self._commit(msgspec.structs.replace(push.stamp, end_ns=time.monotonic_ns()))
+        taken = Pushed(push.round, push.shard)
+        # An emulated task ends when it hears this: not after the step, nor behind the next state.
+        if not push.committed:
+            self._hub.send(peer, taken)
         self._make_step()  # while the last update may still lie where it was computed
-        self._taken.append((peer, Pushed(push.round, push.shard)))
+        if push.committed:
+            self._taken.append((peer, taken))
 
     def _pieces(self, push: Push, spot: SharedSlot) -> list[memoryview] | None:
         """Return this server's pieces of an update that lies in shared memory.
