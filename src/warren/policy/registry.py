@@ -72,10 +72,7 @@ _TYPES: Final[Mapping[str, tuple[type | tuple[type, ...], str]]] = {
 def place_policy(name: str, options: Mapping[str, object] | None = None) -> AnyPolicy:
     """Make the place policy of this name, with its own options.
 
-    Raises
-    ------
-    SpecError
-        If the name is unknown or the policy does not know an option.
+    Raises SpecError if the name is unknown or the policy does not know an option.
     """
     return policy_of("place", name, options)
 
@@ -83,10 +80,7 @@ def place_policy(name: str, options: Mapping[str, object] | None = None) -> AnyP
 def policy_of(question: str, name: str, options: Mapping[str, object] | None = None) -> AnyPolicy:
     """Make the policy of this name for a question, or for ``joint``, with its own options.
 
-    Raises
-    ------
-    SpecError
-        If the name is unknown or the policy does not know an option.
+    Raises SpecError if the name is unknown or the policy does not know an option.
     """
     known = BY_QUESTION[question]
     if name not in known:
@@ -124,12 +118,8 @@ def build(
     """Make a policy from its class and options, refusing options that do not suit it.
 
     ``section`` stands before an option in a message: ``flow.`` for one under ``policy: {flow:``.
-
-    Raises
-    ------
-    SpecError
-        For each option that the class does not know, that is missing, or whose value is not of
-        the plain type (``int``, ``bool``, ``float``, ``str``) that the class states for it.
+    Raises SpecError for each option that the class does not know, that is missing, or whose value
+    is not of the plain type (``int``, ``bool``, ``float``, ``str``) that the class states for it.
     """
     problems = [
         Problem(file="policy", field=f"{section}{option}", message=message)

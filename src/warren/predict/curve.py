@@ -38,10 +38,8 @@ class Curve:
 def curve_of(steps: Sequence[float], values: Sequence[float]) -> Curve:
     """Make the curve of some points in any order; a step with several values gets their mean.
 
-    Raises
-    ------
-    ValueError
-        If a number is not finite, or fewer than two steps differ; the text says which point.
+    Raises ValueError if a number is not finite, or fewer than two steps differ; the text says which
+    point.
     """
     step_n, value_n = np.asarray(steps, dtype=float), np.asarray(values, dtype=float)
     if step_n.shape != value_n.shape or step_n.ndim != 1:
@@ -60,10 +58,7 @@ def curve_of(steps: Sequence[float], values: Sequence[float]) -> Curve:
 def until(curve: Curve, step: float) -> Curve:
     """Return the points of a curve up to a step, that step included.
 
-    Raises
-    ------
-    ValueError
-        If fewer than two are left.
+    Raises ValueError if fewer than two are left.
     """
     return first(curve, int(np.searchsorted(curve.steps, step, side="right")))
 
@@ -71,10 +66,7 @@ def until(curve: Curve, step: float) -> Curve:
 def first(curve: Curve, points: int) -> Curve:
     """Return so many points of a curve from its start, or all.
 
-    Raises
-    ------
-    ValueError
-        If fewer than two are left.
+    Raises ValueError if fewer than two are left.
     """
     if points < LEAST_POINTS:
         second = curve.steps[LEAST_POINTS - 1]

@@ -83,13 +83,9 @@ def unpriced(job: Job) -> bool:
 def cost_table(run: Run, measured: Mapping[str, ProfileRow] = _NONE) -> CostTable:
     """Return T^c and T^s of every job on every device type of the cluster, in nanoseconds.
 
-    ``measured`` holds a row for each job of ``missing(run)`` under ``measured_key(job)``: times
-    of one task at the job's own batch.
-
-    Raises
-    ------
-    SpecError
-        If a job has no row, fits no device type, or would take longer than time can count.
+    ``measured`` holds a row for each job of ``missing(run)`` under ``measured_key(job)``: times of
+    one task at the job's own batch. Raises SpecError if a job has no row, fits no device type, or
+    would take longer than time can count.
     """
     return _table(run, run.workload.jobs, measured, "job")
 
@@ -97,12 +93,7 @@ def cost_table(run: Run, measured: Mapping[str, ProfileRow] = _NONE) -> CostTabl
 def past_of(run: Run) -> Past:
     """Return the jobs of the run's history, priced as its own jobs are.
 
-    Measured rows are those of the run's profiles.
-
-    Raises
-    ------
-    SpecError
-        As ``cost_table`` does.
+    Measured rows are those of the run's profiles. Raises SpecError as ``cost_table`` does.
     """
     if run.history is None:
         return NO_PAST
@@ -115,10 +106,7 @@ def _table(
 ) -> CostTable:
     """Make the cost table of these jobs, one a row; messages call them ``what``.
 
-    Raises
-    ------
-    SpecError
-        As ``cost_table`` does.
+    Raises SpecError as ``cost_table`` does.
     """
     types = tuple(_types(run.cluster))
     # The run file's own rows go before the shipped ones; a ``cost`` names own rows alone.
@@ -217,10 +205,7 @@ def _row(
 ) -> ProfileRow:
     """Find the row that prices a job, in the order that the head of this file states.
 
-    Raises
-    ------
-    ValueError
-        If it has none, or a measured one of another batch.
+    Raises ValueError if it has none, or a measured one of another batch.
     """
     if job.cost is not None:
         return _named("cost", job.cost, own)
@@ -259,10 +244,7 @@ def _named(what: str, name: str, rows: Mapping[str, ProfileRow]) -> ProfileRow:
 def _prices(job: Job, row: ProfileRow, types: Iterable[_Type]) -> Iterator[tuple[int, int, int]]:
     """Yield (position of the type, T^c, T^s) for each type that the job fits, times in ns.
 
-    Raises
-    ------
-    ValueError
-        If it fits none.
+    Raises ValueError if it fits none.
     """
     # The reasons are told only if no type is left: a job may fit some types and not others.
     any_fits, reasons = False, []

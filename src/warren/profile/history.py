@@ -43,12 +43,8 @@ def snapshot(ended: Iterable[EndedJob]) -> Snapshot:
 
     Those of which no task was timed are left out.
 
-    Times between runs are real ones, those within a run its cluster seconds.
-
-    Raises
-    ------
-    ValueError
-        If the costs of a job are not what ``EndedJob`` says.
+    Times between runs are real ones, those within a run its cluster seconds. Raises ValueError if
+    the costs of a job are not what ``EndedJob`` says.
     """
     done = (one for one in ended if one.status == FINISHED and one.rounds > 0)
     past = [one for one in done if _costs(one)]
@@ -184,10 +180,7 @@ def on_types(row: ProfileRow, types: Sequence[str], time_scale: float) -> Profil
 def _costs(one: EndedJob) -> Mapping[str, Mapping[str, Any]]:
     """Read a job's costs by device type.
 
-    Raises
-    ------
-    ValueError
-        If they are not what ``EndedJob`` says.
+    Raises ValueError if they are not what ``EndedJob`` says.
     """
     try:
         costs = json.loads(one.costs)

@@ -152,10 +152,7 @@ def _text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def read_jobs_csv(data: bytes, file: str = JOBS) -> list[JobRow]:
     """Return the rows of ``jobs.csv`` with typed values; an empty field is None.
 
-    Raises
-    ------
-    SpecError
-        If a column is missing or a value is not of its kind; all problems at once.
+    Raises SpecError if a column is missing or a value is not of its kind; all problems at once.
     """
     # ``_read`` has checked the columns and the kind of each value, by name.
     return cast("list[JobRow]", _read(data, JOB_COLUMNS, file))

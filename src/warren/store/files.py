@@ -32,11 +32,8 @@ OUTPUT_FILES: Final = (
 def read(path: str) -> bytes:
     """Return the content of an input file.
 
-    Raises
-    ------
-    OSError
-        If it cannot be read, is not a regular file, or is larger than ``MAX_INPUT_BYTES``; the
-        text does not repeat the path.
+    Raises OSError if it cannot be read, is not a regular file, or is larger than
+    ``MAX_INPUT_BYTES``; the text does not repeat the path.
     """
     file = Path(path)
     try:
@@ -55,10 +52,7 @@ def read(path: str) -> bytes:
 def write_atomic(path: Path, content: bytes | str) -> None:
     """Write a file beside its place and rename it, so that readers see the old one or the new one.
 
-    Raises
-    ------
-    SpecError
-        If it cannot be written; nothing is left beside.
+    Raises SpecError if it cannot be written; nothing is left beside.
     """
     data = content.encode() if isinstance(content, str) else content
     # In the same folder: a rename is atomic only within one file system.
@@ -84,10 +78,7 @@ def refused(path: Path, message: str) -> SpecError:
 def read_dir(path: str) -> dict[str, bytes]:
     """Return the result files of a run's folder, by name; those that are missing are left out.
 
-    Raises
-    ------
-    SpecError
-        If it is no such folder, or a file of it cannot be read.
+    Raises SpecError if it is no such folder, or a file of it cannot be read.
     """
     folder = Path(path)
     if not folder.exists():

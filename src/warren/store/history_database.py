@@ -65,12 +65,8 @@ _PAUSE_S: Final = 0.01
 def default_file() -> Path:
     """Return where the database is: ``$WARREN_HISTORY``, else under ``$XDG_STATE_HOME``.
 
-    That is ``$XDG_STATE_HOME/warren/history.db``; without the variable ``~/.local/state``.
-
-    Raises
-    ------
-    OSError
-        If there is no home folder.
+    That is ``$XDG_STATE_HOME/warren/history.db``; without the variable ``~/.local/state``. Raises
+    OSError if there is no home folder.
     """
     named = os.environ.get(VARIABLE)
     if named:
@@ -87,11 +83,8 @@ def default_file() -> Path:
 class Database:
     """The open database; use as a context manager. ``uri``: how SQLite opens it, else to write.
 
-    Raises
-    ------
-    SpecError
-        If the file cannot be opened, is none of Warren's, of a newer version, or damaged. So does
-        every method.
+    Raises SpecError if the file cannot be opened, is none of Warren's, of a newer version, or
+    damaged. So does every method.
     """
 
     def __init__(self, path: Path, *, uri: str | None = None) -> None:
@@ -246,12 +239,8 @@ def _make(path: Path) -> None:
 def known_profiles(path: Path) -> list[Profile]:
     """Return the profiles of a database; a file that is not there holds none, and is not made.
 
-    It may be one that cannot be written, or lie where nothing can be.
-
-    Raises
-    ------
-    SpecError
-        As ``Database``.
+    It may be one that cannot be written, or lie where nothing can be. Raises SpecError as
+    ``Database`` does.
     """
     return _known(path, Database.profiles)
 
@@ -319,10 +308,7 @@ def _written(path: Path) -> tuple[bool, int, int]:
 def check_writable(path: Path) -> None:
     """Refuse a database that cannot be written; a new one is made.
 
-    Raises
-    ------
-    SpecError
-        As ``Database``.
+    Raises SpecError as ``Database`` does.
     """
     if _is_there(path) and not _may_write(path):
         raise refused(path, "cannot be written")

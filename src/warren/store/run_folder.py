@@ -70,10 +70,7 @@ class RunFolder:
     def journal(self, data: bytes) -> None:
         """Append to the journal.
 
-        Raises
-        ------
-        SpecError
-            If it cannot be written, such as on a full disk.
+        Raises SpecError if it cannot be written, such as on a full disk.
         """
         self._pending += data
         if len(self._pending) > self._room:
@@ -87,10 +84,7 @@ class RunFolder:
     def write(self, files: Mapping[str, bytes | str]) -> None:
         """Write result files, each by rename; ``FOLDER/NAME`` lies in a folder of its own.
 
-        Raises
-        ------
-        SpecError
-            If one cannot be written.
+        Raises SpecError if one cannot be written.
         """
         for name, content in files.items():
             path = self.path / name
@@ -103,10 +97,7 @@ class RunFolder:
     def cut(self, size: int) -> None:
         """Cut the journal to so many bytes, after which it goes on.
 
-        Raises
-        ------
-        SpecError
-            If it cannot be written.
+        Raises SpecError if it cannot be written.
         """
         try:
             os.ftruncate(self._journal, size)
@@ -175,10 +166,7 @@ class ReopenedFolder(RunFolder):
 def lock(journal: int, folder: Path) -> None:
     """Hold the journal until this process closes it or ends.
 
-    Raises
-    ------
-    SpecError
-        If a run holds it.
+    Raises SpecError if a run holds it.
     """
     try:
         fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -191,10 +179,7 @@ def lock(journal: int, folder: Path) -> None:
 def check_free(path: Path) -> None:
     """Refuse a place that is taken.
 
-    Raises
-    ------
-    SpecError
-        If something is there that is not an empty folder.
+    Raises SpecError if something is there that is not an empty folder.
     """
     try:
         if path.exists() and not path.is_dir():

@@ -43,10 +43,7 @@ class JobSources:
     def of(self, workload: object) -> Trace | None:
         """Return the jobs of a checked ``workload``; None where a file it names cannot be read.
 
-        Raises
-        ------
-        SpecError
-            If a file is damaged, or nothing can be made of it.
+        Raises SpecError if a file is damaged, or nothing can be made of it.
         """
         if isinstance(workload, HareMixSpec):
             return hare_mix(workload, self.ground)

@@ -46,11 +46,7 @@ def parse_jobs_csv(file: str, content: bytes, ended: bool = False) -> Document:
     """Parse rows into a document of job mappings; empty cells are left out (defaults hold).
 
     ``ended``: the table may be the one that a run writes; then only jobs that finished are taken.
-
-    Raises
-    ------
-    SpecError
-        If the text is no CSV, the header is wrong, or a row is too short or too long.
+    Raises SpecError if the text is no CSV, the header is wrong, or a row is too short or too long.
     """
     rows = _rows(file, decoded(file, content))
     header = next(rows, None)
@@ -140,10 +136,7 @@ _JOB_KEYS: Final = frozenset({"app", "model"})
 def documents(path: str, content: bytes, ended: bool = False) -> Document:
     """Parse a jobs file: CSV by its name, else YAML. ``ended``: its jobs have ended.
 
-    Raises
-    ------
-    SpecError
-        If it cannot be read as such.
+    Raises SpecError if it cannot be read as such.
     """
     if path.endswith(".csv"):
         return parse_jobs_csv(path, content, ended)

@@ -130,10 +130,7 @@ class RunFile:
     def run(self) -> Run:
         """Return the resolved run.
 
-        Raises
-        ------
-        SpecError
-            With the problems of all files.
+        Raises SpecError with the problems of all files.
         """
         other = other_than_run(self.document)
         if other is not None:
@@ -312,13 +309,8 @@ def run_from_dict(
 ) -> Run:
     """Load the run that a Python object describes: the same keys as a run file.
 
-    ``base`` is the folder that its paths refer to; ``name`` stands in messages for the file.
-    Values of ``overrides`` are Python values.
-
-    Raises
-    ------
-    SpecError
-        With all problems.
+    ``base`` is the folder that its paths refer to; ``name`` stands in messages for the file. Values
+    of ``overrides`` are Python values. Raises SpecError with all problems.
     """
     try:
         document = Document(file=name, data=plain(data))
@@ -332,10 +324,7 @@ def run_from_dict(
 def load_cluster(path: str, read: Reader) -> Cluster:
     """Load the cluster that a cluster file describes.
 
-    Raises
-    ------
-    SpecError
-        With all problems of the file.
+    Raises SpecError with all problems of the file.
     """
     problems: list[Problem] = []
     document = parse_document(path, fetch(path, read))
@@ -349,10 +338,7 @@ def load_cluster(path: str, read: Reader) -> Cluster:
 def describes_run(path: str, read: Reader) -> bool:
     """Tell whether a file is a run file, not one of jobs.
 
-    Raises
-    ------
-    SpecError
-        If it cannot be read, or is no YAML.
+    Raises SpecError if it cannot be read, or is no YAML.
     """
     return is_run(documents(path, fetch(path, read)).data)
 
@@ -365,12 +351,7 @@ def load_jobs(
 ) -> Workload:
     """Load the jobs of a file: one job, a list, ``{format: 1, jobs: [...]}``, or ``.csv``.
 
-    Paths of apps stay relative to the file.
-
-    Raises
-    ------
-    SpecError
-        With all problems of the file.
+    Paths of apps stay relative to the file. Raises SpecError with all problems of the file.
     """
     problems: list[Problem] = []
     document = documents(path, fetch(path, read))

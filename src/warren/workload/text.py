@@ -67,10 +67,7 @@ def _key(key: str) -> str:
 def decoded(file: str, content: bytes, most_bytes: int = MAX_BYTES) -> str:
     """Return content as UTF-8 text, with or without a byte order mark.
 
-    Raises
-    ------
-    SpecError
-        If it is too large or not UTF-8.
+    Raises SpecError if it is too large or not UTF-8.
     """
     if len(content) > most_bytes:
         message = f"is larger than {most_bytes >> 20} MiB"
@@ -85,10 +82,7 @@ def decoded(file: str, content: bytes, most_bytes: int = MAX_BYTES) -> str:
 def unpacked(file: str, content: bytes) -> bytes:
     """Unpack the content of a ``.gz`` file, told by its first bytes; return other content as it is.
 
-    Raises
-    ------
-    SpecError
-        If it is damaged, or unpacks to more than ``MAX_UNPACKED_BYTES``.
+    Raises SpecError if it is damaged, or unpacks to more than ``MAX_UNPACKED_BYTES``.
     """
     parts: list[bytes] = []
     room = MAX_UNPACKED_BYTES
@@ -111,10 +105,7 @@ def unpacked(file: str, content: bytes) -> bytes:
 def fetch(file: str, read: Reader, named_by: str = "") -> bytes:
     """Read the content of a file.
 
-    Raises
-    ------
-    SpecError
-        If it cannot be read; ``named_by`` tells which file and line asked for it.
+    Raises SpecError if it cannot be read; ``named_by`` tells which file and line asked for it.
     """
     try:
         return read(file)
@@ -127,10 +118,7 @@ def fetch(file: str, read: Reader, named_by: str = "") -> bytes:
 def plain(value: Any, depth: int = 50) -> Any:
     """Return an object as a file would hold it: dicts, lists, strings, finite numbers, None.
 
-    Raises
-    ------
-    ValueError
-        If it holds anything else; the text says what.
+    Raises ValueError if it holds anything else; the text says what.
     """
     if depth < 0:
         raise ValueError("is nested too deeply")

@@ -85,11 +85,8 @@ class Document:
 def parse_document(file: str, content: bytes) -> Document:
     """Read one YAML document.
 
-    Raises
-    ------
-    SpecError
-        If the text is not UTF-8 or not YAML, or uses what is refused; all problems that can
-        be told from one reading.
+    Raises SpecError if the text is not UTF-8 or not YAML, or uses what is refused; all problems
+    that can be told from one reading.
     """
     text = decoded(file, content)
     builder = _Builder(file)

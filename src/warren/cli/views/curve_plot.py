@@ -15,10 +15,7 @@ _DRAWN: Final = 121
 def draw_curve(path: Path, prediction: CurvePrediction) -> None:
     """Draw what was observed, what the file holds beyond it, and the prediction.
 
-    Raises
-    ------
-    SpecError
-        If the file cannot be written.
+    Raises SpecError if the file cannot be written.
     """
     whole = prediction.whole
     seen = prediction.observed

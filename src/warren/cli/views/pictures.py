@@ -55,10 +55,7 @@ def new_picture(width: float = 7.0, height: float = 3.6) -> tuple[Figure, Axes]:
 def save_picture(figure: Figure, axes: Axes, path: Path) -> None:
     """Write a picture with a legend of what has a label; the same picture is the same file.
 
-    Raises
-    ------
-    SpecError
-        If the file cannot be written.
+    Raises SpecError if the file cannot be written.
     """
     from matplotlib import pyplot
 

@@ -22,11 +22,7 @@ def draw_rings(path: Path, found: RingCalibration) -> None:
     """Draw rounds by rings on the busiest link, a colour a kind of ring, and what the fit is off.
 
     Above: measured rounds as marks, fitted ones as lines. Below: fitted / measured - 1, in percent.
-
-    Raises
-    ------
-    SpecError
-        If the file cannot be written.
+    Raises SpecError if the file cannot be written.
     """
     # As ``pictures.new_picture`` does, but for two pairs of axes.
     import matplotlib

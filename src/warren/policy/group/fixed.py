@@ -46,10 +46,7 @@ class FixedGroups:
     def initial(self, view: View) -> tuple[Group, ...]:
         """Return the stated groups by index.
 
-        Raises
-        ------
-        SpecError
-            If there is no job or no host of a name that a group states.
+        Raises SpecError if there is no job or no host of a name that a group states.
         """
         jobs = {job.name: job.index for job in view.jobs}
         hosts = {host.name: index for index, host in enumerate(view.cluster.hosts)}

@@ -38,10 +38,7 @@ class FixedShapes:
     def decide(self, view: View, memory: None) -> tuple[Decision, None]:
         """Return the shapes of all jobs that state hosts.
 
-        Raises
-        ------
-        SpecError
-            If the cluster has no host of a name that a job states.
+        Raises SpecError if the cluster has no host of a name that a job states.
         """
         position = {host.name: index for index, host in enumerate(view.cluster.hosts)}
         stating = [job for job in view.jobs if job.server_hosts or job.worker_hosts]

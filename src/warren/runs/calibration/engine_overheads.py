@@ -65,10 +65,7 @@ class EngineCalibration:
 def calibrate(*, pin: bool, progress: Callable[[int, int], None]) -> EngineCalibration:
     """Measure this machine; ``progress`` is called with the repeat that begins and their number.
 
-    Raises
-    ------
-    EngineError
-        If a process of Warren's own does not come up.
+    Raises EngineError if a process of Warren's own does not come up.
     """
     # All repeats are one live run, so that processes are started once; samples are cut into
     # repeats afterwards, ``count`` phases each.

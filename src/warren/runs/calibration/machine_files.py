@@ -23,12 +23,8 @@ from warren.workload.specs.write import dump_profiles
 def overheads_text(*, pin: bool = False) -> str:
     """Measure the live engine of this machine; return the file that ``overheads:`` names.
 
-    ``pin``: devices are pinned to cores, as ``local: {pin: true}`` of a cluster does.
-
-    Raises
-    ------
-    EngineError
-        If a process of Warren's own does not come up.
+    ``pin``: devices are pinned to cores, as ``local: {pin: true}`` of a cluster does. Raises
+    EngineError if a process of Warren's own does not come up.
     """
     # Before the calibration, whose own processes keep the cores busy.
     share = told_busy_share()

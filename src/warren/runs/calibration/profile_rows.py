@@ -40,12 +40,8 @@ def fresh_rows(run: Run, jobs: Sequence[Job], tasks: int, machine: str) -> tuple
     turn takes longer than the others is the time of a switch: one for all, since single tasks vary
     by more. What its trainer has taken of a processor before the first pass, to build the app and
     rehearse a task, is the time to build it. ``machine`` goes into the rows. Times are the run's:
-    with emulation real seconds become cluster seconds.
-
-    Raises
-    ------
-    SpecError
-        If a job fails while it is measured.
+    with emulation real seconds become cluster seconds. Raises SpecError if a job fails while it is
+    measured.
     """
     # In a pass job ``at`` runs ``rounds[at]`` rounds alone and ``turns`` rounds in turn with the
     # others. It also runs one round before the first pass and one after the last.

@@ -50,10 +50,7 @@ class RingCalibration:
 def calibrated(rows: Sequence[RingRow]) -> RingCalibration:
     """Fit what was measured.
 
-    Raises
-    ------
-    EngineError
-        If it tells no bandwidth, or nothing of contention.
+    Raises EngineError if it tells no bandwidth, or nothing of contention.
     """
     points, inner = points_of(rows), inner_bytes_per_s(*inner_of(rows))
     try:

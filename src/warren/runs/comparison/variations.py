@@ -44,10 +44,7 @@ class PlannedSimulation:
 def planned_simulations(path: str, wanted: Variations) -> Iterator[PlannedSimulation]:
     """Yield the simulations of a run file, each checked as far as that is quick.
 
-    Raises
-    ------
-    SpecError
-        If the file, a policy or an option is wrong.
+    Raises SpecError if the file, a policy or an option is wrong.
     """
     names = [None] if wanted.place is None else [name.strip() for name in wanted.place.split(",")]
     if "" in names:

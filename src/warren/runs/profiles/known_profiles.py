@@ -43,10 +43,7 @@ class ExportedJobs:
 def database_file(db: str | None) -> Path:
     """Return the history database of this name; None: the user's own.
 
-    Raises
-    ------
-    SpecError
-        If the user has no place for one.
+    Raises SpecError if the user has no place for one.
     """
     try:
         return default_file() if db is None else Path(db)
@@ -57,10 +54,7 @@ def database_file(db: str | None) -> Path:
 def existing_database(db: str | None) -> Path:
     """Return the database to look into: one's own, which need not be there yet, or one that is.
 
-    Raises
-    ------
-    SpecError
-        If a file that is named is not there.
+    Raises SpecError if a file that is named is not there.
     """
     path = database_file(db)
     if db is not None and not path.exists():
@@ -76,12 +70,8 @@ def latest_profiles(path: Path) -> list[Profile]:
 def profiles_under(path: Path, key: str) -> list[Profile]:
     """Return the profiles of one key, a device type each.
 
-    ``key``: a key, its beginning, or the name of the job it was measured for.
-
-    Raises
-    ------
-    SpecError
-        If it stands for no key, or for several.
+    ``key``: a key, its beginning, or the name of the job it was measured for. Raises SpecError if
+    it stands for no key, or for several.
     """
     return _of_key(known_profiles(path), key)
 
@@ -89,10 +79,8 @@ def profiles_under(path: Path, key: str) -> list[Profile]:
 def forget_profiles(path: Path, key: str) -> Profile:
     """Remove the profiles of one key, found as ``profiles_under`` does; return one of them.
 
-    Raises
-    ------
-    SpecError
-        If the key stands for no key, or for several, or the database cannot be written.
+    Raises SpecError if the key stands for no key, or for several, or the database cannot be
+    written.
     """
     rows = profiles_under(path, key)
     with Database(path) as database, database.transaction():
@@ -139,10 +127,8 @@ def export_profiles(
 def export_jobs(path: Path, to: Path) -> ExportedJobs:
     """Write the finished jobs of a database as a jobs file, and beside it what they cost.
 
-    Raises
-    ------
-    SpecError
-        If ``to`` is no ``.csv``, the database cannot be read, or a file cannot be written.
+    Raises SpecError if ``to`` is no ``.csv``, the database cannot be read, or a file cannot be
+    written.
     """
     from warren.workload.specs.write import dump_profiles
     from warren.workload.traces.convert import jobs_csv

@@ -45,11 +45,8 @@ class MeasuredJobs:
 def measurable_jobs(jobs: Sequence[Job], job_file: str, cluster: str) -> MeasurableJobs:
     """Return the jobs of a file that can be measured, on the cluster of another file.
 
-    Raises
-    ------
-    SpecError
-        If the cluster file is wrong, no job has an app, or this machine lacks a device type of the
-        cluster and does not emulate it.
+    Raises SpecError if the cluster file is wrong, no job has an app, or this machine lacks a device
+    type of the cluster and does not emulate it.
     """
     from warren.workload.run_file import load_cluster
 

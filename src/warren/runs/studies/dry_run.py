@@ -12,12 +12,8 @@ from warren.workload.specs.write import dump_run
 def resolved_text(prepared: PreparedRun, out: str | None = None) -> str:
     """Check a run's costs, policy and folder; return its ``run.yaml`` as the folder would hold it.
 
-    ``out``: the folder that the run would write; None: it would write none.
-
-    Raises
-    ------
-    SpecError
-        If the run could not begin, or the folder is taken.
+    ``out``: the folder that the run would write; None: it would write none. Raises SpecError if the
+    run could not begin, or the folder is taken.
     """
     prepared.check()
     # As late as a run would look: what is wrong with the run itself is told first.

@@ -66,12 +66,7 @@ class Reproduction:
 def figures_of(checkout: Path) -> dict[str, Figure]:
     """Return the figures of a checkout by name, such as ``hare-14``, in order of the papers.
 
-    ``checkout``: its folder, or one inside it.
-
-    Raises
-    ------
-    SpecError
-        If the folder is in no checkout.
+    ``checkout``: its folder, or one inside it. Raises SpecError if the folder is in no checkout.
     """
     return dict(_figures(_experiments(checkout)))
 
@@ -79,10 +74,7 @@ def figures_of(checkout: Path) -> dict[str, Figure]:
 def figure_named(name: str, figures: Mapping[str, Figure]) -> Figure:
     """Return the figure of this name.
 
-    Raises
-    ------
-    SpecError
-        If there is none.
+    Raises SpecError if there is none.
     """
     if name not in figures:
         message = f"unknown figure {name!r}; {hint(name, figures)}`warren reproduce` lists them"
@@ -100,10 +92,7 @@ def reproduced(figure: Figure) -> Reproduction:
 def _experiments(checkout: Path) -> Path:
     """Return the folder of the programs, of a checkout that contains the given folder.
 
-    Raises
-    ------
-    SpecError
-        If there is none.
+    Raises SpecError if there is none.
     """
     for folder in (checkout.absolute(), *checkout.absolute().parents):
         if (folder / "experiments" / "_common.py").is_file():

@@ -16,12 +16,8 @@ from warren.store.files import read
 def policy_rows(question: str | None = None) -> list[dict[str, str]]:
     """Describe each shipped policy in a row, by question and name; place first.
 
-    ``question``: only those that are named for it; None: all.
-
-    Raises
-    ------
-    SpecError
-        If there is no such question.
+    ``question``: only those that are named for it; None: all. Raises SpecError if there is no such
+    question.
     """
     _check_question(question)
     rows = []
@@ -65,13 +61,9 @@ def explain_on_cluster(name: str, path: str) -> str:
     """Tell what a policy makes of a cluster file, for example its groups of GPUs.
 
     A policy that prepares something for a cluster says it by its own ``explain_cluster``: of the
-    cluster and the costs of every shipped model there, a text.
-
-    Raises
-    ------
-    SpecError
-        If the policy prepares nothing, the cluster file is wrong, or no shipped model has a time
-        on one of its device types.
+    cluster and the costs of every shipped model there, a text. Raises SpecError if the policy
+    prepares nothing, the cluster file is wrong, or no shipped model has a time on one of its device
+    types.
     """
     _, policy = _policy(name)
     explain_cluster = getattr(policy, "explain_cluster", None)

@@ -28,10 +28,8 @@ class TestbedShape:
 def bed_of(shape: TestbedShape, name: str) -> Bed:
     """Return the testbed that is asked for, called ``name``.
 
-    Raises
-    ------
-    SpecError
-        If the file or an option is wrong, an option is given beside the file, or one is missing.
+    Raises SpecError if the file or an option is wrong, an option is given beside the file, or one
+    is missing.
     """
     # Imported here: a testbed that is only looked at, or removed, has no need of files of users.
     from warren.workload.specs.testbed import equal_hosts, load_testbed

@@ -75,10 +75,8 @@ def convert_trace(asked: TraceOptions, to: str, profiles: str | None = None) -> 
 def convert_machines(file: str, to: str) -> Machines:
     """Write a published list of machines as a cluster file, and return what is in it.
 
-    Raises
-    ------
-    SpecError
-        If the file is no such list, or holds no machine with a GPU, or cannot be written.
+    Raises SpecError if the file is no such list, or holds no machine with a GPU, or cannot be
+    written.
     """
     content = fetch(file, read)
     if not is_cluster(head_of(file, content)):

@@ -32,10 +32,7 @@ class InspectedTrace:
 def inspect_trace(asked: TraceOptions) -> InspectedTrace:
     """Summarise a trace, or the jobs that a run file (``.yaml``) lists, reads or generates.
 
-    Raises
-    ------
-    SpecError
-        If the file cannot be read, or is no trace and no table.
+    Raises SpecError if the file cannot be read, or is no trace and no table.
     """
     # Imported here, since only this needs numpy before a trace is read.
     from warren.workload.traces.summary import summary_of

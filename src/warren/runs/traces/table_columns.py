@@ -50,10 +50,7 @@ def proposed_table(file: str, table: Proposal) -> ProposedTable:
 def given_table(columns: str, units: str | None, separator: str) -> dict[str, Any]:
     """Return the columns, units and separator of options as fields of a ``TraceRequest``.
 
-    Raises
-    ------
-    SpecError
-        If they are not what a table can be read by.
+    Raises SpecError if they are not what a table can be read by.
     """
     # From the fields to their units: each error names the option that it is in.
     named, told = _pairs("--columns", columns), _pairs("--units", units or "")

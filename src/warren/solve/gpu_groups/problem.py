@@ -40,12 +40,8 @@ ALIKE: Final = 1e-9
 class GroupingProblem:
     """The GPUs to split into ``groups`` groups, and how fast each job is on them.
 
-    ``speed_JT`` (J, T), finite, at least 0; ``type_D`` (D,) positions in T.
-
-    Raises
-    ------
-    ValueError
-        If ``groups`` is not within 1 and the number of GPUs, or a speed is negative or infinite.
+    ``speed_JT`` (J, T), finite, at least 0; ``type_D`` (D,) positions in T. Raises ValueError if
+    ``groups`` is not within 1 and the number of GPUs, or a speed is negative or infinite.
     """
 
     speed_JT: FloatArray

@@ -28,12 +28,8 @@ def stand_in_middles(**columns: Any) -> tuple[IntArray, IntArray, FloatArray]:
     """Return job, round and H of all rounds, jobs in order.
 
     H is in float seconds since the first arrival. ``columns`` are those of ``bounds.lower_bounds``;
-    every job has rounds and fits somewhere.
-
-    Raises
-    ------
-    ValueError
-        If a job has no rounds or fits nowhere.
+    every job has rounds and fits somewhere. Raises ValueError if a job has no rounds or fits
+    nowhere.
     """
     jobs = bound_jobs(**columns)
     if jobs is None or len(jobs.rounds_J) != len(columns["rounds_J"]):

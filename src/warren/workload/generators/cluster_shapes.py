@@ -34,10 +34,7 @@ HETEROGENEITY: Final[Mapping[str, Mapping[str, int]]] = {
 def parts_of(total: int, parts: Mapping[str, float]) -> dict[str, int]:
     """Divide ``total`` in these parts, whole and adding up (largest remainder; ties in order).
 
-    Raises
-    ------
-    ValueError
-        If the parts add up to nothing.
+    Raises ValueError if the parts add up to nothing.
     """
     whole = sum(parts.values())
     if whole <= 0:

@@ -127,12 +127,8 @@ def window_s(work_s: Sequence[float], load: float | None) -> float:
 
     ``work_s`` is for each job what the whole cluster would need for it, so that capacity is 1. On
     unequal devices a good schedule does more than that, since each takes what it is best at.
-    Without a ``load`` the window is 0: all jobs arrive at once.
-
-    Raises
-    ------
-    ValueError
-        If it is outside the range of times.
+    Without a ``load`` the window is 0: all jobs arrive at once. Raises ValueError if it is outside
+    the range of times.
     """
     length_s = 0.0 if load is None else math.fsum(work_s) / load
     # Only its check is wanted: the length must be within the range of times.

@@ -44,10 +44,8 @@ _TYPES, _SCALES, _OF_HOURS, _ARRIVALS = range(5, 9)
 def gavel_mix(spec: GavelMixSpec, ground: GeneratorInputs, file: str, content: bytes) -> Trace:
     """Draw the jobs in order of arrival; ``file`` and ``content`` are the throughputs.
 
-    Raises
-    ------
-    SpecError
-        If the throughputs are damaged, have no V100, or none for a job on this cluster.
+    Raises SpecError if the throughputs are damaged, have no V100, or none for a job on this
+    cluster.
     """
     seed = ground.run_seed if spec.seed is None else spec.seed
     types = ground.cluster.type_names

@@ -74,10 +74,7 @@ class _Drawn:
 def hare_mix(spec: HareMixSpec, ground: GeneratorInputs) -> Trace:
     """Draw the jobs in order of arrival.
 
-    Raises
-    ------
-    SpecError
-        If the shares add up to nothing, or no device of the cluster can run a model.
+    Raises SpecError if the shares add up to nothing, or no device of the cluster can run a model.
     """
     seed = ground.run_seed if spec.seed is None else spec.seed
     try:

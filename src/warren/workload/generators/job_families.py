@@ -53,10 +53,7 @@ DOMAINS: Final[Mapping[str, JobDomain]] = {
 def places(count: int, shares: Mapping[str, float]) -> list[tuple[JobDomain, str]]:
     """Return domain and model of ``count`` jobs, by domain as shares say; models take turns.
 
-    Raises
-    ------
-    ValueError
-        If the shares add up to nothing.
+    Raises ValueError if the shares add up to nothing.
     """
     parts = parts_of(count, {name: shares.get(name, _SHARE) for name in DOMAINS})
     return [
@@ -115,10 +112,7 @@ def kinds(
 ) -> list[JobKind]:
     """Draw ``count`` kinds, divided among domains as the shares say; a user has four of them.
 
-    Raises
-    ------
-    ValueError
-        If the shares add up to nothing.
+    Raises ValueError if the shares add up to nothing.
     """
     of_scales = integers(seed, _SCALES, count, len(scales))
     parts = integers(seed, _MEDIANS, count, BELOW)

@@ -57,10 +57,7 @@ class _Lengths:
 def sjf_bco(spec: SjfBcoSpec, ground: GeneratorInputs) -> Trace:
     """Draw the jobs in order of arrival.
 
-    Raises
-    ------
-    SpecError
-        If their work over the load is outside the range of times.
+    Raises SpecError if their work over the load is outside the range of times.
     """
     seed = ground.run_seed if spec.seed is None else spec.seed
     listed = [int(size) for size, count in parts_of(spec.jobs, GPUS).items() for _ in range(count)]

@@ -12,10 +12,7 @@ KINDS: Final = ("job", "cluster", "run", "testbed")
 def json_schema(kind: str) -> dict[str, Any]:
     """Return the JSON Schema of a job, cluster, run or testbed file.
 
-    Raises
-    ------
-    SpecError
-        If ``kind`` is none of these.
+    Raises SpecError if ``kind`` is none of these.
     """
     # Imported once a schema is asked for, since that takes long.
     from pydantic import BaseModel

@@ -41,10 +41,8 @@ _ALLOWED: Final = 'allowed: 1, "N rounds", or a time like "60 s"'
 def parse_grain(value: object) -> Grain:
     """Parse the grain a user wrote.
 
-    Raises
-    ------
-    ValueError
-        If it is none of the forms, or a bare number other than 1 (rounds or seconds?).
+    Raises ValueError if it is none of the forms, or a bare number other than 1 (rounds or
+    seconds?).
     """
     # YAML gives ``1`` as a number; True, which equals it, is no grain.
     if isinstance(value, bool) or not isinstance(value, int | str):
@@ -91,12 +89,8 @@ def _scheduler(value: object) -> object:
 def split_options(policy: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the options of policies by what they are named for; of a flat mapping, as place's.
 
-    A key that is called as a question (or ``joint``) and holds a mapping makes it nested.
-
-    Raises
-    ------
-    ValueError
-        If other keys stand beside such a one.
+    A key that is called as a question (or ``joint``) and holds a mapping makes it nested. Raises
+    ValueError if other keys stand beside such a one.
     """
     nested = [key for key in _NAMED_FOR if isinstance(policy.get(key), Mapping)]
     flat = [shown(key) for key in policy if key not in nested]

@@ -108,10 +108,7 @@ Given = TypeVar("Given")
 def load_testbed(path: str, read: Reader, name: str) -> Bed:
     """Load the testbed that a file describes.
 
-    Raises
-    ------
-    SpecError
-        With all problems of the file.
+    Raises SpecError with all problems of the file.
     """
     problems: list[Problem] = []
     document = parse_document(path, fetch(path, read))

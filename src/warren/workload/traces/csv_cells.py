@@ -36,10 +36,7 @@ class CsvCells:
     def text(self, column: str) -> str:
         """Return a cell's text, printable and of at most ``MAX_TEXT`` characters; it may be empty.
 
-        Raises
-        ------
-        BadRow
-            If it is anything else; the methods below raise it alike.
+        Raises BadRow if it is anything else; the methods below raise it alike.
         """
         value = self.values.get(column, "")
         if len(value) > MAX_TEXT or not value.isprintable():
@@ -91,10 +88,7 @@ class CsvCells:
 def since_1970_ns(when: str) -> int:
     """Return the nanoseconds since 1970 of ``YYYY-MM-DD HH:MM:SS``.
 
-    Raises
-    ------
-    ValueError
-        If it is no such text, no such day, before 1970 or after 2100.
+    Raises ValueError if it is no such text, no such day, before 1970 or after 2100.
     """
     if not _WHEN.fullmatch(when):
         raise ValueError(when)
@@ -108,10 +102,7 @@ def since_1970_ns(when: str) -> int:
 def run_ns(seconds: float) -> int:
     """Return a run time in nanoseconds.
 
-    Raises
-    ------
-    BadRow
-        If it is outside the range of times.
+    Raises BadRow if it is outside the range of times.
     """
     if seconds * NS_PER_S >= NEVER_NS:
         raise BadRow("its run time is more than 146 years")
@@ -121,10 +112,7 @@ def run_ns(seconds: float) -> int:
 def text_of(request: TraceRequest) -> str:
     """Return the trace's text, unpacked.
 
-    Raises
-    ------
-    SpecError
-        If it is damaged or not UTF-8.
+    Raises SpecError if it is damaged or not UTF-8.
     """
     content = unpacked(request.file, request.content)
     return decoded(request.file, content, MAX_UNPACKED_BYTES)
@@ -135,12 +123,8 @@ def cells_of(
 ) -> Iterator[CsvCells | NoJob]:
     """Yield the rows of a CSV text by column; rows with too few cells are no jobs.
 
-    ``header`` names the columns of a text that may lack a first line of names.
-
-    Raises
-    ------
-    SpecError
-        If the text is no CSV, or a column of ``needs`` is missing.
+    ``header`` names the columns of a text that may lack a first line of names. Raises SpecError if
+    the text is no CSV, or a column of ``needs`` is missing.
     """
     text = io.StringIO(text_of(request), newline="")
     reader = csv.reader(text, delimiter=request.delimiter)

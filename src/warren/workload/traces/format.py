@@ -51,10 +51,7 @@ class TraceFormat:
 def head_of(file: str, content: bytes) -> TraceHead:
     """Return the beginning of a trace's text, unpacked.
 
-    Raises
-    ------
-    SpecError
-        If it is damaged gzip data.
+    Raises SpecError if it is damaged gzip data.
     """
     start = unpacked(file, content)[:_SNIFFED].decode("utf-8-sig", errors="replace").lstrip()
     # Bytes cut in the middle of a character become a replacement sign, which no format looks for.

@@ -54,10 +54,7 @@ def is_cluster(head: TraceHead) -> bool:
 def read_cluster(request: TraceRequest) -> Machines:
     """Make a cluster file of a list of machines.
 
-    Raises
-    ------
-    SpecError
-        If it is no such list, or holds no machine with a GPU.
+    Raises SpecError if it is no such list, or holds no machine with a GPU.
     """
     unused = UnusedRows()
     counts: dict[_Machine, int] = {}

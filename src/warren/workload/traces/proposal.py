@@ -84,10 +84,7 @@ class Proposal:
 def propose(file: str, content: bytes) -> Proposal | None:
     """Propose what a table's columns mean; None if it is no table with a first line of names.
 
-    Raises
-    ------
-    SpecError
-        If it is damaged gzip data.
+    Raises SpecError if it is damaged gzip data.
     """
     text = unpacked(file, content)[:_LOOKED_AT_BYTES].decode("utf-8-sig", errors="replace")
     lines = text.splitlines()[: _LOOKED_AT_ROWS + 1]

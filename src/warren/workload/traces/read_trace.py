@@ -35,10 +35,7 @@ from warren.workload.traces.rows import (
 def modelled(row: TraceRow, request: TraceRequest) -> TraceRow:
     """Return a row with a drawn model and its rounds; unchanged if the trace tells more.
 
-    Raises
-    ------
-    SpecError
-        If no device type of the cluster has a cost for the model.
+    Raises SpecError if no device type of the cluster has a cost for the model.
     """
     # A trace that names models, steps or prices knows better than a draw.
     told = row.model or row.steps is not None or row.prices is not None
@@ -69,10 +66,7 @@ class TraceRows:
 def read_rows(name: str, request: TraceRequest) -> TraceRows:
     """Read the rows of a trace of the format ``name``, without those that ``request`` leaves out.
 
-    Raises
-    ------
-    SpecError
-        If the text is not of this format.
+    Raises SpecError if the text is not of this format.
     """
     one = trace_format(name)
     unused = UnusedRows(unit=one.unit)
@@ -91,10 +85,7 @@ def read_rows(name: str, request: TraceRequest) -> TraceRows:
 def read_trace(name: str, request: TraceRequest) -> Trace:
     """Read the jobs of a trace of the format ``name``, with arrivals counted from the first.
 
-    Raises
-    ------
-    SpecError
-        If the text is not of this format or no row of it is a job.
+    Raises SpecError if the text is not of this format or no row of it is a job.
     """
     found = read_rows(name, request)
     if not found.rows:

@@ -41,10 +41,7 @@ def told_by(head: TraceHead) -> str | None:
 def detected(file: str, content: bytes) -> str:
     """Return the name of the format that a trace's beginning shows.
 
-    Raises
-    ------
-    SpecError
-        If it shows none.
+    Raises SpecError if it shows none.
     """
     head = head_of(file, content)
     if name := told_by(head):

@@ -90,10 +90,7 @@ class HarePublished:
     ) -> tuple[Decision, HarePublishedMemory]:
         """Make the whole plan, once.
 
-        Raises
-        ------
-        SpecError
-            If the instance has more than ``LARGEST`` tasks.
+        Raises SpecError if the instance has more than ``LARGEST`` tasks.
         """
         tasks = int((view.rounds_J * view.scale_J).sum())
         # A row a task whatever the grain: Algorithm 1 knows no stretches.

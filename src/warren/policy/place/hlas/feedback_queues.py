@@ -49,10 +49,7 @@ class FeedbackQueues:
 def parse_queues(text: str) -> FeedbackQueues | None:
     """Parse thresholds as a user writes them, ``10 min, 2 h``; None for an empty text.
 
-    Raises
-    ------
-    ValueError
-        If one is no time, or they do not ascend from above zero.
+    Raises ValueError if one is no time, or they do not ascend from above zero.
     """
     if not text.strip():
         return None

@@ -39,12 +39,8 @@ def gpu_groups(
     """Find groups in which every job of the table is about equally fast: the problem (4)-(6).
 
     Speeds are relative to each job's mean speed of a group; else the fast models would dominate
-    (4), since s is given up to a factor only.
-
-    Raises
-    ------
-    ValueError
-        If there are more groups than devices, or none.
+    (4), since s is given up to a factor only. Raises ValueError if there are more groups than
+    devices, or none.
     """
     # s_nm of each job and type; grouping works on types, since GPUs of one type are alike in (4).
     speed_JT = speeds(costs.comp_ns_JT, costs.sync_ns_JT, costs.fits_JT)

@@ -78,10 +78,8 @@ class RingPlanner:
     def decide(self, view: View, memory: PlannedGangsMemory) -> tuple[Decision, PlannedGangsMemory]:
         """Make the whole plan, once.
 
-        Raises
-        ------
-        SpecError
-            If a ring is larger than the cluster, or no schedule keeps within the horizon.
+        Raises SpecError if a ring is larger than the cluster, or no schedule keeps within the
+        horizon.
         """
         if not view.jobs:
             return Decision(plan=Plan.empty()), memory
@@ -106,10 +104,7 @@ class RingPlanner:
 def ring_problem(view: View, policy: str) -> RingProblem:
     """Return the view as a problem of rings.
 
-    Raises
-    ------
-    SpecError
-        If a ring is larger than the part of the cluster that fits it.
+    Raises SpecError if a ring is larger than the part of the cluster that fits it.
     """
     from warren.solve.rings.packing import PackedRings
     from warren.solve.rings.timing import RingGangs, links

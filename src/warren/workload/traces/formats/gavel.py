@@ -41,10 +41,7 @@ Throughputs = Mapping[tuple[str, int], Mapping[str, float]]
 def read_throughputs(file: str, content: bytes, types: tuple[str, ...]) -> Throughputs:
     """Read the table for these device types; its worker types match them in any case.
 
-    Raises
-    ------
-    SpecError
-        If it is no such table.
+    Raises SpecError if it is no such table.
     """
     try:
         table = json.loads(decoded(file, unpacked(file, content)))

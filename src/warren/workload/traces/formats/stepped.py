@@ -37,10 +37,7 @@ def stepped_row(
 def duration_over_steps(cells: CsvCells, types: tuple[str, ...], steps: str) -> TraceRow:
     """Return a row in seconds whose step takes ``duration`` / ``steps``, all of it T^c.
 
-    Raises
-    ------
-    BadRow
-        If a cell is wrong, or the duration is 0.
+    Raises BadRow if a cell is wrong, or the duration is 0.
     """
     if cells.time_ns("duration") == 0:
         raise BadRow(NO_DURATION)
