@@ -18,12 +18,8 @@ Row: TypeAlias = tuple[int, str | None, str]
 def table_curve(file: str, text: str, columns: tuple[str, str] = ("step", "value")) -> Curve:
     """Read the curve in a table with a header; commas or tabs between cells.
 
-    Rows whose value is empty are passed over: other columns may be measured more often.
-
-    Raises
-    ------
-    SpecError
-        A missing column, or the first row that is not two finite numbers, with its line.
+    Rows whose value is empty are passed over: other columns may be measured more often. Raises
+    SpecError for a missing column, and for the first row that is not two finite numbers.
     """
     return _curve(file, _table_rows(file, text, columns))
 
@@ -31,13 +27,9 @@ def table_curve(file: str, text: str, columns: tuple[str, str] = ("step", "value
 def log_curve(file: str, text: str, pattern: str) -> Curve:
     """Read the curve in a log: every match of a regular expression with a group ``value``.
 
-    A group ``step`` gives the step; without one, matches are counted from 1.
-
-    Raises
-    ------
-    SpecError
-        A pattern that is none or has no group ``value``, no match, or a line whose match is not
-        made of finite numbers.
+    A group ``step`` gives the step; without one, matches are counted from 1. Raises SpecError for a
+    pattern that is none or has no group ``value``, for no match, and for a line whose match is not
+    made of finite numbers.
     """
     try:
         found = re.compile(pattern)

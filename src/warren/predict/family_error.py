@@ -47,20 +47,9 @@ def departed(
 ) -> tuple[FloatArray, FloatArray]:
     """Return sampled paths (s, a) at some progress of at least 1, and their expected value (a,).
 
-    Without a limit, the rise seen counts as what is left. The mean never falls.
-
-    Parameters
-    ----------
-    posterior
-        Samples of sums of families, scaled so that the rise seen is 1.
-    horizon
-        Progress (a,); the last point seen is at 1.
-    limit
-        What no value can pass; None: no limit is known.
-    departure
-        The constants of the process.
-    random
-        The generator that cuts and wobbles are drawn from.
+    The posterior is scaled so that the rise seen is 1; ``horizon`` is progress (a,), with the last
+    point seen at 1. No value can pass the limit; without one, the rise seen counts as what is left.
+    The mean never falls. ``random`` draws cuts and wobbles.
     """
     now = posterior.values(np.ones(1))
     paths = posterior.values(horizon)

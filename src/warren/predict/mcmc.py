@@ -81,22 +81,10 @@ def sampled(
     burn_in: int = BURN_IN,
     sweeps: int = SWEEPS,
 ) -> Posterior:
-    """Draw ``chains * sweeps`` samples, after ``burn_in`` sweeps that are thrown away.
+    """Draw ``chains * sweeps`` samples, after ``burn_in`` sweeps of each chain that are left out.
 
-    Chains start at each family's likeliest member, weighed at random with 1/K each on average.
-
-    Parameters
-    ----------
-    points
-        What was seen, rising.
-    prior
-        Of gains and noise.
-    seed
-        Of all draws.
-    families
-        Those that the curve is a sum of.
-    chains, burn_in, sweeps
-        How many chains, and how many sweeps of each are thrown away and are kept.
+    The points rise; ``prior`` is of gains and noise. Chains start at each family's likeliest
+    member, weighed at random with 1/K each on average.
     """
     random = np.random.Generator(np.random.PCG64(seed))
     walk = _Walk(points, prior, random, families, chains)

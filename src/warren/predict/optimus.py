@@ -60,10 +60,7 @@ class OptimusFit:
 def fit(short: Shortfall) -> OptimusFit:
     """Fit three or more points, none of them at the target yet, by least squares.
 
-    Parameters
-    ----------
-    short
-        What the values are short of the target; the loss is measured from ``beyond`` it.
+    The loss is measured from ``beyond`` the target.
     """
     # Every step-th point, counted from the last, so that the latest one always counts.
     step = -(-len(short.short_P) // _MOST_POINTS)

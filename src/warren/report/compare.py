@@ -63,19 +63,10 @@ def compare(
 ) -> list[dict[str, Any]]:
     """Return one row a run, in the order given, with the values that ``COLUMNS`` names.
 
-    Parameters
-    ----------
-    runs
-        Records, or summaries of runs.
-    problems
-        One for each run, anything that can be compared; None: the runs have one problem.
-
-    Returns
-    -------
-    list of dict
-        ``vs_best`` is weighted JCT over the least, minus one. The least is that of the runs with
-        as many jobs, the same seed and the same problem in which all jobs finished; a run in
-        which not all finished has None. ``gap`` is that of the weighted JCT to its bound.
+    ``vs_best`` is weighted JCT over the least, minus one. The least is that of the runs with as
+    many jobs, the same seed and the same problem in which all jobs finished; a run in which not all
+    finished has None. ``problems`` has one for each run; None: they have one problem. ``gap`` is
+    that of the weighted JCT to its bound.
     """
     rows = [_row(run) for run in runs]
     # A sum over fewer jobs, or over other arrivals, is smaller for no merit of the policy: values

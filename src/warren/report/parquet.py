@@ -91,19 +91,10 @@ def _indices(column: IntArray) -> npt.NDArray[np.int32]:
 
 
 def read_timeline_parquet(data: bytes, file: str = TIMELINE) -> TimelineFile:
-    """Read the timeline of ``timeline.parquet``.
+    """Read the timeline of ``timeline.parquet``; problems name it ``file``.
 
-    Parameters
-    ----------
-    data
-        The content of the file.
-    file
-        The name of the file in problems.
-
-    Raises
-    ------
-    SpecError
-        If it is not Parquet, or a column is missing, out of place, of another kind, or has gaps.
+    Raises SpecError if it is not Parquet, or a column is missing, out of place, of another kind, or
+    has gaps.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

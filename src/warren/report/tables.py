@@ -171,19 +171,7 @@ def read_profile_rows(data: bytes, file: str = PROFILE) -> list[CostRow]:
 def read_profile_csv(data: bytes, run: Run, file: str = PROFILE) -> CostTable:
     """Return the cost table that ``profile.csv`` was written from; a pair without a row has no fit.
 
-    Parameters
-    ----------
-    data
-        The content of the file.
-    run
-        Whose jobs and device types the rows must name.
-    file
-        The name of the file in problems.
-
-    Raises
-    ------
-    SpecError
-        If the table is malformed or names a job or a type that ``run`` does not have.
+    Raises SpecError if it is malformed or names a job or a device type that ``run`` does not have.
     """
     place_J = {job.name: job.index for job in run.workload.jobs}
     place_T = {name: index for index, name in enumerate(run.cluster.type_names)}

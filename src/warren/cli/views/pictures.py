@@ -24,10 +24,7 @@ COLOURS: Final = (DARK, ORANGE, "#009e73", "#d55e00", "#56b4e9", "#882255", "#11
 def picture_path(name: str) -> Path:
     """Return the file of this name, if a picture can be drawn into it.
 
-    Raises
-    ------
-    SpecError
-        Its kind is none of ``KINDS``, or it has no folder to be in.
+    Raises SpecError if its kind is none of ``KINDS``, or it has no folder to be in.
     """
     path = Path(name)
     if path.suffix not in KINDS:

@@ -121,16 +121,9 @@ class GangHolder:
         return list(moved)
 
     def start(self, job: int, devices: Sequence[int], round_ns: int) -> None:
-        """Give these devices to a job until it ends, and hand out its first stretches.
+        """Give free devices that fit it to a job until it ends, and hand out its first stretches.
 
-        Parameters
-        ----------
-        job
-            A job that holds no devices yet.
-        devices
-            Free devices that fit it, at least one; the tasks of a round are shared evenly.
-        round_ns
-            The expected time of a round on them, in nanoseconds.
+        The tasks of a round are shared evenly; ``round_ns`` is how long one is expected to take.
         """
         cut = shares(int(self.view.scale_J[job]), len(devices))
         held = self._writable()[job] = HeldDevices(tuple(devices), cut, round_ns)

@@ -26,13 +26,10 @@ __all__ = ["Fault", "check"]
 
 
 def check(files: Mapping[str, bytes]) -> list[Fault]:
-    """Return all faults of a run folder; none if the run kept the rules.
+    """Return all faults of a run folder, given by file name; none if the run kept the rules.
 
-    Parameters
-    ----------
-    files
-        File name to content: ``jobs.csv``, ``devices.csv``, ``profile.csv``,
-        ``timeline.parquet`` and ``summary.json``; others are not looked at.
+    It looks at ``jobs.csv``, ``devices.csv``, ``profile.csv``, ``timeline.parquet`` and
+    ``summary.json``.
     """
     run, faults = load(files)
     # The rules index arrays by the names in the files: without known names there is nothing to ask.

@@ -30,13 +30,8 @@ class Fault:
 def listed(wrong: BoolArray | Iterable[bool], fault: Callable[[int], Fault]) -> list[Fault]:
     """Return the faults of one rule: those of the first true places, then how many more.
 
-    Parameters
-    ----------
-    wrong
-        For each place of a table whether the rule is broken there.
-    fault
-        Makes the fault of a place. It is called only for those that are listed, since a large
-        timeline with a systematic fault has one in every row.
+    ``wrong`` says for each place of a table whether the rule is broken there. ``fault`` is called
+    only for places that are listed: a large timeline with a systematic fault has one in every row.
     """
     places: npt.NDArray[np.intp] = np.flatnonzero(np.asarray(wrong))
     found = [fault(int(place)) for place in places[:SHOWN]]

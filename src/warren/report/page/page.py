@@ -39,14 +39,8 @@ def page(
 ) -> str:
     """Make the HTML page of a run, or of several with their comparison.
 
-    Parameters
-    ----------
-    record
-        One run, or runs to set side by side.
-    comparison
-        Rows of ``compare`` to show; made from the records where it is None.
-    against
-        A policy that the others are set against, seed by seed.
+    ``comparison``: rows of ``compare`` to show; None: they are made from the records. ``against``:
+    a policy that the others are set against, seed by seed.
     """
     records = [record] if isinstance(record, Record) else list(record)
     if len(records) == 1 and comparison is None:

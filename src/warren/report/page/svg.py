@@ -139,14 +139,10 @@ class ChartFrame:
     width: float = WIDTH
 
     def render(self, legend: Iterable[tuple[str, str, str]] = (), note: str = "") -> Markup:
-        """Make the chart HTML.
+        """Make the chart HTML, with a note below it.
 
-        Parameters
-        ----------
-        legend
-            Below it, chips: colour class, key to highlight (empty: nothing), label.
-        note
-            A sentence below that.
+        ``legend``: chips below the chart, each a colour class, the key that it highlights (empty:
+        nothing) and a label.
         """
         grid = "".join(f"M{short(t.at * self.width)} 0v{short(self.height)}" for t in self.x_ticks)
         rows = "".join(

@@ -39,21 +39,9 @@ def profile_rows_text(
 ) -> str:
     """Measure the jobs of a run file on this machine; return the file that ``profiles:`` names.
 
-    Parameters
-    ----------
-    path
-        The run file.
-    tasks
-        How many tasks of each job are measured, or a few more.
-    overrides
-        ``KEY=VALUE`` each, as ``--set`` takes them.
-    pin
-        Whether devices are pinned to cores, whatever the run's cluster says.
-
-    Raises
-    ------
-    SpecError
-        If the run is wrong, has no job to measure, or one of them fails.
+    Of each job ``tasks`` tasks are measured, or a few more. ``overrides``: ``KEY=VALUE`` each, as
+    ``--set`` takes them. ``pin``: devices are pinned to cores, whatever the run's cluster says.
+    Raises SpecError if the run is wrong, has no job to measure, or one of them fails.
     """
     run = run_of(path, None, overrides)
     if pin:

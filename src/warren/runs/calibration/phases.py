@@ -242,14 +242,8 @@ def run_phases(
 
     ``progress`` is called with the number of each phase that begins, from 1. ``out`` is a new
     folder for what the run writes. ``warm``: before the first phase each job has a trainer on each
-    device, which has rehearsed a task; else they come when they are first needed.
-
-    Raises
-    ------
-    PhaseFailed
-        If a job fails, or a process that works for it is lost.
-    EngineError
-        If a process of Warren's own does not come up.
+    device, which has rehearsed a task; else they come when they are first needed. Raises
+    PhaseFailed if a job fails, or a process that works for it is lost.
     """
     costs, limit = nothing_costs(run), WARM_LIMIT if warm else 0
     with (

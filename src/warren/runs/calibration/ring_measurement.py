@@ -25,27 +25,12 @@ _TRIAL_ROUNDS: Final = 5
 def calibrate_rings(
     testbed: str | None, *, quick: bool = False
 ) -> tuple[RingCalibration, Mapping[str, str | float]]:
-    """Let rings exchange at once, and fit a network to their rounds.
+    """Let rings exchange at once, fit a network to their rounds, and return facts of the machine.
 
-    Parameters
-    ----------
-    testbed
-        The name of a testbed that is up, over whose hosts the rings go; None: all ranks are on this
-        machine and exchange over its loopback.
-    quick
-        Fewer rings and sizes.
-
-    Returns
-    -------
-    tuple
-        What was measured and fitted; and facts of the machine and the hosts, for the file.
-
-    Raises
-    ------
-    SpecError
-        If there is no such testbed, or it is not as it was made.
-    EngineError
-        If the rings fail, or the rounds measured cannot be fitted.
+    The rings go over the hosts of a testbed that is up; None: all ranks are on this machine and
+    exchange over its loopback. ``quick``: fewer rings and sizes. Raises SpecError if there is no
+    such testbed, or it is not as it was made, and EngineError if the rings fail, or the rounds
+    measured cannot be fitted.
     """
     facts: dict[str, str | float] = {}
     if testbed is not None:

@@ -121,29 +121,12 @@ def compared(
     against: str | None = None,
     watch: Callable[[Run], Attend],
 ) -> Comparison:
-    """Simulate run files and read folders of runs.
+    """Simulate run files, and read folders of runs.
 
-    All is read and checked before the first simulation, which may take long.
-
-    Parameters
-    ----------
-    what
-        Paths of run files and of folders of runs.
-    wanted
-        What each run file is simulated with.
-    processes
-        How many simulations run at a time.
-    against
-        A policy that the others will be set against; it must be simulated.
-    watch
-        How a person sees a simulation that goes on.
-
-    Raises
-    ------
-    SpecError
-        If a file, a folder or an option is wrong.
-    EngineError
-        If a process that simulates is ended from outside.
+    All is read and checked before the first simulation, which may take long. ``processes``: how
+    many simulations run at a time. ``against``: a policy that the others will be set against; it
+    must be simulated. ``watch``: how a person sees a simulation that goes on. Raises SpecError if a
+    file, a folder or an option is wrong.
     """
     found: list[PlannedSimulation | ComparedRun] = []
     for one in what:

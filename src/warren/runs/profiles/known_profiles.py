@@ -93,20 +93,9 @@ def export_profiles(
 ) -> ExportedProfiles:
     """Return the profiles of a database as rows for ``profiles:`` of a run.
 
-    Parameters
-    ----------
-    path
-        The database.
-    cluster
-        A cluster file: the rows are for its device types, in its seconds. None: for the types that
-        were measured, in real seconds.
-    averages
-        Whether moving averages of live runs go before what was measured alone.
-
-    Raises
-    ------
-    SpecError
-        If the database or the cluster file cannot be read.
+    With a cluster file, the rows are for its device types, in its seconds; else for the types that
+    were measured, in real seconds. ``averages``: moving averages of live runs go before what was
+    measured alone. Raises SpecError if the database or the cluster file cannot be read.
     """
     from warren.workload.run_file import load_cluster
     from warren.workload.specs.write import dump_profiles

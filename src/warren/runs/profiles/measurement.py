@@ -70,21 +70,9 @@ def measurable_jobs(jobs: Sequence[Job], job_file: str, cluster: str) -> Measura
 def measure_kept(run: Run, job_file: str, db: str | None, tasks: int) -> MeasuredJobs:
     """Measure the jobs of a run, but for what the history database knows, and keep it there.
 
-    Parameters
-    ----------
-    run
-        As ``measurable_jobs`` gives it.
-    job_file
-        The file that problems are told of.
-    db
-        The file of the history database; None: the user's own.
-    tasks
-        How many tasks of each job. What is known by fewer is measured again.
-
-    Raises
-    ------
-    SpecError
-        If an app or the database cannot be used; then nothing was measured.
+    ``run`` is as ``measurable_jobs`` gives it; problems are told of ``job_file``. What ``db`` knows
+    by fewer tasks is measured again; None: the user's own database. Raises SpecError if an app or
+    the database cannot be used; then nothing was measured.
     """
     # Imported here: a look at what is known needs nothing of what measures.
     from warren.runs.measure_profiles import profiles_of, row_of_run

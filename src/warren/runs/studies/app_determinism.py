@@ -19,19 +19,8 @@ if TYPE_CHECKING:
 def checked_apps(file: str, names: Sequence[str] = ()) -> list[CheckReport]:
     """Check the apps of a file's jobs, one after the other; each is told as it begins.
 
-    Parameters
-    ----------
-    file
-        A file of jobs, or a run file.
-    names
-        Names of jobs; those alone are checked. Empty: all.
-
-    Raises
-    ------
-    SpecError
-        If the file is wrong, or no job of it has an app.
-    EngineError
-        If the processes that compute cannot be started.
+    The file is one of jobs or of a run. ``names``: jobs that alone are checked; empty: all. Raises
+    SpecError if the file is wrong, or no job of it has an app.
     """
     # Imported here: it brings what starts processes, which a command's help has no use for.
     from warren.live.oracle.determinism_check import check_job

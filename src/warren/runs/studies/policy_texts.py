@@ -38,19 +38,10 @@ def policy_rows(question: str | None = None) -> list[dict[str, str]]:
 
 
 def policy_in_full(name: str, question: str | None = None) -> dict[str, str]:
-    """Describe one policy: its row, and all that its file says of it as ``text``.
+    """Describe one policy, shipped or ``FILE.py:Class``: its row, and its file's words as ``text``.
 
-    Parameters
-    ----------
-    name
-        Of a shipped policy, or ``FILE.py:Class``.
-    question
-        What it is named for, where several questions have a policy of this name.
-
-    Raises
-    ------
-    SpecError
-        If there is no such policy, or it cannot be loaded.
+    ``question``: what it is named for, where several questions have a policy of this name. Raises
+    SpecError if there is no such policy, or it cannot be loaded.
     """
     _check_question(question)
     asked, policy = _policy(name, question)

@@ -32,19 +32,9 @@ class ConvertedTrace:
 def convert_trace(asked: TraceOptions, to: str, profiles: str | None = None) -> ConvertedTrace:
     """Write a trace as a jobs file, and the costs that its jobs name as a file of profiles.
 
-    Parameters
-    ----------
-    asked
-        The trace, and how to read it.
-    to
-        The jobs file, ``.csv``; an old one goes.
-    profiles
-        The file of costs; None: beside the jobs file, ``.profiles.yaml``.
-
-    Raises
-    ------
-    SpecError
-        If the trace cannot be read, no row of it is a job, or a file cannot be written.
+    ``to`` ends in ``.csv``; an old one goes. Costs go into ``profiles``; None: beside the jobs
+    file, ``.profiles.yaml``. Raises SpecError if the trace cannot be read, no row of it is a job,
+    or a file cannot be written.
     """
     # Imported here: a trace that is only looked at is not written.
     from warren.workload.specs.write import dump_profiles

@@ -44,19 +44,9 @@ def trace_request(
 ) -> tuple[str, TraceRequest, Proposal | None]:
     """Return the name of a trace's format, what to ask its reader, and how columns are proposed.
 
-    The proposal is None where the format, or the user, says what the columns mean.
-
-    Parameters
-    ----------
-    asked
-        The trace, and how to read it.
-    proposing
-        Whether a table that Warren does not know is read by what it proposes; else it is refused.
-
-    Raises
-    ------
-    SpecError
-        If a file cannot be read, the trace is none that is known, or an option is wrong.
+    The proposal is None where the format, or the user, says what the columns mean. ``proposing``: a
+    table that Warren does not know is read by what it proposes; else it is refused. Raises
+    SpecError if a file cannot be read, the trace is none that is known, or an option is wrong.
     """
     if asked.format not in ("auto", *TRACES):
         message = f"unknown format {asked.format!r}; allowed: auto, {', '.join(TRACES)}"

@@ -47,10 +47,7 @@ class DevicePrices:
 def best_prices(jobs: BoundJobs) -> DevicePrices | None:
     """Search for prices with a large bound.
 
-    Returns
-    -------
-    DevicePrices
-        None where no job takes time, or even the coarsest grid has more than CELLS cells.
+    None where no job takes time, or even the coarsest grid has more than CELLS cells.
     """
     problem = to_price(jobs)
     grids = [] if problem is None else [n for n in GRIDS if problem.path_s_JT.size * n <= CELLS]

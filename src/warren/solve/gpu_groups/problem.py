@@ -158,12 +158,7 @@ def expanded(
 ) -> Grouping:
     """Turn counts of kinds and a bound in the units of the reduced problem into an answer in GPUs.
 
-    Parameters
-    ----------
-    least
-        ``reduced(problem)``.
-    count_GK
-        GPUs of each kind in each group; they may be in any order.
+    ``least`` is ``reduced(problem)``. The GPUs of each kind may be in any order.
     """
     kind_D = least.kind_T[problem.type_D]
     count_GK = _filled(count_GK)

@@ -74,10 +74,7 @@ def sjf_bco(
 ) -> Schedule | None:
     """Run lines 6 to 32 of Algorithm 1 for rings in the order of line 4.
 
-    Returns
-    -------
-    Schedule
-        The best that is found; None if there is no schedule within T.
+    Returns the best schedule that is found; None if there is none within T.
     """
     horizon = search.horizon or whole_slots(int(rings.rho_ns_J.sum()), search.slot_ns)
 
@@ -99,12 +96,8 @@ def bisected(
 ) -> Schedule | None:
     """Bisect theta over 1 to ``horizon`` slots: lines 5 to 7 and 25 to 32 of Algorithm 1.
 
-    Parameters
-    ----------
-    at
-        The best schedule with this theta, None if there is none: lines 7 to 24.
-    most_ns
-        The makespan that counts as too long; None: none does.
+    ``at`` gives the best schedule with a theta, or None: lines 7 to 24. A makespan of ``most_ns``
+    or more counts as too long; None: none does.
     """
     best: Schedule | None = None
     left, right = 1, horizon

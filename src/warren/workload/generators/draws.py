@@ -103,17 +103,8 @@ def _exp(power: float) -> float:
 def whole_cluster_s(comp_s: Mapping[str, float], devices: Mapping[str, int]) -> float:
     """Return the seconds a task that all devices need together, each at its own speed.
 
-    Parameters
-    ----------
-    comp_s
-        T^c by device type; a type that is absent cannot run it.
-    devices
-        Number of devices by type.
-
-    Raises
-    ------
-    ValueError
-        If no device can run it.
+    ``comp_s`` is T^c by device type; a type that is absent cannot run it. Raises ValueError if no
+    device can.
     """
     # Tasks a second of the whole cluster: the sum over types of devices / T^c.
     speed = math.fsum(count / comp_s[kind] for kind, count in devices.items() if kind in comp_s)

@@ -145,10 +145,7 @@ def equal_hosts(
 ) -> Bed:
     """Build hosts ``h0``, ``h1``, ... that are all alike, from options; ``shared`` is --queue.
 
-    Raises
-    ------
-    SpecError
-        Naming the option that is wrong.
+    Raises SpecError that names the option that is wrong.
     """
     rate_bps = _option("--link", link_bps, link)
     # Each option is parsed on its own, so that an error names the right one.

@@ -62,12 +62,7 @@ LEFT = "left"
 class Planner:
     """The search for a schedule of a view's jobs, and the best schedule so far.
 
-    Parameters
-    ----------
-    view
-        The view before time starts.
-    objective
-        ``makespan``, or ``weighted-jct``.
+    The view is that before time starts. ``objective``: ``makespan``, or ``weighted-jct``.
     """
 
     def __init__(self, view: View, objective: str) -> None:
