@@ -3,64 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
 from warren.cli.options import Json, Set, examples, one_command
-from warren.cli.streams import answer, answers_alone, print_json, say
+from warren.cli.streams import answers_alone
+from warren.cli.views.yaml_answer import answer_yaml
 from warren.model.errors import Problem, SpecError
-from warren.store.files import write_atomic
-
-
-@answers_alone()
-def calibrate_command(
-    local: bool,
-    jobs: str | None,
-    tasks: int,
-    overrides: Sequence[str],
-    pin: bool,
-    out: str | None,
-    json_: bool,
-) -> None:
-    """Measure this machine, or the jobs of a run on it, and write a file of it."""
-    if not local:
-        message = "is missing; allowed: --local, or --rings --testbed NAME"
-        raise SpecError(Problem(file="calibrate", field="--local", message=message))
-    # Without a run there is no field to set.
-    if jobs is None and overrides:
-        raise SpecError(Problem(file="calibrate", field="--set", message="needs --jobs RUN.yaml"))
-    # Imported here: help on the command needs nothing of what measures.
-    from warren.runs.calibration.machine_files import overheads_text, profile_rows_text
-
-    if jobs is None:
-        text = overheads_text(pin=pin)
-    else:
-        text = profile_rows_text(jobs, tasks, overrides, pin=pin)
-    if out is not None:
-        write_atomic(Path(out), text)
-        say(f"written: {out}")
-    if json_:
-        print_json(_plain(text))
-    elif out is None:
-        answer(text.rstrip("\n"))
-
-
-def only_rings(given: Mapping[str, object]) -> None:
-    """Refuse options that are of --rings alone."""
-    for option, value in given.items():
-        if value:
-            message = "needs --rings"
-            raise SpecError(Problem(file="calibrate", field=option, message=message))
-
-
-def _plain(text: str) -> Any:
-    """Return what the text of a file holds, for ``--json``."""
-    import yaml
-
-    return yaml.safe_load(text)
-
 
 _RUN: Final = "examples/quickstart/run.yaml"
 
@@ -73,6 +23,7 @@ EXAMPLES: Final = examples(
 
 
 @app.command(epilog=EXAMPLES)
+@answers_alone()
 def calibrate(
     local: Annotated[
         bool, typer.Option("--local", help="This machine: its engine, or with --rings its rings.")
@@ -123,14 +74,38 @@ def calibrate(
     of SJF-BCO's (6)-(8) are fitted: the file is what `network:` of a cluster names. It takes
     four to five minutes; nothing else should use the machine meanwhile.
     """
-    from warren.cli.commands.calibrate_rings import RingCalibrationOptions, calibrate_rings_command
-
     if rings:
-        others = {"--jobs": jobs, "--tasks": tasks, "--set": set_, "--pin": pin}
-        given = [name for name, value in others.items() if value]
-        asked = RingCalibrationOptions(local, testbed, quick, plot, out, given)
-        calibrate_rings_command(asked, json_)
+        from warren.cli.commands.calibrate_rings import calibrate_rings_command
+
+        _refuse({"--jobs": jobs, "--tasks": tasks, "--set": set_, "--pin": pin}, "does not go with")
+        calibrate_rings_command(local, testbed, quick, plot, out, json_)
         return
-    only_rings({"--testbed": testbed, "--quick": quick, "--plot": plot})
+    _refuse({"--testbed": testbed, "--quick": quick, "--plot": plot}, "needs")
+    if not local:
+        raise _wrong("--local", "is missing; allowed: --local, or --rings --testbed NAME")
     # 20 is no default of the option, since --rings must see whether it was given.
-    calibrate_command(local, jobs, tasks or 20, set_ or [], pin, out, json_)
+    answer_yaml(_measured(jobs, tasks or 20, set_ or [], pin), out, json_)
+
+
+def _measured(jobs: str | None, tasks: int, overrides: Sequence[str], pin: bool) -> str:
+    """Measure this machine, or the jobs of a run on it; return the file's text."""
+    # Without a run there is no field to set.
+    if jobs is None and overrides:
+        raise _wrong("--set", "needs --jobs RUN.yaml")
+    # Imported here: help on the command needs nothing of what measures.
+    from warren.runs.calibration.machine_files import overheads_text, profile_rows_text
+
+    if jobs is None:
+        return overheads_text(pin=pin)
+    return profile_rows_text(jobs, tasks, overrides, pin=pin)
+
+
+def _refuse(given: Mapping[str, object], why: str) -> None:
+    """Refuse options that were given and belong to other calibrations, with or without --rings."""
+    for option, value in given.items():
+        if value:
+            raise _wrong(option, f"{why} --rings")
+
+
+def _wrong(option: str, message: str) -> SpecError:
+    return SpecError(Problem(file="calibrate", field=option, message=message))

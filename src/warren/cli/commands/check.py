@@ -20,6 +20,7 @@ app: Final = one_command()
         "warren check examples/quickstart/run.yaml",
     )
 )
+@answers_alone()
 def check(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Job file or run file.")],
     job: Annotated[
@@ -32,14 +33,7 @@ def check(
     The same tasks run twice in two processes; if their results differ, the tensor is named. Where
     the app fails, its traceback is shown.
     """
-
-    check_command(file, job, json_)
-
-
-@answers_alone()
-def check_command(file: str, name: str | None, json_: bool) -> None:
-    """Run the first tasks of each job in two processes, in two orders; compare every tensor."""
-    reports = checked_apps(file, [] if name is None else [name])
+    reports = checked_apps(file, [] if job is None else [job])
     if json_:
         print_json([asdict(report) for report in reports])
     else:

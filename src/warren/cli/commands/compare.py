@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -29,6 +27,7 @@ app: Final = one_command()
         "warren compare sim-hare live-hare",
     )
 )
+@answers_alone()
 def compare(
     what: Annotated[
         list[str], typer.Argument(metavar="RUN.yaml|DIR...", help="Run files to simulate, or DIRs.")
@@ -72,55 +71,24 @@ def compare(
     live run "jct_errors": one entry a simulation of it, with every job's error, and
     "same_params": one entry another live run of the same jobs, and which have the same bits.
     """
-
-    wanted = Variations(place=place, seeds=seeds, sweeps=sweep or [], overrides=set_ or [])
-    asked = CompareOptions(
-        wanted=wanted, processes=jobs, against=against, out=out, csv=csv, json=json_
-    )
-    compare_command(what, asked)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompareOptions:
-    """What each run file is simulated with, how, and where the comparison goes.
-
-    ``against``: a policy that the others are set against, by seed.
-    """
-
-    wanted: Variations
-    processes: int
-    against: str | None
-    out: str | None
-    csv: str | None
-    json: bool
-
-
-@answers_alone()
-def compare_command(what: Sequence[str], asked: CompareOptions) -> None:
-    """Simulate or load each thing named, then print one row a run."""
     # Before simulations, which may take long: files that could not be written are told first.
-    _check_page(asked.out)
-    if asked.csv is not None and not Path(asked.csv).absolute().parent.is_dir():
-        raise refused(Path(asked.csv).parent, "no such folder; make it first")
-    if asked.against is not None and asked.wanted.seeds < 2:
+    _check_page(out)
+    if csv is not None and not Path(csv).absolute().parent.is_dir():
+        raise refused(Path(csv).parent, "no such folder; make it first")
+    if against is not None and seeds < 2:
         message = "sets policies against one seed by seed; it needs --seeds of 2 or more"
         raise SpecError(Problem(file="--against", message=message))
-    found = compared(
-        what,
-        asked.wanted,
-        processes=asked.processes,
-        against=asked.against,
-        watch=simulation_view,
-    )
-    if asked.out is not None:
-        _write_page(asked.out, found, asked.against)
-    if asked.csv is not None:
-        write_atomic(Path(asked.csv), found.csv_text())
-        say(f"table: {asked.csv}")
-    if asked.json:
+    wanted = Variations(place=place, seeds=seeds, sweeps=sweep or [], overrides=set_ or [])
+    found = compared(what, wanted, processes=jobs, against=against, watch=simulation_view)
+    if out is not None:
+        _write_page(out, found, against)
+    if csv is not None:
+        write_atomic(Path(csv), found.csv_text())
+        say(f"table: {csv}")
+    if json_:
         print_json(found.summaries())
     else:
-        _print(found, asked.against)
+        _print(found, against)
 
 
 def _print(found: Comparison, against: str | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Final, TypeAlias
 
 import typer
@@ -13,42 +12,6 @@ from warren.cli.views.pictures import picture_path
 from warren.report.record import Record
 from warren.runs.results import load_record
 from warren.store.files import read_dir
-
-
-@answers_alone()
-def cdf_command(folders: Sequence[str], out: str) -> None:
-    """Draw the distribution of JCTs of several runs."""
-    from warren.cli.views.run_plots import plot_cdf
-
-    path = picture_path(out)
-    plot_cdf([_record(folder) for folder in folders], folders, path)
-    say(f"picture: {path}")
-
-
-@answers_alone()
-def gantt_command(folder: str, out: str) -> None:
-    """Draw which job computes where and when."""
-    from warren.cli.views.run_plots import plot_gantt
-
-    path = picture_path(out)
-    plot_gantt(_record(folder), path)
-    say(f"picture: {path}")
-
-
-@answers_alone()
-def use_command(folder: str, out: str) -> None:
-    """Draw how busy the devices of each type are, over time."""
-    from warren.cli.views.run_plots import plot_use
-
-    path = picture_path(out)
-    plot_use(_record(folder), path)
-    say(f"picture: {path}")
-
-
-def _record(folder: str) -> Record:
-    """Load the run of a folder."""
-    return load_record(folder, read_dir(folder))
-
 
 app: Final = typer.Typer(
     name="plot",
@@ -73,21 +36,41 @@ def _root(context: typer.Context) -> None:
 
 
 @app.command(epilog=examples("warren plot cdf sim-hare sim-srtf --out jct.pdf"))
+@answers_alone()
 def cdf(
     folders: Annotated[list[str], typer.Argument(metavar="DIR...", help="Folders of runs.")],
     out: Out,
 ) -> None:
     """Draw the share of jobs by completion time, a line a run."""
-    cdf_command(folders, out)
+    from warren.cli.views.run_plots import plot_cdf
+
+    path = picture_path(out)
+    plot_cdf([_record(folder) for folder in folders], folders, path)
+    say(f"picture: {path}")
 
 
 @app.command(epilog=examples("warren plot gantt sim-hare --out gantt.pdf"))
+@answers_alone()
 def gantt(folder: Folder, out: Out) -> None:
     """Draw which job computes where and when."""
-    gantt_command(folder, out)
+    from warren.cli.views.run_plots import plot_gantt
+
+    path = picture_path(out)
+    plot_gantt(_record(folder), path)
+    say(f"picture: {path}")
 
 
 @app.command(epilog=examples("warren plot use sim-hare --out use.svg"))
+@answers_alone()
 def use(folder: Folder, out: Out) -> None:
     """Draw how busy the devices of each type are."""
-    use_command(folder, out)
+    from warren.cli.views.run_plots import plot_use
+
+    path = picture_path(out)
+    plot_use(_record(folder), path)
+    say(f"picture: {path}")
+
+
+def _record(folder: str) -> Record:
+    """Load the run of a folder."""
+    return load_record(folder, read_dir(folder))

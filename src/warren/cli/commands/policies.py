@@ -17,6 +17,7 @@ app: Final = one_command()
 @app.command(
     epilog=examples("warren policies", "warren policies --question flow", "warren policies hare")
 )
+@answers_alone()
 def policies(
     name: Annotated[
         str | None,
@@ -41,15 +42,6 @@ def policies(
     json_: Json = False,
 ) -> None:
     """List the policies and where they come from."""
-
-    policies_command(name, explain, question, json_)
-
-
-@answers_alone()
-def policies_command(
-    name: str | None, explain: str | None, question: str | None, json_: bool
-) -> None:
-    """List all policies, or print one policy's text, or what it makes of a cluster."""
     if explain is not None:
         _explain(name, explain, json_)
         return

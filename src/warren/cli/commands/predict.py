@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -14,47 +14,6 @@ from warren.runs.studies.learning_curve import CurvePrediction, predict_curve
 
 # As ``Forecast.direction`` counts them.
 _DIRECTIONS: Final = {1: "rising", -1: "falling", 0: "constant"}
-
-
-@dataclass(frozen=True, slots=True)
-class PredictOptions:
-    """The options of ``warren predict`` as typed."""
-
-    file: str
-    at: str
-    observe: str
-    target: float | None
-    columns: str | None
-    pattern: str | None
-    plot: str | None
-    seed: int
-
-
-@answers_alone()
-def predict_command(asked: PredictOptions, json_: bool) -> None:
-    """Print the prediction, and draw it where that is asked for."""
-    # Before the prediction, which may take seconds: a picture that cannot be written is told first.
-    picture = None if asked.plot is None else picture_path(asked.plot)
-    found = predict_curve(
-        asked.file,
-        at=asked.at,
-        observe=asked.observe,
-        target=asked.target,
-        columns=asked.columns,
-        pattern=asked.pattern,
-        seed=asked.seed,
-    )
-    told = _told(asked.file, found)
-    if picture:
-        # Imported here, since matplotlib takes long to load.
-        from warren.cli.views.curve_plot import draw_curve
-
-        draw_curve(picture, found)
-        say(f"written: {picture}")
-    if json_:
-        print_json(told)
-    else:
-        answer(_text(told))
 
 
 def _told(file: str, found: CurvePrediction) -> dict[str, Any]:
@@ -102,9 +61,18 @@ EXAMPLES: Final = examples(
     f"warren predict {_CURVE} --at 200% --target 0.97 --plot curve.png",
     f"warren predict {_LOG} --pattern 'loss=(?P<value>[0-9.]+)' --at 300%",
 )
+Pattern = Annotated[
+    str | None,
+    typer.Option(
+        "--pattern",
+        metavar="REGEX",
+        help="Read a log: each match of (?P<value>...), and (?P<step>...) or the count.",
+    ),
+]
 
 
 @app.command(epilog=EXAMPLES)
+@answers_alone()
 def predict(
     curve_file: Annotated[
         str,
@@ -132,14 +100,7 @@ def predict(
             "--columns", metavar="STEP,VALUE", help="Which columns; step,value unless given."
         ),
     ] = None,
-    pattern: Annotated[
-        str | None,
-        typer.Option(
-            "--pattern",
-            metavar="REGEX",
-            help="Read a log: each match of (?P<value>...), and (?P<step>...) or the count.",
-        ),
-    ] = None,
+    pattern: Pattern = None,
     plot: Annotated[
         str | None,
         typer.Option(
@@ -154,5 +115,30 @@ def predict(
     Accuracy or loss: whether better is higher or lower is told from the curve. Steps may be of any
     unit. With probability 80 % the value measured at that step lies between low and high.
     """
-    asked = PredictOptions(curve_file, at, observe, target, columns, pattern, plot, seed)
-    predict_command(asked, json_)
+    # Before the prediction, which may take seconds: a picture that cannot be written is told first.
+    picture = None if plot is None else picture_path(plot)
+    found = predict_curve(
+        curve_file,
+        at=at,
+        observe=observe,
+        target=target,
+        columns=columns,
+        pattern=pattern,
+        seed=seed,
+    )
+    if picture:
+        _draw(picture, found)
+    told = _told(curve_file, found)
+    if json_:
+        print_json(told)
+    else:
+        answer(_text(told))
+
+
+def _draw(picture: Path, found: CurvePrediction) -> None:
+    """Draw a prediction into a file."""
+    # Imported here, since matplotlib takes long to load.
+    from warren.cli.views.curve_plot import draw_curve
+
+    draw_curve(picture, found)
+    say(f"written: {picture}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from warren.cli.errors import complain
 from warren.cli.options import GROUP, Json, examples
 from warren.cli.streams import answer, answers_alone, print_json, say
+from warren.cli.views.yaml_answer import answer_yaml
 from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
 from warren.model.history_rows import Profile
@@ -30,126 +31,13 @@ from warren.runs.profiles.known_profiles import (
     profiles_under,
 )
 from warren.runs.profiles.measurement import measurable_jobs, measure_kept
-from warren.store.files import refused, write_atomic
+from warren.store.files import refused
 
 _COMMANDS = "measure, list, show, forget, export"
 
 
-@dataclass(frozen=True, slots=True)
-class ExportOptions:
-    """The options of ``warren profile export`` as typed."""
-
-    out: str | None
-    cluster: str | None
-    averages: bool
-    jobs: str | None
-
-
-@answers_alone()
-def measure_command(
-    job_file: str,
-    cluster: str | None,
-    names: Sequence[str],
-    tasks: int,
-    db: str | None,
-    json_: bool,
-) -> None:
-    """Measure the jobs of a file, but for what is known; exit code 1 if one of them fails."""
-    run = _run(job_file, cluster, names)
-    found = measure_kept(run, job_file, db, tasks)
-    jobs = found.jobs
-    profiles = found.profiles
-    rows = found.rows
-    if json_:
-        print_json([_measured(job, profiles[job.index], rows[job.name]) for job in jobs])
-    elif jobs and run.cluster.emulate is not None:
-        scale = run.cluster.emulate.time_scale
-        say(f"times are cluster seconds: those of this machine's processor / {scale:g}")
-    for job in [] if json_ else jobs:
-        for line in _lines(job, profiles[job.index], rows[job.name]):
-            answer(line)
-    # What was measured is told first: a job that fails costs the others nothing.
-    if found.failed:
-        complain(str(SpecError(found.failed)))
-        raise typer.Exit(1)
-
-
-@answers_alone()
-def list_command(db: str | None, json_: bool) -> None:
-    """Print all profiles, the latest first."""
-    rows = latest_profiles(existing_database(db))
-    if json_:
-        print_json([asdict(row) for row in rows])
-        return
-    if not rows:
-        say("nothing was measured yet")
-        return
-    # A key is a hash: its first 12 characters tell kinds of tasks apart, and ``show`` takes them.
-    answer(f"{'key':12}  {'type':6}  {'comp':>10}  {'sync':>10}  {'memory':>8}  app, job")
-    for row in rows:
-        # Of a kind that was never measured alone there are averages of live runs.
-        comp_s, sync_s = row.comp_s or row.comp_avg_s, row.sync_s
-        sync_s = row.sync_avg_s if row.comp_s is None else sync_s
-        answer(
-            f"{row.key[:12]}  {row.device_type:6}  {_time(comp_s):>10}  {_time(sync_s):>10}  "
-            f"{_size(row.memory_bytes):>8}  {row.app}, {row.job}"
-        )
-
-
-@answers_alone()
-def show_command(key: str, db: str | None, json_: bool) -> None:
-    """Print all columns of the profiles of one key."""
-    rows = profiles_under(existing_database(db), key)
-    if json_:
-        print_json([asdict(row) for row in rows])
-        return
-    # A kind of tasks may have been measured on several types of devices: a block each.
-    for row in rows:
-        for name, value in {**asdict(row), "updated_at": _date(row.updated_at)}.items():
-            answer(f"{name:13}  {'-' if value is None else value}")
-
-
-@answers_alone()
-def forget_command(key: str, db: str | None, json_: bool) -> None:
-    """Remove the profiles of one key."""
-    gone = forget_profiles(existing_database(db), key)
-    say(f"forgotten: {gone.key[:12]}, {gone.app}, {gone.job}")
-    if json_:
-        print_json({"forgotten": gone.key})
-
-
-@answers_alone()
-def export_command(asked: ExportOptions, db: str | None, json_: bool) -> None:
-    """Print or write profiles as a file of rows, or write ended jobs as a jobs file."""
-    import yaml
-
-    path = existing_database(db)
-    if asked.jobs is not None:
-        _export_jobs(asked, path, json_)
-        return
-    found = export_profiles(path, asked.cluster, averages=asked.averages)
-    if asked.out is not None:
-        write_atomic(Path(asked.out), found.text)
-        say(f"written: {asked.out}, {count(found.rows, 'row')}")
-    if found.spare:
-        say(
-            f"no job uses {'; '.join(found.spare)}: the app's file, the numerics or the machine "
-            "was another, or it is another file of that name; named measured:NAME it prices job "
-            "NAME"
-        )
-    # The text is read back, so that --json prints the very content of the file.
-    if json_:
-        print_json(yaml.safe_load(found.text))
-    elif asked.out is None:
-        answer(found.text.rstrip("\n"))
-
-
-def _export_jobs(asked: ExportOptions, path: Path, json_: bool) -> None:
+def _export_jobs(path: Path, to: Path, json_: bool) -> None:
     """Write the finished jobs of a database, and what they cost."""
-    if asked.out is not None or asked.cluster is not None or asked.averages:
-        message = "writes jobs; leave out --out, --cluster and --averages"
-        raise SpecError(Problem(file="--jobs", message=message))
-    to = Path(asked.jobs or "")
     found = export_jobs(path, to)
     say(f"written: {to}, {found.jobs} jobs; their costs, for `profiles:`, in {found.costs}")
     if json_:
@@ -262,6 +150,7 @@ def _root(context: typer.Context) -> None:
     _MEASURE,
     epilog=examples(f"warren profile measure {_JOBS} --job diabetes --cluster {_CLUSTER}"),
 )
+@answers_alone()
 def measure(
     job_file: Annotated[
         str, typer.Argument(metavar="JOB.yaml", help="Job file.", show_default=False)
@@ -286,25 +175,68 @@ def measure(
     numerics and machine. A job without an app is skipped; one that fails is told, with exit code 1.
     Device types that this machine lacks need `emulate` in the cluster.
     """
-    measure_command(job_file, cluster, job or [], tasks, db, json_)
+    run = _run(job_file, cluster, job or [])
+    found = measure_kept(run, job_file, db, tasks)
+    jobs, profiles, rows = found.jobs, found.profiles, found.rows
+    if json_:
+        print_json([_measured(one, profiles[one.index], rows[one.name]) for one in jobs])
+    elif jobs and run.cluster.emulate is not None:
+        scale = run.cluster.emulate.time_scale
+        say(f"times are cluster seconds: those of this machine's processor / {scale:g}")
+    for one in [] if json_ else jobs:
+        for line in _lines(one, profiles[one.index], rows[one.name]):
+            answer(line)
+    # What was measured is told first: a job that fails costs the others nothing.
+    if found.failed:
+        complain(str(SpecError(found.failed)))
+        raise typer.Exit(1)
 
 
 @app.command("list", epilog=examples("warren profile list", "warren profile list --json"))
+@answers_alone()
 def list_(db: Db = None, json_: Json = False) -> None:
     """List what was measured, the latest first."""
-    list_command(db, json_)
+    rows = latest_profiles(existing_database(db))
+    if json_:
+        print_json([asdict(row) for row in rows])
+        return
+    if not rows:
+        say("nothing was measured yet")
+        return
+    # A key is a hash: its first 12 characters tell kinds of tasks apart, and ``show`` takes them.
+    answer(f"{'key':12}  {'type':6}  {'comp':>10}  {'sync':>10}  {'memory':>8}  app, job")
+    for row in rows:
+        # Of a kind that was never measured alone there are averages of live runs.
+        comp_s, sync_s = row.comp_s or row.comp_avg_s, row.sync_s
+        sync_s = row.sync_avg_s if row.comp_s is None else sync_s
+        answer(
+            f"{row.key[:12]}  {row.device_type:6}  {_time(comp_s):>10}  {_time(sync_s):>10}  "
+            f"{_size(row.memory_bytes):>8}  {row.app}, {row.job}"
+        )
 
 
 @app.command(epilog=examples("warren profile show 3f9a2c"))
+@answers_alone()
 def show(key: Key, db: Db = None, json_: Json = False) -> None:
     """Show all that is known under a key."""
-    show_command(key, db, json_)
+    rows = profiles_under(existing_database(db), key)
+    if json_:
+        print_json([asdict(row) for row in rows])
+        return
+    # A kind of tasks may have been measured on several types of devices: a block each.
+    for row in rows:
+        for name, value in {**asdict(row), "updated_at": _date(row.updated_at)}.items():
+            answer(f"{name:13}  {'-' if value is None else value}")
 
 
 @app.command(epilog=examples("warren profile forget 3f9a2c"))
+@answers_alone()
 def forget(key: Key, db: Db = None, json_: Json = False) -> None:
     """Remove what is known under a key, so that it is measured again."""
-    forget_command(key, db, json_)
+    gone = forget_profiles(existing_database(db), key)
+    say(f"forgotten: {gone.key[:12]}, {gone.app}, {gone.job}")
+    if json_:
+        print_json({"forgotten": gone.key})
 
 
 @app.command(
@@ -314,6 +246,7 @@ def forget(key: Key, db: Db = None, json_: Json = False) -> None:
         "warren profile export --jobs past.csv",
     )
 )
+@answers_alone()
 def export(
     out: Annotated[
         str | None,
@@ -340,4 +273,18 @@ def export(
     With --jobs, write the finished jobs of live runs as a jobs file, and beside it their costs,
     FILE.profiles.yaml.
     """
-    export_command(ExportOptions(out, cluster, averages, jobs), db, json_)
+    path = existing_database(db)
+    if jobs is not None:
+        if out is not None or cluster is not None or averages:
+            message = "writes jobs; leave out --out, --cluster and --averages"
+            raise SpecError(Problem(file="--jobs", message=message))
+        _export_jobs(path, Path(jobs), json_)
+        return
+    found = export_profiles(path, cluster, averages=averages)
+    answer_yaml(found.text, out, json_, f", {count(found.rows, 'row')}")
+    if found.spare:
+        say(
+            f"no job uses {'; '.join(found.spare)}: the app's file, the numerics or the machine "
+            "was another, or it is another file of that name; named measured:NAME it prices job "
+            "NAME"
+        )

@@ -17,6 +17,7 @@ app: Final = one_command()
 
 
 @app.command(epilog=examples("warren report sim-hare", "warren report live-hare --check"))
+@answers_alone()
 def report(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder of a run.")],
     check: Annotated[
@@ -28,13 +29,6 @@ def report(
 
     Also for a run that was cut off: its journal holds all that was done.
     """
-
-    report_command(folder, check, json_)
-
-
-@answers_alone()
-def report_command(folder: str, check: bool, json_: bool) -> None:
-    """Check a folder from its files alone, or make its tables and page again."""
     files = read_dir(folder)
     if check:
         _check(folder, files, json_)

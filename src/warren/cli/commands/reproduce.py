@@ -13,21 +13,6 @@ from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.runs.studies.figures import Figure, Row, figure_named, figures_of, reproduced
 
 
-def reproduce_command(name: str | None, checkout: str, json_: bool) -> None:
-    """Make one figure again and say whether it is the committed one; without a name, list them."""
-    figures = figures_of(Path(checkout))
-    if name is None:
-        _list(figures, json_)
-        return
-    figure = figure_named(name, figures)
-    say(f"{name}: {figure.rows} rows by experiments/{figure.program}.py, into a folder of its own")
-    found = reproduced(figure)
-    if found.returncode:
-        say(f"experiments/{figure.program}.py ended with {found.returncode}")
-    _tell(name, found.rows, json_)
-
-
-@answers_alone()
 def _list(figures: Mapping[str, Figure], json_: bool) -> None:
     """Print the figures and how many rows each has."""
     if json_:
@@ -37,7 +22,6 @@ def _list(figures: Mapping[str, Figure], json_: bool) -> None:
         answer(f"{name:28} {one.rows:4} rows, experiments/{one.program}.py")
 
 
-@answers_alone()
 def _tell(name: str, compared: list[Row], json_: bool) -> None:
     """Print each row, and whether all agree; exit code 1 if one does not."""
     agree = sum(one["agree"] for one in compared)
@@ -64,6 +48,7 @@ EXAMPLES: Final = examples("warren reproduce", "warren reproduce hare-4")
 
 
 @app.command(epilog=EXAMPLES)
+@answers_alone()
 def reproduce(
     name: Annotated[
         str | None,
@@ -80,4 +65,13 @@ def reproduce(
     The program under experiments/ runs as it is, its rows stand beside the committed ones, and
     nothing in the checkout changes. Exit code 1 if a row differs; real times are not compared.
     """
-    reproduce_command(name, checkout, json_)
+    figures = figures_of(Path(checkout))
+    if name is None:
+        _list(figures, json_)
+        return
+    figure = figure_named(name, figures)
+    say(f"{name}: {figure.rows} rows by experiments/{figure.program}.py, into a folder of its own")
+    found = reproduced(figure)
+    if found.returncode:
+        say(f"experiments/{figure.program}.py ended with {found.returncode}")
+    _tell(name, found.rows, json_)

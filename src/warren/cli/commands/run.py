@@ -12,6 +12,7 @@ import typer
 from warren.cli.options import Json, Set, examples, one_command
 from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.cli.views.progress import simulation_view
+from warren.cli.views.yaml_answer import answer_yaml
 from warren.model.errors import Problem, SpecError
 from warren.model.events import RoundsDone
 from warren.model.run import Run
@@ -49,6 +50,18 @@ Joint = Annotated[
     str | None,
     typer.Option("--joint", metavar="NAME", help="One policy for several of these questions."),
 ]
+Resume = Annotated[
+    str | None,
+    typer.Option("--resume", metavar="DIR", help="Go on with a run that was cut off."),
+]
+Apps = Annotated[
+    str | None,
+    typer.Option(
+        "--app",
+        metavar="pinned|new",
+        help="With --resume: apps as the run has them (unless given), or as they are on disk.",
+    ),
+]
 DryRun = Annotated[
     bool,
     typer.Option("--dry-run", help="Check everything, print the resolved run file, run nothing."),
@@ -65,6 +78,7 @@ Check = Annotated[
         f"warren simulate {_RUN} --set cluster.network.model=lane --json",
     )
 )
+@answers_alone()
 def simulate(
     run_file: RunFile,
     place: Place = None,
@@ -87,9 +101,20 @@ def simulate(
     json_: Json = False,
 ) -> None:
     """Predict a run in virtual time."""
-
     others = {"flow": flow, "group": group, "shape": shape, "joint": joint}
-    simulate_command(run_file, place, others, out, set_ or [], dry_run, events, check, json_)
+    run = run_of(run_file, place, set_ or [], others=others)
+    prepared = PreparedRun(run=run)
+    _say_size(prepared, events=events)
+    if dry_run:
+        with named_after(run_file, run):
+            _show_resolved(prepared, out, json_)
+        return
+    # ``ahead``: nothing else goes on here, so another process may compute the lower bound now.
+    view = simulation_view(run)
+    options = Options(compiled=not events, check=check, attend=view, ahead=True)
+    with named_after(run_file, run), RunFolder(out) if out else nullcontext(None) as folder:
+        record = simulate_run(prepared, folder, options)
+    finish(record, out, json_)
 
 
 @app.command(
@@ -99,6 +124,7 @@ def simulate(
         "warren run --resume live-hare",
     )
 )
+@answers_alone()
 def run(
     run_file: Annotated[
         str | None, typer.Argument(metavar="RUN.yaml", help="Run file.", show_default=False)
@@ -118,18 +144,8 @@ def run(
         ),
     ] = None,
     set_: Set = None,
-    resume: Annotated[
-        str | None,
-        typer.Option("--resume", metavar="DIR", help="Go on with a run that was cut off."),
-    ] = None,
-    app_: Annotated[
-        str | None,
-        typer.Option(
-            "--app",
-            metavar="pinned|new",
-            help="With --resume: apps as the run has them (unless given), or as they are on disk.",
-        ),
-    ] = None,
+    resume: Resume = None,
+    app_: Apps = None,
     dry_run: DryRun = False,
     check: Check = False,
     no_history: Annotated[
@@ -142,85 +158,21 @@ def run(
     Ctrl-C ends it: no process stays, and DIR holds the journal and the tables of what ran. With
     --resume it goes on from there, as it does when it was killed: each job from its checkpoint.
     """
-
     others = {"flow": flow, "group": group, "shape": shape, "joint": joint}
-    run_command(
-        run_file,
-        place,
-        others,
-        out,
-        set_ or [],
-        dry_run,
-        check,
-        json_,
-        resume,
-        not no_history,
-        app_,
-    )
-
-
-@answers_alone()
-def simulate_command(
-    run_file: str,
-    place: str | None,
-    others: Mapping[str, str | None],
-    out: str | None,
-    overrides: Sequence[str],
-    dry_run: bool,
-    events: bool,
-    check: bool,
-    json_: bool,
-) -> None:
-    """Simulate one run file, print its summary, and with ``out`` write its folder."""
-    run = run_of(run_file, place, overrides, others=others)
-    prepared = PreparedRun(run=run)
-    _say_size(prepared, events=events)
-    if dry_run:
-        with named_after(run_file, run):
-            _show_resolved(prepared, out, json_)
-        return
-    # ``ahead``: nothing else goes on here, so another process may compute the lower bound now.
-    view = simulation_view(run)
-    options = Options(compiled=not events, check=check, attend=view, ahead=True)
-    with named_after(run_file, run), RunFolder(out) if out else nullcontext(None) as folder:
-        record = simulate_run(prepared, folder, options)
-    finish(record, out, json_)
-
-
-@answers_alone()
-def run_command(
-    run_file: str | None,
-    place: str | None,
-    others: Mapping[str, str | None],
-    out: str | None,
-    overrides: Sequence[str],
-    dry_run: bool,
-    check: bool,
-    json_: bool,
-    resume: str | None,
-    history: bool,
-    app: str | None,
-) -> None:
-    """Train one run file for real, or go on with a run that was cut off."""
     # A run that goes on is the one of its folder, whatever else is typed.
     if resume is not None:
-        given: dict[str, Any] = {
-            "RUN.yaml": run_file,
-            "--place": place,
-            **{f"--{one}": name for one, name in others.items()},
-            "--out": out,
-            "--set": overrides,
-        }
-        given["--dry-run"] = dry_run
-        _go_on(resume, given, check, json_, history, app or "pinned")
+        given: dict[str, Any] = {"RUN.yaml": run_file, "--place": place}
+        given |= {f"--{one}": name for one, name in others.items()}
+        given |= {"--out": out, "--set": set_, "--dry-run": dry_run}
+        _go_on(resume, given, check, json_, not no_history, app_ or "pinned")
         return
-    if app is not None:
+    if app_ is not None:
         raise SpecError(Problem(file="run", field="--app", message="goes with --resume DIR"))
     if run_file is None:
         message = "RUN.yaml is missing; allowed: RUN.yaml, or --resume DIR"
         raise SpecError(Problem(file="run", message=message))
-    run = run_of(run_file, place, overrides, history=history, others=others)
-    prepared = PreparedRun(run=run, world=LIVE, history=history)
+    run = run_of(run_file, place, set_ or [], history=not no_history, others=others)
+    prepared = PreparedRun(run=run, world=LIVE, history=not no_history)
     _say_size(prepared, events=True)
     if dry_run:
         with named_after(run_file, run):
@@ -292,17 +244,10 @@ def say_what_is_left(folder: RunFolder, error: BaseException) -> None:
 
 def _show_resolved(prepared: PreparedRun, out: str | None, json_: bool) -> None:
     """Check all that a run needs, then print it as its folder would hold it."""
-    # Imported here, since only a dry run needs either.
-    import yaml
-
+    # Imported here, since only a dry run needs it.
     from warren.runs.studies.dry_run import resolved_text
 
-    text = resolved_text(prepared, out)
-    # The text is read back, so that --json prints the very content of ``run.yaml``.
-    if json_:
-        print_json(yaml.safe_load(text))
-    else:
-        answer(text.rstrip("\n"))
+    answer_yaml(resolved_text(prepared, out), None, json_)
 
 
 def finish(record: Record, out: str | None, json_: bool) -> None:

@@ -13,6 +13,7 @@ app: Final = one_command()
 
 
 @app.command(epilog=examples("warren schema job > job.schema.json"))
+@answers_alone()
 def schema(
     kind: Annotated[str, typer.Argument(metavar="job|cluster|run|testbed", help="Which file.")],
     json_: Annotated[
@@ -21,12 +22,6 @@ def schema(
 ) -> None:
     """Print the JSON Schema of a file, with or without --json."""
     # ``json_`` is taken because every command has it; a schema is JSON in any case.
-    schema_command(kind)
-
-
-@answers_alone()
-def schema_command(kind: str) -> None:
-    """Print the JSON Schema of the files of one kind."""
     # Imported here: schemas need pydantic, which takes long to load.
     from warren.workload.specs.json_schema import json_schema
 

@@ -11,51 +11,12 @@ from warren.cli.options import GROUP, Json, examples
 from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.cli.views.testbed_text import hosts_lines, measured_lines, measured_view, whole
 from warren.live.testbed.lifecycle import make, remove
-from warren.live.testbed.link_test import MeasuredLink, measure
+from warren.live.testbed.link_test import MeasuredLink
+from warren.live.testbed.link_test import measure as measure_links
 from warren.live.testbed.status import TestbedStatus, standing
 from warren.model.testbed import Bed, checked_name
 from warren.report.number_text import count
 from warren.runs.studies.testbed_shape import TestbedShape, bed_of
-
-
-@answers_alone()
-def up_command(shape: TestbedShape, name: str, measured: bool, json_: bool) -> None:
-    """Make a testbed and measure it."""
-    bed = bed_of(shape, checked_name(name))
-    made = make(bed)
-    if made.repaired:
-        say(f"{name}: what an earlier attempt had left was removed")
-    say(f"{name} is {'up' if made.changed else 'up already; nothing was changed'}")
-    # Looked at again: what is told is what is there, not what was asked for.
-    (found,) = standing(name)
-    told, fine = _told(found, measured, json_)
-    if json_:
-        print_json({**told, "changed": made.changed})
-    if not fine:
-        raise typer.Exit(FAILED)
-
-
-@answers_alone()
-def status_command(name: str | None, measured: bool, json_: bool) -> None:
-    """Print which testbeds are there; exit code 1 if one is not as it was made."""
-    found = standing(None if name is None else checked_name(name))
-    if not found:
-        say("no testbed is up" if name is None else f"{name} is not up")
-    told = [_told(one, measured, json_) for one in found]
-    if json_:
-        print_json([value for value, _ in told])
-    if not all(fine for _, fine in told):
-        raise typer.Exit(FAILED)
-
-
-@answers_alone()
-def down_command(name: str, json_: bool) -> None:
-    """Remove a testbed."""
-    removed = remove(checked_name(name))
-    ended = f"; ended in it: {count(removed.ended, 'process')}" if removed.ended else ""
-    say(f"{name}: removed{ended}" if removed.changed else f"{name} is not up; nothing to remove")
-    if json_:
-        print_json({"name": name, "changed": removed.changed, "ended": removed.ended})
 
 
 def _told(one: TestbedStatus, measured: bool, json_: bool) -> tuple[dict[str, Any], bool]:
@@ -83,7 +44,7 @@ def _told(one: TestbedStatus, measured: bool, json_: bool) -> tuple[dict[str, An
 def _measured(bed: Bed) -> list[MeasuredLink]:
     """Measure the links of a testbed, and show how far that is."""
     with measured_view(bed) as tell:
-        return measure(bed, tell)
+        return measure_links(bed, tell)
 
 
 _NAME: Final = "lab"
@@ -117,6 +78,7 @@ def _root(context: typer.Context) -> None:
         "warren testbed up --file testbed.yaml --no-measure",
     )
 )
+@answers_alone()
 def up(
     hosts: Annotated[
         int | None,
@@ -158,7 +120,18 @@ def up(
     earlier attempt was killed, what it left is removed first. Exit code 1: it is up, but a link
     is more than 10 % off.
     """
-    up_command(TestbedShape(hosts, link, cpus, subnet, file, queue), name, measure, json_)
+    shape = TestbedShape(hosts, link, cpus, subnet, file, queue)
+    made = make(bed_of(shape, checked_name(name)))
+    if made.repaired:
+        say(f"{name}: what an earlier attempt had left was removed")
+    say(f"{name} is {'up' if made.changed else 'up already; nothing was changed'}")
+    # Looked at again: what is told is what is there, not what was asked for.
+    (found,) = standing(name)
+    told, fine = _told(found, measure, json_)
+    if json_:
+        print_json({**told, "changed": made.changed})
+    if not fine:
+        raise typer.Exit(FAILED)
 
 
 @app.command(
@@ -188,6 +161,7 @@ def exec_(
 
 
 @app.command(epilog=examples("warren testbed status", "warren testbed status --measure"))
+@answers_alone()
 def status(
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="This one alone; else all.")
@@ -196,14 +170,26 @@ def status(
     json_: Json = False,
 ) -> None:
     """Say which testbeds are up, and whether they are as they were made."""
-    status_command(name, measure, json_)
+    found = standing(None if name is None else checked_name(name))
+    if not found:
+        say("no testbed is up" if name is None else f"{name} is not up")
+    told = [_told(one, measure, json_) for one in found]
+    if json_:
+        print_json([value for value, _ in told])
+    if not all(fine for _, fine in told):
+        raise typer.Exit(FAILED)
 
 
 @app.command(epilog=examples("warren testbed down", "warren testbed down --name pair"))
+@answers_alone()
 def down(name: Name = _NAME, json_: Json = False) -> None:
     """Remove a testbed and all that belongs to it.
 
     Processes that still run in its hosts get SIGTERM, and a second later SIGKILL. What a killed
     `up` or `down` has left goes too.
     """
-    down_command(name, json_)
+    removed = remove(checked_name(name))
+    ended = f"; ended in it: {count(removed.ended, 'process')}" if removed.ended else ""
+    say(f"{name}: removed{ended}" if removed.changed else f"{name} is not up; nothing to remove")
+    if json_:
+        print_json({"name": name, "changed": removed.changed, "ended": removed.ended})

@@ -14,28 +14,8 @@ from warren.runs.traces.inspection import YAML, inspect_trace
 from warren.runs.traces.trace_source import TraceOptions
 
 
-@answers_alone()
-def inspect_command(asked: TraceOptions, json_: bool) -> None:
-    """Print what a trace, or the workload of a run file, is like."""
-    from warren.cli.views.trace_columns import proposal_text
-    from warren.cli.views.trace_text import trace_text
-
-    found = inspect_trace(asked)
-    if json_:
-        print_json(found.summary)
-        return
-    if found.proposed is not None:
-        answer(proposal_text(asked.file, found.proposed))
-    answer(trace_text(found.summary))
-
-
-@answers_alone()
-def convert_command(asked: TraceOptions, to: str, profiles: str | None, json_: bool) -> None:
+def _convert_jobs(asked: TraceOptions, to: str, profiles: str | None, json_: bool) -> None:
     """Write a trace as a jobs file, and its costs as a file of profiles."""
-    # The kind of file that is asked for tells what the trace must be: jobs, or machines.
-    if Path(to).suffix in YAML:
-        _convert_cluster(asked, to, json_)
-        return
     found = convert_trace(asked, to, profiles)
     for note in found.notes:
         say(note)
@@ -53,16 +33,15 @@ def convert_command(asked: TraceOptions, to: str, profiles: str | None, json_: b
         print_json({**written, "to": to, "notes": list(found.notes)})
 
 
-def _convert_cluster(asked: TraceOptions, to: str, json_: bool) -> None:
+def _convert_cluster(file: str, to: str, json_: bool) -> None:
     """Write a list of machines as a cluster file."""
-    found = convert_machines(asked.file, to)
-    path = Path(to)
+    found = convert_machines(file, to)
     for note in found.notes:
         say(note)
-    say(f"written: {path}, {found.hosts} hosts with {found.devices} devices")
+    say(f"written: {to}, {found.hosts} hosts with {found.devices} devices")
     if json_:
         more = {"hosts": found.hosts, "devices": found.devices, "notes": list(found.notes)}
-        print_json({"file": asked.file, "to": str(path), **more})
+        print_json({"file": file, "to": to, **more})
 
 
 _SMALL: Final = "examples/traces/bursts.csv"
@@ -137,6 +116,7 @@ def _root(context: typer.Context) -> None:
         "warren trace inspect examples/quickstart/run.yaml --json",
     )
 )
+@answers_alone()
 def inspect(
     file: Annotated[
         str,
@@ -159,9 +139,29 @@ def inspect(
     the jobs it lists, reads or generates; a run time is then that on its fastest devices. Of a
     table that Warren does not know it proposes what the columns mean, and reads it so.
     """
-    table = (columns, units, separator)
-    asked = _asked(file, format_, throughputs, types, limit, gpus_max, leave_out, table)
-    inspect_command(asked, json_)
+    from warren.cli.views.trace_columns import proposal_text
+    from warren.cli.views.trace_text import trace_text
+
+    found = inspect_trace(
+        TraceOptions(
+            file=file,
+            format=format_,
+            throughputs=throughputs,
+            types=types,
+            limit=limit,
+            gpus_max=gpus_max,
+            leave_out=tuple(leave_out or ()),
+            columns=columns,
+            units=units,
+            separator=separator,
+        )
+    )
+    if json_:
+        print_json(found.summary)
+        return
+    if found.proposed is not None:
+        answer(proposal_text(file, found.proposed))
+    answer(trace_text(found.summary))
 
 
 @app.command(
@@ -170,6 +170,7 @@ def inspect(
         f"warren trace convert {_SMALL} --to jobs.csv --types V100,K80 --round '30 s'",
     )
 )
+@answers_alone()
 def convert(
     file: TraceFile,
     to: Annotated[
@@ -211,27 +212,11 @@ def convert(
     A published list of machines (openb's nodes, Tiresias's cluster_spec) becomes a cluster file.
     Files of these names are written anew.
     """
-    table = (columns, units, separator)
-    asked = _asked(
-        file, format_, throughputs, types, limit, gpus_max, leave_out, table, gang, round_
-    )
-    convert_command(asked, to, profiles, json_)
-
-
-def _asked(
-    file: str,
-    format_: str,
-    throughputs: str | None,
-    types: str | None,
-    limit: int | None,
-    gpus_max: int | None,
-    leave_out: list[str] | None,
-    table: tuple[str | None, str | None, str],
-    gang: bool = False,
-    round_: str = _ROUND,
-) -> TraceOptions:
-    """Gather options; ``table`` are --columns, --units and --separator."""
-    return TraceOptions(
+    # The kind of file that is asked for tells what the trace must be: jobs, or machines.
+    if Path(to).suffix in YAML:
+        _convert_cluster(file, to, json_)
+        return
+    asked = TraceOptions(
         file=file,
         format=format_,
         throughputs=throughputs,
@@ -239,9 +224,10 @@ def _asked(
         limit=limit,
         gpus_max=gpus_max,
         leave_out=tuple(leave_out or ()),
-        columns=table[0],
-        units=table[1],
-        separator=table[2],
+        columns=columns,
+        units=units,
+        separator=separator,
         gang=gang,
         round=round_,
     )
+    _convert_jobs(asked, to, profiles, json_)
