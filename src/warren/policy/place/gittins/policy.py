@@ -32,9 +32,7 @@ import numpy as np
 
 from warren.model.costs import IntArray
 from warren.model.decision import ENDLESS, Assignment, Decision, Reason
-from warren.model.events import (
-    Event,
-)
+from warren.model.events import Event
 from warren.model.view import View
 from warren.policy.common.job_history import JobHistory, kinds_by_code, like, records_of
 from warren.policy.common.persistent_heap import Entry, PersistentHeap, entries, put, take

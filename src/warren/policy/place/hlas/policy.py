@@ -43,9 +43,7 @@ import numpy as np
 from warren.model.cluster import Cluster
 from warren.model.costs import CostTable, IntArray
 from warren.model.decision import NOTHING, Decision
-from warren.model.events import (
-    Event,
-)
+from warren.model.events import Event
 from warren.model.units import parse_time_s, seconds_to_ns
 from warren.model.view import View
 from warren.policy.common.persistent_heap import PersistentHeap
