@@ -85,10 +85,13 @@ def placed_bytes(model: Model, assigned: Sequence[Assigned]) -> dict[tuple[int, 
 
 
 def unlike(
-    one: dict[tuple[int, int], float], other: dict[tuple[int, int], float], close: float
+    one: dict[tuple[int, int], float],
+    other: dict[tuple[int, int], float],
+    close: float,
+    bytes_: float = 1e-3,
 ) -> Iterator[str]:
-    """Where two counts of bytes differ by more than ``close``, a part of each."""
+    """Where two counts of bytes differ by more than ``close``, a part of each, and ``bytes_``."""
     for key in sorted({*one, *other}):
         here, there = one.get(key, 0.0), other.get(key, 0.0)
-        if abs(here - there) > close * max(here, there) + close:
+        if abs(here - there) > close * max(here, there) + bytes_:
             yield f"link {key[0]}, job {key[1]}: {here} and {there} bytes"

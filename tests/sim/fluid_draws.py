@@ -7,14 +7,14 @@ their turn; classes of jobs, on all hosts and on single ones; hosts of servers a
 from __future__ import annotations
 
 import random
-import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from fluid_model import Assigned, Classed, Model, ModelJob
+from fluid_policies import DrawnPlaces, drawn_flows, drawn_plan, drawn_shapes
 from fluid_steps import Simulation
+from sim_worlds import Planned
 
 from warren.core.journal import AnswersStep, Step, decode
 from warren.core.loop import Core
@@ -29,23 +29,16 @@ from warren.model.cluster import (
     static_server_hosts,
 )
 from warren.model.costs import CostTable
-from warren.model.decision import NOTHING, Assignment, Decision, Question, Reason, Shape
+from warren.model.decision import Shape
 from warren.model.events import (
     AnyEvent,
-    CompDone,
-    JobArrived,
     RoundsDone,
     TasksDone,
-    Woken,
 )
 from warren.model.job import Job, Workload
 from warren.model.run import Run, Scheduler, Truth
-from warren.model.view import View
 from warren.sim.build import sim_port, simulated_costs
 from warren.sim.task_durations import TaskDurations
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from question_worlds import Answering
 
 MS = 10**6
 S = 10**9
@@ -54,11 +47,36 @@ KB = 1000
 
 @dataclass(frozen=True)
 class FluidWorld:
-    """A run, its costs, and the seed of what its policies answer."""
+    """A run, its costs, the seed of what its policies answer, and its style: see ``drawn_world``.
+
+    ``planned``: one policy places by a whole plan, and no other answers anything.
+    """
 
     run: Run
     costs: CostTable
     seed: int
+    style: str
+    planned: bool = False
+
+    @property
+    def kinds(self) -> list[str]:
+        """What is in it."""
+        network, jobs = self.run.cluster.network, self.run.workload.jobs
+        assert self.costs.model_bytes_J is not None
+        sizes = self.costs.model_bytes_J.tolist()
+        there = {
+            "servers": any(
+                size and job.sync == "ps" for size, job in zip(sizes, jobs, strict=True)
+            ),
+            "rings": any(job.sync == "ring" for job in jobs),
+            "unknown sizes": not all(sizes),
+            "weights": network.class_weights is not None,
+            "latency": network.latency_s > 0,
+            "switches": self.costs.switch_ns_JT is not None,
+            "noise": self.run.truth.task_cv > 0,
+            "plan": self.planned,
+        }
+        return [self.style, *(kind for kind, holds in there.items() if holds)]
 
 
 @dataclass(frozen=True)
@@ -71,8 +89,9 @@ class Played:
     shapes: dict[int, Shape]
 
 
-def drawn_cluster(draw: random.Random) -> Cluster:
+def drawn_cluster(draw: random.Random, style: str) -> Cluster:
     """Two to five hosts with up to four devices of two types; links of 1 to 10 MB/s."""
+    nic = [8e6] if style == "even" else [8e6, 8e6, 16e6, 40e6, 80e6]
     inner = draw.choice([(None,), (None, 80e6, 400e6)])
     hosts, devices = list[Host](), list[Device]()
     for h in range(draw.randint(2, 5)):
@@ -85,13 +104,14 @@ def drawn_cluster(draw: random.Random) -> Cluster:
             Host(
                 name=f"h{h}",
                 devices=tuple(one.name for one in here),
-                nic_bps=draw.choice([8e6, 8e6, 16e6, 40e6, 80e6]),
+                nic_bps=draw.choice(nic),
                 intra_bps=draw.choice(inner),
             )
         )
+    weights = tuple(float(draw.randint(1, 9)) for _ in range(7))
     known = {
         "latency_s": draw.choice([0.0, 0.0, 0.002, 0.05]),
-        "weights": draw.choice([None, None, tuple(float(draw.randint(1, 9)) for _ in range(7))]),
+        "class_weights": draw.choice([None, None, weights]),
     }
     return Cluster(
         hosts=tuple(hosts),
@@ -102,40 +122,58 @@ def drawn_cluster(draw: random.Random) -> Cluster:
     )
 
 
-def drawn_world(seed: int) -> FluidWorld:
-    """Two to seven jobs with servers or rings, of 0.1 to 5 MB and up to 2 s of COMP."""
-    draw = random.Random(seed)
-    cluster = drawn_cluster(draw)
-    count, most = draw.randint(2, 7), len(cluster.devices)
+def drawn_jobs(draw: random.Random, style: str, devices: int) -> tuple[Job, ...]:
+    """Two to seven jobs with servers or rings; two or three of many rounds in *long* worlds."""
+    count = draw.randint(2, 3 if style == "long" else 7)
     arrivals = sorted(draw.choice([0, 0, draw.randrange(10 * S)]) for _ in range(count))
-    kinds = [draw.choice(["ps", "ps", "ps", "ps", "ring", "unknown"]) for _ in arrivals]
-    jobs = tuple(
+    return tuple(
         Job(
             index=index,
             name=f"j{index}",
-            arrival_ns=arrival,
-            scale=draw.randint(1, min(4, most)),
-            rounds=draw.randint(1, 6),
-            sync="ring" if kind == "ring" else "ps",
+            arrival_ns=0 if style == "even" else arrival,
+            scale=draw.randint(1, min(4, devices)),
+            rounds=draw.randint(20, 60) if style == "long" else draw.randint(1, 6),
+            sync=draw.choice(("ps", "ps", "ps", "ring")),
         )
-        for index, (arrival, kind) in enumerate(zip(arrivals, kinds, strict=True))
+        for index, arrival in enumerate(arrivals)
     )
-    shape = (count, 2)
-    comp = np.array([[draw.randint(1, 2000) * MS + draw.randrange(MS) for _ in "AB"] for _ in jobs])
+
+
+def drawn_costs(draw: random.Random, style: str, jobs: tuple[Job, ...]) -> CostTable:
+    """Up to 2 s of COMP and 5 MB, some sizes unknown; in *even* worlds all are 1 s and 1 or 2 MB.
+
+    There much falls on one instant.
+    """
+
+    def comp_ns() -> int:
+        return S if style == "even" else draw.randint(1, 2000) * MS + draw.randrange(MS)
+
+    def size(job: Job) -> int:
+        if job.sync == "ps" and draw.random() < 0.15:
+            return 0
+        if style == "even":
+            return draw.choice([1000, 2000]) * KB
+        return draw.choice([draw.randint(1, 1000), *(draw.randint(100 * KB, 5000 * KB),) * 7])
+
+    shape = (len(jobs), 2)
     sync = np.array([[draw.randint(0, 900) * MS for _ in "AB"] for _ in jobs])
     switch = np.array([[draw.randint(0, 500) * MS for _ in "AB"] for _ in jobs])
-    costs = CostTable(
-        comp_ns_JT=comp,
+    return CostTable(
+        comp_ns_JT=np.array([[comp_ns() for _ in "AB"] for _ in jobs]),
         sync_ns_JT=sync,
         fits_JT=np.ones(shape, dtype=np.bool_),
-        model_bytes_J=np.array(
-            [
-                0 if kind == "unknown" else draw.randint(100, 5000) * KB + draw.randrange(KB)
-                for kind in kinds
-            ]
-        ),
+        model_bytes_J=np.array([size(job) for job in jobs]),
         switch_ns_JT=switch if draw.random() < 0.25 else None,
     )
+
+
+def drawn_world(seed: int) -> FluidWorld:
+    """A world of one of three styles, half of them *usual*."""
+    draw = random.Random(seed)
+    style = draw.choice(["usual", "usual", "long", "even"])
+    cluster = drawn_cluster(draw, style)
+    jobs = drawn_jobs(draw, style, len(cluster.devices))
+    costs = drawn_costs(draw, style, jobs)
     run = Run(
         name="fluid",
         cluster=cluster,
@@ -143,131 +181,19 @@ def drawn_world(seed: int) -> FluidWorld:
         scheduler=Scheduler(place="drawn", servers=draw.randint(1, 3)),
         truth=Truth(task_cv=draw.choice([0.0, 0.0, 0.0, 0.3]), seed=seed),
     )
-    return FluidWorld(run, costs, seed)
+    return FluidWorld(run, costs, seed, style, planned=draw.random() < 0.25)
 
 
-class DrawnPlaces:
-    """A policy that assigns what comes next of a drawn job to drawn devices, often far ahead."""
-
-    name, source, offline, needs_rounds, plans_rings = "drawn", "test", False, True, True
-    triggers = frozenset({JobArrived, CompDone, RoundsDone})
-
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-
-    def initial(self, view: View) -> int:
-        return 0
-
-    def decide(self, view: View, memory: int) -> tuple[Decision, int]:
-        draw = random.Random(f"{self._seed} {memory}")
-        following = {
-            job: (int(view.next_round_J[job]), int(view.next_shard_J[job]))
-            for job in np.flatnonzero(view.open_J & view.arrived_J).tolist()
-        }
-        assign = list[Assignment]()
-        # Somebody has to be at work; beyond that, as much as chance wants.
-        idle = not view.queued_D.any()
-        for _ in range(draw.randint(1 if idle else 0, 4)):
-            if following:
-                assign += self._next(draw, view, following)
-        reasons = dict.fromkeys(range(len(view.jobs)), Reason.WAITING_FOR_TURN)
-        return Decision(assign=tuple(assign), reasons=reasons), memory + 1
-
-    def _next(
-        self, draw: random.Random, view: View, following: dict[int, tuple[int, int]]
-    ) -> list[Assignment]:
-        job = draw.choice(list(following))
-        (round_, shard), scale = following[job], int(view.scale_J[job])
-        devices, ring = list(range(len(view.type_D))), view.jobs[job].sync == "ring"
-        if shard == 0 and (ring or draw.random() < 0.4):
-            rounds = min(draw.choice([1, 2, 3]), int(view.rounds_J[job]) - round_)
-            # A ring has a device a rank; tasks of a stretch may follow each other on one.
-            of = list(range(scale))
-            if not ring:
-                used = draw.sample(devices, draw.randint(1, min(scale, len(devices))))
-                of = [draw.randrange(len(used)) for _ in range(scale)]
-            else:
-                used = draw.sample(devices, scale)
-            found = [
-                Assignment(
-                    used[at], job, round_, rounds, tuple(k for k in range(scale) if of[k] == at)
-                )
-                for at in sorted(set(of))
-            ]
-            if rounds == 1 and not ring:
-                found = self._in_order(draw, job, round_, 0, scale, devices)
-            following[job] = (round_ + rounds, 0)
-        else:
-            count = draw.randint(1, scale - shard)
-            found = self._in_order(draw, job, round_, shard, count, devices)
-            shard += count
-            following[job] = (round_, shard) if shard < scale else (round_ + 1, 0)
-        if following[job][0] == int(view.rounds_J[job]):
-            del following[job]
-        return found
-
-    def _in_order(
-        self, draw: random.Random, job: int, round_: int, shard: int, count: int, devices: list[int]
-    ) -> list[Assignment]:
-        """So many tasks from a shard on, in one assignment or one each."""
-        if draw.random() < 0.5:
-            shards = tuple(range(shard, shard + count))
-            return [Assignment(draw.choice(devices), job, round_, 1, shards)]
-        return [
-            Assignment(draw.choice(devices), job, round_, 1, (one,))
-            for one in range(shard, shard + count)
-        ]
-
-    def explain(self, view: View, memory: int, job: int) -> str:
-        return "waits for chance"
-
-
-def drawn_flows(seed: int) -> Answering:
-    """Other classes for a job or two, now and then; none for some worlds."""
-    draws = random.Random(seed).random() < 0.8
-
-    def flow(view: View, memory: int) -> Decision:
-        draw = random.Random(f"{seed} flow {memory}")
-        active = np.flatnonzero(view.arrived_J & ~view.done_J).tolist()
-        if not (draws and active):
-            return NOTHING
-        classes = {draw.choice(active): draw.randrange(8)} if draw.random() < 0.6 else {}
-        single = {}
-        if draw.random() < 0.4:
-            single[draw.randrange(len(view.hosts.nic_bps_H)), draw.choice(active)] = draw.randrange(
-                8
-            )
-        wake_ns = view.now_ns + draw.randrange(1, 2 * S) if memory < 60 else None
-        return Decision(classes=classes, host_classes=single, wake_ns=wake_ns)
-
-    triggers = frozenset({JobArrived, RoundsDone, Woken})
-    return Answering("flows", flow, Question.FLOW, triggers=triggers)
-
-
-def drawn_shapes(seed: int) -> Answering:
-    """Hosts of servers for some jobs, before time starts; the others have those of ``static``."""
-
-    def shape(view: View, memory: int) -> Decision:
-        draw = random.Random(f"{seed} shape")
-        shapes = {}
-        for job in range(len(view.jobs)):
-            if memory == 0 and view.jobs[job].sync == "ps" and draw.random() < 0.5:
-                count = draw.randint(1, 4)
-                on = tuple(draw.randrange(len(view.hosts.nic_bps_H)) for _ in range(count))
-                sizes = tuple(draw.randint(1, 2000) * KB for _ in on)
-                shapes[job] = Shape(None, on, sizes if draw.random() < 0.5 else None)
-        return Decision(shapes=shapes)
-
-    return Answering("shapes", shape, Question.SHAPE, triggers=frozenset(), offline=True)
-
-
-def journal(world: FluidWorld) -> bytes:
-    """The run as ``warren simulate`` plays it."""
+def journal(world: FluidWorld, compiled: bool = False) -> bytes:
+    """The run as ``warren simulate`` plays it; ``compiled``: a plan in compiled code."""
     written = bytearray()
-    run, costs = world.run, world.costs
-    others: tuple[Any, ...] = (drawn_shapes(world.seed), drawn_flows(world.seed))
+    run, costs, seed = world.run, world.costs, world.seed
+    others: tuple[Any, ...] = (drawn_shapes(seed), drawn_flows(seed))
+    policy: Any = DrawnPlaces(seed)
+    if world.planned:
+        policy, others = Planned(drawn_plan(seed, run)), ()
     core = Core(
-        run=run, costs=simulated_costs(run, costs), policy=DrawnPlaces(world.seed), others=others,
+        run=run, costs=simulated_costs(run, costs), policy=policy, others=others, compiled=compiled,
         port=sim_port(run, costs), sink=written.extend, world="sim", check=True,
     )  # fmt: skip
     core.execute()
@@ -329,7 +255,7 @@ def model_of(world: FluidWorld, shapes: dict[int, Shape]) -> Model:
         latency_ns=network.latency_s * S,
         xi2_ns=network.xi2_s * S,
         look_ahead=cluster.local.look_ahead,
-        weights=network.weights,
+        weights=network.class_weights,
     )
 
 
@@ -375,9 +301,3 @@ def differences(told: Played, found: Simulation) -> list[tuple[float, float, str
             passed = found.barriers[event.job, last_round]
             add(event.barrier_ns, passed, f"job {event.job} barrier {last_round}")
     return rows
-
-
-def both(world: FluidWorld) -> tuple[Played, Simulation]:
-    """The world played by the simulator, and what it decided played by the second simulation."""
-    told = played(journal(world))
-    return told, Simulation(model_of(world, told.shapes), told.assigned, told.classed).run()
