@@ -109,7 +109,9 @@ def test_a_change_in_a_file_that_a_kernel_calls_into_is_seen(tmp_path: Path) -> 
     (solve / "common").mkdir(parents=True)
     for init in (solve.parent, solve, solve / "common"):
         (init / "__init__.py").write_text("")
-    (solve / "common" / "compile.py").write_text(Path(kernel.__file__).read_text())
+    for name in ("compile.py", "compile_listeners.py"):
+        source = Path(kernel.__file__).with_name(name)
+        (solve / "common" / name).write_text(source.read_text())
     (solve / "outer.py").write_text(OUTER)
     found = []
     for more in (1, 1, 20):
@@ -122,3 +124,26 @@ def test_a_change_in_a_file_that_a_kernel_calls_into_is_seen(tmp_path: Path) -> 
             ).stdout
         )  # fmt: skip
     assert found == ["4\n", "4\n", "42\n"]
+
+
+def test_whoever_listens_is_told_once_before_kernels_are_compiled_and_not_when_they_are_loaded(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "kernels.py").write_text(KERNELS)
+    program = (
+        "from warren.solve.common.compile_listeners import LISTENERS\n"
+        "import kernels\n"
+        "LISTENERS.append(lambda: print('compiling'))\n"
+        "print(kernels.inner(1)); print(kernels.outer(3))"
+    )
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path,
+        ).stdout.split()
+        for _ in range(2)
+    ]
+    assert found == [["compiling", "2", "8"], ["2", "8"]]

@@ -27,6 +27,7 @@ from warren.core.journal_reader import History
 from warren.model.costs import CostTable, IntArray
 from warren.model.run import Run
 from warren.report.record import LIVE, Bound
+from warren.solve.common.compile_listeners import LISTENERS
 from warren.store.signals import SIGNALS, held
 
 Columns = tuple[tuple[str, str, tuple[int, ...], bytes], ...]
@@ -191,6 +192,8 @@ def _solve(columns: Columns, told: int) -> NoReturn:
         for one in SIGNALS:
             signal.signal(one, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        # Whoever is told that kernels are compiled is told by the run itself.
+        LISTENERS.clear()
         os.write(told, json.dumps(asdict(bound_of(columns))).encode())
     finally:
         # Not ``sys.exit``: the copy must do nothing of what this run does at its end.

@@ -10,6 +10,8 @@ import logging
 from functools import cache
 from typing import Final
 
+from warren.solve.common.compile_listeners import LISTENERS
+
 LOGGER: Final = logging.getLogger("warren")
 
 
@@ -22,3 +24,10 @@ def say(text: str) -> None:
 def say_once(text: str) -> None:
     """Tell a line once in this process: it is the same for each of the runs that are compared."""
     say(text)
+
+
+@cache
+def tell_of_compiling() -> None:
+    """Let people be told, once in this process, when what a policy computes with is compiled."""
+    text = "compiling what is needed to decide and simulate: once, until Warren or numba changes"
+    LISTENERS.append(lambda: say(text))

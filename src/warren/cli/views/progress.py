@@ -27,6 +27,7 @@ from warren.model.run import Run
 from warren.model.units import ns_to_seconds
 from warren.report.number_text import count
 from warren.runs.compose import Attend
+from warren.runs.notices import tell_of_compiling
 from warren.runs.studies.expected_ends import predicted_ends
 
 LINES_S: Final = 5.0
@@ -35,6 +36,7 @@ LINES_S: Final = 5.0
 
 def simulation_view(run: Run) -> Attend:
     """Return what shows a simulation: a bar on a terminal, elsewhere lines on standard error."""
+    tell_of_compiling()
     if not sys.stderr.isatty():
         return progress_lines
     return progress(run)
@@ -126,6 +128,7 @@ def live_view(run: Run, folder: str, past: Sequence[RoundsDone] = ()) -> Attend:
     when a run that goes on was cut off.
     """
     is_terminal = sys.stderr.isatty()
+    tell_of_compiling()
     # Before the run begins: the simulation that predicts ends would take time from it.
     far = JobProgress(run, predicted_ends(run))
     for event in past:

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from warren.solve.common.compile_listeners import tell_listeners
+
 
 @contextmanager
 def _hidden(module: str) -> Iterator[None]:
@@ -172,6 +174,7 @@ def _get_ready_to_compile() -> None:
     kernel asks for linear algebra; numba's own covariances in the same process are summed by a
     loop.
     """
+    tell_listeners()
     with _hidden("scipy.linalg"):
         import_module("numba.np.arraymath")
 
