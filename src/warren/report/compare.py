@@ -8,7 +8,7 @@ from typing import Any, Final, TypedDict
 import numpy as np
 
 from warren.report.metrics import Summary, summary
-from warren.report.number_text import count, number, percent
+from warren.report.number_text import aligned, count, number, percent
 from warren.report.record import Record
 from warren.report.seeds import Row, mean_rows
 
@@ -247,12 +247,7 @@ def comparison_lines(
     """Return the comparison as aligned lines: runs, means by seed, then a line a prediction."""
     rows = list(rows)
     headings, cells = comparison_table([*rows, *means(rows, against)], against)
-    widths = [max(len(line[k]) for line in [headings, *cells]) for k in range(len(headings))]
-    lines = [
-        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-        for line in [headings, *cells]
-    ]
-    return lines + [error_line(error) for error in errors]
+    return [*aligned([headings, *cells]), *(error_line(error) for error in errors)]
 
 
 def error_line(error: JctError) -> str:

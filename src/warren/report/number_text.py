@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 _UNITS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
@@ -57,3 +58,13 @@ def count(number_of: int, noun: str) -> str:
     """Write a number with its noun: ``1 job``, ``2,000 jobs``, ``2 processes``."""
     many = "es" if noun.endswith("s") else "s"
     return f"{number_of:,} {noun}{'' if number_of == 1 else many}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of cells as lines in which columns stand below each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    # Without blanks behind the last cell, which may be empty.
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

@@ -173,25 +173,39 @@ def read_profile_csv(data: bytes, run: Run, file: str = PROFILE) -> CostTable:
 
     Raises SpecError if it is malformed or names a job or a device type that ``run`` does not have.
     """
-    place_J = {job.name: job.index for job in run.workload.jobs}
-    place_T = {name: index for index, name in enumerate(run.cluster.type_names)}
-    comp_ns_JT = np.full((len(place_J), len(place_T)), NEVER_NS, dtype=np.int64)
-    sync_ns_JT = comp_ns_JT.copy()
-    switch_ns_JT = np.zeros_like(comp_ns_JT)
-    problems = []
+    jobs = {job.name: job.index for job in run.workload.jobs}
+    types = run.cluster.type_names
     rows = read_profile_rows(data, file)
     # Line 1 of the file is the header.
-    for line, row in enumerate(rows, start=2):
-        if row["job"] not in place_J or row["type"] not in place_T:
-            message = f"no job {row['job']} or no device type {row['type']} in this run"
-            problems.append(Problem(file=file, line=line, message=message))
-            continue
-        place = place_J[row["job"]], place_T[row["type"]]
-        comp_ns_JT[place] = seconds_to_ns(row["comp_s"])
-        sync_ns_JT[place] = seconds_to_ns(row["sync_s"])
-        switch_ns_JT[place] = seconds_to_ns(row.get(SWITCH_COLUMN, 0.0))
+    problems = [
+        Problem(
+            file=file,
+            line=line,
+            message=f"no job {row['job']} or no device type {row['type']} in this run",
+        )
+        for line, row in enumerate(rows, start=2)
+        if row["job"] not in jobs or row["type"] not in types
+    ]
     if problems:
         raise SpecError(problems)
+    return costs_of(rows, list(jobs), types)
+
+
+def costs_of(rows: Sequence[CostRow], jobs: Sequence[str], types: Sequence[str]) -> CostTable:
+    """Return the costs of these jobs on these types; rows of other types are passed over.
+
+    Switching is None where no row tells it: it is not charged.
+    """
+    place_J = {name: index for index, name in enumerate(jobs)}
+    place_T = {name: index for index, name in enumerate(types)}
+    comp_ns_JT = np.full((len(place_J), len(place_T)), NEVER_NS, dtype=np.int64)
+    sync_ns_JT, switch_ns_JT = comp_ns_JT.copy(), np.zeros_like(comp_ns_JT)
+    for row in rows:
+        if row["type"] in place_T:
+            place = place_J[row["job"]], place_T[row["type"]]
+            comp_ns_JT[place] = seconds_to_ns(row["comp_s"])
+            sync_ns_JT[place] = seconds_to_ns(row["sync_s"])
+            switch_ns_JT[place] = seconds_to_ns(row.get(SWITCH_COLUMN, 0.0))
     return CostTable(
         comp_ns_JT=comp_ns_JT,
         sync_ns_JT=sync_ns_JT,

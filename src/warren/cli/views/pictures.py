@@ -34,42 +34,39 @@ def picture_path(name: str) -> Path:
     return path
 
 
-def new_picture(width: float = 7.0, height: float = 3.6) -> tuple[Figure, Axes]:
-    """Return an empty picture of so many inches, with one pair of axes."""
+def pyplot() -> Any:
+    """Load what draws; the same picture is the same file."""
     # Imported here: matplotlib takes long to load, and few commands draw.
     import matplotlib
 
     # ``agg`` draws without a screen. A fixed salt gives the parts of an SVG the same ids each time.
     matplotlib.use("agg")
     matplotlib.rcParams["svg.hashsalt"] = "warren"
-    from matplotlib import pyplot
+    from matplotlib import pyplot as found
 
-    figure, axes = pyplot.subplots(figsize=(width, height), layout="constrained")
+    return found
+
+
+def new_picture(width: float = 7.0, height: float = 3.6) -> tuple[Figure, Axes]:
+    """Return an empty picture of so many inches, with one pair of axes."""
+    figure, axes = pyplot().subplots(figsize=(width, height), layout="constrained")
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
 
 
-def save_picture(figure: Figure, axes: Axes, path: Path) -> None:
-    """Write a picture with a legend of what has a label; the same picture is the same file.
+def save_picture(figure: Figure, axes: Axes, path: Path, **legend: Any) -> None:
+    """Write a picture with a legend of what has a label, above it unless ``legend`` says where.
 
     Raises SpecError if the file cannot be written.
     """
-    from matplotlib import pyplot
-
     handles, labels = axes.get_legend_handles_labels()
     if labels:
-        figure.legend(
-            handles,
-            labels,
-            loc="outside upper center",
-            fontsize=8,
-            frameon=False,
-            ncols=min(len(labels), 4),
-        )
+        where = legend or {"loc": "outside upper center", "ncols": min(len(labels), 4)}
+        figure.legend(handles, labels, fontsize=8, frameon=False, **where)
     content = BytesIO()
     # Without the date of its making, which SVG and PDF would hold.
     dates: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     kind = path.suffix[1:]
     figure.savefig(content, format=kind, dpi=144, metadata=dates.get(kind))
-    pyplot.close(figure)
+    pyplot().close(figure)
     write_atomic(path, content.getvalue())

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from warren.cli.views.pictures import pyplot, save_picture
 from warren.runs.calibration.ring_network_file import RingCalibration
-from warren.store.files import write_atomic
 
 # A colour and a mark a kind of ring; the last of both is left to what remains.
 _COLOURS: Final = ("#0b5394", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#7f6000")
@@ -24,14 +23,7 @@ def draw_rings(path: Path, found: RingCalibration) -> None:
     Above: measured rounds as marks, fitted ones as lines. Below: fitted / measured - 1, in percent.
     Raises SpecError if the file cannot be written.
     """
-    # As ``pictures.new_picture`` does, but for two pairs of axes.
-    import matplotlib
-
-    matplotlib.use("agg")
-    matplotlib.rcParams["svg.hashsalt"] = "warren"
-    from matplotlib import pyplot
-
-    figure, (above, below) = pyplot.subplots(
+    figure, (above, below) = pyplot().subplots(
         2, 1, sharex=True, figsize=(7.5, 5.6), height_ratios=(3, 1), layout="constrained"
     )
     points, best = found.points, found.best
@@ -49,23 +41,8 @@ def draw_rings(path: Path, found: RingCalibration) -> None:
             above.plot(curve, found.fitted_round_s(of_N, curve), color=colour, linewidth=1)
         below.plot(k_N, 100 * best.error_N[of_N], mark, color=colour, markersize=4.5)
     _dress(above, below, found)
-    handles, labels = above.get_legend_handles_labels()
-    figure.legend(
-        handles,
-        labels,
-        loc="outside right upper",
-        fontsize=8,
-        frameon=False,
-        title="measured (lines: fitted)",
-        title_fontsize=8,
-    )
-    content = BytesIO()
-    # Without the date of its making, so that the same picture is the same file.
-    dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    kind = path.suffix[1:]
-    figure.savefig(content, format=kind, dpi=144, metadata=dates.get(kind))
-    pyplot.close(figure)
-    write_atomic(path, content.getvalue())
+    title = "measured (lines: fitted)"
+    save_picture(figure, above, path, loc="outside right upper", title=title, title_fontsize=8)
 
 
 def _dress(above: Any, below: Any, found: RingCalibration) -> None:

@@ -11,6 +11,7 @@ from warren.live.testbed.link_test import GOODPUT, MeasuredLink, TestFlows
 from warren.live.testbed.names import namespace
 from warren.live.testbed.status import TestbedStatus
 from warren.model.testbed import Bed
+from warren.report.number_text import aligned
 
 
 def whole(one: TestbedStatus, found: Sequence[MeasuredLink] | None) -> dict[str, Any]:
@@ -61,7 +62,7 @@ def hosts_lines(one: TestbedStatus) -> list[str]:
         rows.append((host["name"], host["address"], link, cpus, runs, host["namespace"]))
     return [
         f"{bed.name}: {len(bed.hosts)} hosts in {bed.subnet}, queue {bed.queue}",
-        *_aligned(rows),
+        *aligned(rows),
     ]
 
 
@@ -76,7 +77,7 @@ def measured_lines(bed: Bed, found: Sequence[MeasuredLink]) -> list[str]:
         off = 100 * (one.goodput_bps / one.expected_bps - 1)
         rates = (_rate(one.expected_bps), _rate(one.goodput_bps), f"{off:+.1f} %")
         rows.append((fills, _flows(bed, one.flows), *rates, "" if one.ok else "OFF"))
-    return [f"goodput of TCP, expected: {100 * GOODPUT:.1f} % of the link's rate", *_aligned(rows)]
+    return [f"goodput of TCP, expected: {100 * GOODPUT:.1f} % of the link's rate", *aligned(rows)]
 
 
 def _flows(bed: Bed, flows: TestFlows) -> str:
@@ -87,16 +88,6 @@ def _flows(bed: Bed, flows: TestFlows) -> str:
 def _rate(rate_bps: float) -> str:
     """Return a rate for people."""
     return f"{rate_bps / 1e6:.4g} Mbit/s" if rate_bps < 1e9 else f"{rate_bps / 1e9:.4g} Gbit/s"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows of cells as lines in which columns stand below each other."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    # Without blanks behind the last cell, which is empty in most rows.
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import numpy as np
 from warren.model.costs import BoolArray, IntArray
 from warren.model.errors import SpecError
 from warren.model.timeline import Timeline
-from warren.model.units import NEVER_NS, NS_PER_S, seconds_to_ns
+from warren.model.units import NS_PER_S, seconds_to_ns
 from warren.report.checks.fault import SHOWN, Fault
 from warren.report.metrics import JobRow, Summary
 from warren.report.parquet import TIMELINE, TimelineFile, read_timeline_parquet
@@ -22,9 +22,9 @@ from warren.report.tables import (
     DEVICES,
     JOBS,
     PROFILE,
-    SWITCH_COLUMN,
     CostRow,
     DeviceRow,
+    costs_of,
     read_devices_csv,
     read_jobs_csv,
     read_profile_rows,
@@ -229,7 +229,8 @@ def _exported(
 ) -> FolderTables:
     """Make arrays of tables whose names are known."""
     types = tuple(dict.fromkeys(row["type"] for row in devices))
-    comp_ns_JT, sync_ns_JT, switch_ns_JT = _costs(jobs, types, profile)
+    # The profile may have rows of types that the cluster has no device of.
+    costs = costs_of(profile, [row["job"] for row in jobs], types)
     job_index = {row["job"]: index for index, row in enumerate(jobs)}
     device_index = {row["device"]: index for index, row in enumerate(devices)}
     # The timeline numbers jobs and devices by its own dictionaries: number them by row of jobs.csv
@@ -253,9 +254,9 @@ def _exported(
         rounds_J=np.array([row["rounds"] or -1 for row in jobs], dtype=np.int64),
         scale_J=np.array([row["scale"] for row in jobs], dtype=np.int64),
         finished_J=np.array([row["status"] == "finished" for row in jobs], dtype=bool),
-        comp_ns_JT=comp_ns_JT,
-        sync_ns_JT=sync_ns_JT,
-        switch_ns_JT=switch_ns_JT,
+        comp_ns_JT=costs.comp_ns_JT,
+        sync_ns_JT=costs.sync_ns_JT,
+        switch_ns_JT=costs.switch_ns_JT,
         timeline=timeline,
     )
 
@@ -276,25 +277,6 @@ def _rules(summary: Summary, timeline: Timeline) -> FolderRules:
         network=summary["network"],
         slack_ns=rounding_ns + (stamp_ns if live else 0),
     )
-
-
-def _costs(
-    jobs: Sequence[JobRow], types: tuple[str, ...], profile: Sequence[CostRow]
-) -> tuple[IntArray, IntArray, IntArray | None]:
-    """Return T^c, T^s and switches (None: not charged) of each job on each device type, ns."""
-    place_J = {row["job"]: index for index, row in enumerate(jobs)}
-    place_T = {name: index for index, name in enumerate(types)}
-    comp_ns_JT = np.full((len(jobs), len(types)), NEVER_NS, dtype=np.int64)
-    sync_ns_JT, switch_ns_JT = comp_ns_JT.copy(), np.zeros_like(comp_ns_JT)
-    for row in profile:
-        # The profile may have rows of types that the cluster has no device of.
-        if row["type"] in place_T:
-            place = place_J[row["job"]], place_T[row["type"]]
-            comp_ns_JT[place] = seconds_to_ns(row["comp_s"])
-            sync_ns_JT[place] = seconds_to_ns(row["sync_s"])
-            switch_ns_JT[place] = seconds_to_ns(row.get(SWITCH_COLUMN, 0.0))
-    charged = any(SWITCH_COLUMN in row for row in profile)
-    return comp_ns_JT, sync_ns_JT, switch_ns_JT if charged else None
 
 
 def _renamed(names: Sequence[str], index: Mapping[str, int]) -> IntArray:
