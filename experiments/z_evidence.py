@@ -10,6 +10,7 @@ import _common
 import _evidence_bounds
 import _evidence_curves
 import _evidence_fidelity
+import _evidence_links
 import _evidence_live
 import _evidence_mixed
 import _evidence_placements
@@ -192,6 +193,7 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "ring_tables": _evidence_ring.tables,
     "ring_placements": _evidence_placements.placements,
     "ring_mixed": _evidence_mixed.ring_mixed,
+    "link_mixes": _evidence_links.link_mixes,
 }
 
 if __name__ == "__main__":

@@ -1,0 +1,88 @@
+"""The section of docs/evidence.md about servers and rings on the links of a testbed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any, Final, TypeAlias
+
+from _evidence_live import table
+from _link_mixes import FRESH
+
+_HEAD: Final = [
+    "mix",
+    "flow",
+    "jobs with servers, rings",
+    "with plain's bits",
+    "tasks that overran",
+    "mean error of a round",
+    "largest",
+    "mean JCT error",
+    "largest",
+    "bias",
+]
+Row: TypeAlias = Mapping[str, Any]
+
+
+def link_mixes(result: Mapping[str, Any]) -> str:
+    """The mixes with a queue for each flow, then those with one queue for all of a class."""
+    parts = result["parts"]
+    text = (
+        "## Servers and rings on the same links\n\nMixes of three to five jobs, some with "
+        "parameter servers and some rings, trained on the four hosts of a testbed behind links of "
+        "200 Mbit. COMP is padded, bytes really pass the links; all jobs find devices when they "
+        "arrive, so that what they wait for are links. Simulated under `network: {model: fluid}` with the "
+        "rates that `warren calibrate --rings` measured (`experiments/rings/network.yaml`). Under "
+        "flow `fair` all bytes are of one class; under `fixed` each job has a class from 1 to 3 "
+        "that was drawn for it, 1 before 2 before 3.\n\n"
+        f"*Drawn by the seeds {FRESH[0]} to {FRESH[-1]}*, looked at by nobody before: program and "
+        "model were settled then. Limits: 5 % in the mean of all, of rounds and of JCTs.\n\n"
+    )
+    fair = [f"mix-{seed}" for seed in FRESH if f"mix-{seed}" in parts]
+    text += _rows(parts, fair) + _verdict(parts, fair, len(FRESH))
+    fifo = [f"fifo-{seed}" for seed in FRESH if f"fifo-{seed}" in parts]
+    if fifo:
+        text += (
+            "\n\n*With one queue for all flows of a class before each link* (`queue: fifo`), where "
+            "TCP alone shares between them:\n\n"
+        ) + _rows(parts, fifo)
+    return text
+
+
+def _rows(parts: Mapping[str, Any], names: Sequence[str]) -> str:
+    return table(_HEAD, [_cells(name, row) for name in names for row in parts[name]["rows"]])
+
+
+def _cells(name: str, row: Row) -> list[object]:
+    servers = sum(job["sync"] == "ps" for job in row["each"])
+    return [
+        name,
+        row["flow"],
+        f"{servers}, {len(row['each']) - servers}",
+        f"{row['same_bits']} of {row['jobs']}",
+        f"{row['overruns']:.0f}",
+        f"{row['mean_round_pct']:.2f} %",
+        f"{row['max_round_pct']:.2f} %",
+        f"{row['mean_jct_pct']:.2f} %",
+        f"{row['max_jct_pct']:.2f} %",
+        f"{row['bias_pct']:+.2f} %",
+    ]
+
+
+def _verdict(parts: Mapping[str, Any], names: Sequence[str], all_: int) -> str:
+    rows = [row for name in names for row in parts[name]["rows"]]
+    if not rows:
+        return "Not yet made."
+    means = {what: fmean(row[f"mean_{what}_pct"] for row in rows) for what in ("round", "jct")}
+    most = {what: max(row[f"max_{what}_pct"] for row in rows) for what in means}
+    kept = "within" if max(means.values()) <= 5 else "not within"
+    short = sum(job["jct_pct"] < 0 for row in rows for job in row["each"])
+    jobs = sum(len(row["each"]) for row in rows)
+    missing = (
+        "" if len(names) == all_ else f" Of {all_} mixes {all_ - len(names)} are not made yet."
+    )
+    return (
+        f"\n\nOf all: rounds {means['round']:.2f} % in the mean, {most['round']:.2f} % at most; "
+        f"JCTs {means['jct']:.2f} %, {most['jct']:.2f} %: {kept} the limits. {short} of {jobs} are "
+        f"simulated too short.{missing}"
+    )
