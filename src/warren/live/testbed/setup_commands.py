@@ -1,19 +1,22 @@
 """The commands that make a testbed, as lines for ``ip -batch`` and ``tc -batch``. Pure.
 
-Every port is shaped on both ends of its link by HTB with one class: in the host, what it sends; at
-the bridge, what it receives. A class may send ``burst`` bytes at once, what the link carries in
-2 ms, so that a processor that comes late does not cost rate; and it keeps a queue of at most 20 ms
-(at least 128 kB), about what a port of a switch holds: else a bulk transfer would delay each small
-message by all that its sender's window allows. With ``queue: fair`` see ``fair_queue``.
+Every port is shaped on both ends of its link by HTB: in the host, what it sends; at the bridge,
+what it receives. It serves classes of flows in strict order. It may send ``burst`` bytes at once,
+what the link carries in 2 ms, so that a processor that comes late does not cost rate; and a class
+keeps a queue of at most 20 ms (at least 128 kB), about what a port of a switch holds: else a bulk
+transfer would delay each small message by all that its sender's window allows. With ``queue: fair``
+see ``fair_queue``.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from warren.live.testbed.fair_queue import fair_lines, unit_bytes
+from warren.live.testbed.classifier import by_class
+from warren.live.testbed.fair_queue import fair_lines, flow_minors, trickle_bps, unit_bytes
 from warren.live.testbed.names import BRIDGE, NIC, namespace, namespaces, port, switch
-from warren.model.testbed import Bed
+from warren.model.decision import CLASSES
+from warren.model.testbed import Bed, Queue
 
 _BURST_S: Final = 0.002
 """What a port may send at once, as time of its link."""
@@ -21,6 +24,8 @@ _BURST_LEAST_BYTES: Final = 16_000
 _QUEUE_S: Final = 0.02
 """What a port's queue holds, as time of its link."""
 _QUEUE_LEAST_BYTES: Final = 128_000
+_FIRST_QUEUE: Final = 0x10
+"""Minor number of the HTB class of flow class 0 where each has one queue; the others follow."""
 
 
 class CommandBatch(NamedTuple):
@@ -76,15 +81,35 @@ def _shaped(bed: Bed, device: str, rate_bps: int) -> tuple[str, ...]:
 
 
 def shaped(device: str, rate_bps: int) -> tuple[str, ...]:
-    """Return the lines that limit what leaves by a device to ``rate_bps`` bits/s, in one queue."""
+    """Return the lines that limit what leaves by a device to a rate, with a queue a class."""
     burst, queue = burst_bytes(rate_bps), queue_bytes(rate_bps)
-    return (
-        f"qdisc add dev {device} root handle 1: htb default 1",
+    lines = [
+        f"qdisc add dev {device} root handle 1: htb default {_FIRST_QUEUE:x}",
         f"class add dev {device} parent 1: classid 1:1 htb rate {rate_bps}bit "
-        # The quantum, which one class alone never needs, is given since HTB warns of its default.
+        # The quantum, which nobody shares here, is given since HTB warns of its default.
         f"burst {burst} cburst {burst} quantum 60000",
-        f"qdisc add dev {device} parent 1:1 handle 10: bfifo limit {queue}",
+    ]
+    for flow_class in range(CLASSES):
+        (minor,) = queue_minors("fifo", flow_class)
+        lines += [
+            f"class add dev {device} parent 1:1 classid 1:{minor:x} htb "
+            f"rate {trickle_bps(rate_bps)}bit ceil {rate_bps}bit burst {burst} cburst {burst} "
+            f"quantum 60000 prio {flow_class}",
+            f"qdisc add dev {device} parent 1:{minor:x} bfifo limit {queue}",
+        ]
+    lines.append(
+        f"filter add dev {device} parent 1: protocol all prio 1 "
+        f"bpf bytecode '{by_class(_FIRST_QUEUE)}' flowid 1:{_FIRST_QUEUE:x}"
     )
+    return tuple(lines)
+
+
+def queue_minors(queue: Queue, flow_class: int) -> range:
+    """Return the minor numbers of the HTB classes that a port has for a class of flows."""
+    if queue == "fair":
+        return flow_minors(flow_class)
+    first = _FIRST_QUEUE + flow_class
+    return range(first, first + 1)
 
 
 def burst_bytes(rate_bps: int) -> int:

@@ -22,12 +22,15 @@ from warren.live.testbed.names import (
     switch,
 )
 from warren.live.testbed.records import TestbedRecord, TestbedRecords
+from warren.live.testbed.setup_commands import queue_minors
+from warren.model.decision import CLASSES
 from warren.model.errors import SpecError
 from warren.model.testbed import Bed
 
 # ``tc -j class show`` prints HTB's classes as text all the same (iproute2 6.1), so that they are
 # read by a pattern; ``ip -j`` gives JSON.
-_CLASS: Final = re.compile(r"class htb 1:1 .*\brate ([\d.]+)([KMGT]?)bit ")
+_PORT: Final = re.compile(r"class htb 1:1 .*\brate ([\d.]+)([KMGT]?)bit ")
+_QUEUE: Final = re.compile(r"class htb 1:([0-9a-f]+) ")
 _UNITS: Final = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _ROUNDED: Final = 0.01
 """``tc`` prints a rate in a few digits, and the kernel keeps whole bytes."""
@@ -96,15 +99,18 @@ def faults(record: TestbedRecord) -> list[str]:
     # Without its namespace nothing of a host can be looked at.
     if missing:
         return [f"there is no namespace {name}" for name in missing]
-    at_switch = _rates(switch(bed.name), [port(i) for i in range(len(bed.hosts))])
+    at_switch = _ports(switch(bed.name), [port(i) for i in range(len(bed.hosts))])
+    queues = {minor for kind in range(CLASSES) for minor in queue_minors(bed.queue, kind)}
     found = []
     for i, one in enumerate(bed.hosts):
         where = namespace(bed.name, i)
         # A link is shaped at both ends: what a host sends in the host, what it gets at the bridge.
-        rates = {"out of": _rates(where, [NIC])[0], "into": at_switch[i]}
-        for way, rate_bps in rates.items():
+        ports = {"out of": _ports(where, [NIC])[0], "into": at_switch[i]}
+        for way, (rate_bps, minors) in ports.items():
             if rate_bps is None or abs(rate_bps - one.link_bps) > _ROUNDED * one.link_bps:
                 found.append(f"the rate {way} {one.name} is not {one.link_bps / 1e6:g} Mbit/s")
+            elif not queues <= minors:
+                found.append(f"the link {way} {one.name} does not tell classes of flows apart")
         if not _has_address(where, bed.address(i)):
             found.append(f"{one.name} has not the address {bed.address(i)}")
         if not (HOSTS_FILES / where / "hosts").exists():
@@ -112,14 +118,17 @@ def faults(record: TestbedRecord) -> list[str]:
     return found + list(_wrong_quotas(bed, record.cgroups))
 
 
-def _rates(where: str, devices: list[str]) -> list[float | None]:
-    """Return what the classes of some devices in a namespace are limited to, in bits/s.
+def _ports(where: str, devices: list[str]) -> list[tuple[float | None, set[int]]]:
+    """Return what some devices in a namespace are limited to, in bits/s, and their HTB classes.
 
-    None: such a class is not there.
+    None: it is not limited. Classes are told by their minor numbers.
     """
     shown = (answer_of("tc", ["-n", where, "class", "show", "dev", one]) for one in devices)
     return [
-        float(match[1]) * _UNITS[match[2]] if (match := _CLASS.search(text)) else None
+        (
+            float(match[1]) * _UNITS[match[2]] if (match := _PORT.search(text)) else None,
+            {int(minor, 16) for minor in _QUEUE.findall(text)},
+        )
         for text in shown
     ]
 
