@@ -56,10 +56,9 @@ def fluid_network(cluster: Cluster) -> FluidNetwork:
     What a host does not state is as in ``ring_network``.
     """
     hosts, network = cluster.hosts, cluster.network
-    outer_bps_S = [network.outer_bps or one.nic_bps or REFERENCE_NIC_BPS for one in hosts]
     inner_bps_S = [network.inner_bps or one.intra_bps or inf for one in hosts]
     return FluidNetwork(
-        nic_bytes_per_s_S=np.array(outer_bps_S) / 8,
+        nic_bytes_per_s_S=np.array(cluster.link_bytes_per_s),
         inner_bytes_per_s_S=np.array(inner_bps_S) / 8,
         xi2_s=network.xi2_s,
     )

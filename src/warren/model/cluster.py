@@ -167,6 +167,16 @@ class Cluster:
         return self.overheads is not None and self.overheads.of_gangs and self.is_scheduled
 
     @cached_property
+    def link_bytes_per_s(self) -> tuple[float, ...]:
+        """Return the rate of each host's uplink, which is that of its downlink, bytes a second.
+
+        As ``network: fluid`` shares them: a measured rate of the network stands for all hosts, one
+        that states no ``nic`` has the reference rate.
+        """
+        outer_bps = self.network.outer_bps
+        return tuple((outer_bps or one.nic_bps or REFERENCE_NIC_BPS) / 8 for one in self.hosts)
+
+    @cached_property
     def type_of_device(self) -> tuple[int, ...]:
         """Return the position of each device's type on the type axis."""
         # The type axis of every matrix follows ``types``, not the order in which devices stand.

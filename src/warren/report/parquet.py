@@ -5,6 +5,7 @@ Seconds are doubles ns / 1e9, so a time up to 104 days comes back to the very na
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
@@ -96,21 +97,14 @@ def read_timeline_parquet(data: bytes, file: str = TIMELINE) -> TimelineFile:
     Raises SpecError if it is not Parquet, or a column is missing, out of place, of another kind, or
     has gaps.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        # Not read_table, which starts threads: where a process ends meanwhile, Arrow aborts it.
-        table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
-    except (pa.ArrowException, OSError) as error:
-        raise SpecError(Problem(file=file, message=f"not a Parquet file: {error}")) from error
-    problems = _schema_problems(pa, table, file)
+    table = read_table(data, file)
+    problems = column_problems(table, file, TIMELINE_COLUMNS, counts=_COUNTS, times=tuple(_TIMES))
     if problems:
         raise SpecError(problems)
-    job_R, jobs = _names(pa, table.column("job"))
-    device_R, devices = _names(pa, table.column("device"))
+    job_R, jobs = names_of(table.column("job"))
+    device_R, devices = names_of(table.column("device"))
     counts = {f"{name}_R": table.column(name).to_numpy().astype(np.int64) for name in _COUNTS}
-    times = {column: _to_ns(table.column(name).to_numpy()) for name, column in _TIMES.items()}
+    times = {column: to_ns(table.column(name).to_numpy()) for name, column in _TIMES.items()}
     return TimelineFile(
         jobs=jobs,
         devices=devices,
@@ -118,36 +112,61 @@ def read_timeline_parquet(data: bytes, file: str = TIMELINE) -> TimelineFile:
     )
 
 
-def _schema_problems(pa: ModuleType, table: pa.Table, file: str) -> list[Problem]:
-    """Return what is wrong with the columns; all are looked at unless their names are wrong."""
+def read_table(data: bytes, file: str) -> pa.Table:
+    """Read a Parquet file into memory; raises SpecError, which names it ``file``, if it is none."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        # Not pq.read_table, which starts threads: where a process ends meanwhile, Arrow aborts it.
+        return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise SpecError(Problem(file=file, message=f"not a Parquet file: {error}")) from error
+
+
+def column_problems(
+    table: pa.Table,
+    file: str,
+    columns: Sequence[str],
+    *,
+    counts: Sequence[str],
+    times: Sequence[str],
+) -> list[Problem]:
+    """Return what is wrong with the first columns of a table, or with what they hold.
+
+    ``counts`` are whole numbers, ``times`` seconds, all others names; any width of number will do,
+    and a plain or an encoded string.
+    """
+    import pyarrow as pa
+
     found = tuple(table.column_names)
     # Further columns may follow: only those of ours are read.
-    if found[: len(TIMELINE_COLUMNS)] != TIMELINE_COLUMNS:
-        message = f"the columns must be {','.join(TIMELINE_COLUMNS)}; found {','.join(found)}"
+    if found[: len(columns)] != tuple(columns):
+        message = f"the columns must be {','.join(columns)}; found {','.join(found)}"
         return [Problem(file=file, message=message)]
     problems = []
-    for name in TIMELINE_COLUMNS:
+    for name in columns:
         column = table.column(name)
-        if not _kind_fits(pa, name, column.type):
-            problems.append(Problem(file=file, field=name, message=f"is of kind {column.type}"))
+        kind: Any = column.type
+        if name in counts:
+            fits = pa.types.is_integer(kind)
+        elif name in times:
+            fits = pa.types.is_floating(kind)
+        else:
+            fits = pa.types.is_string(kind.value_type if pa.types.is_dictionary(kind) else kind)
+        if not fits:
+            problems.append(Problem(file=file, field=name, message=f"is of kind {kind}"))
         elif column.null_count:
             problems.append(Problem(file=file, field=name, message="has empty values"))
-        elif name in _TIMES and not (np.abs(column.to_numpy()) < _MAX_S).all():
+        elif name in times and not (np.abs(column.to_numpy()) < _MAX_S).all():
             problems.append(Problem(file=file, field=name, message="has values that are no time"))
     return problems
 
 
-def _kind_fits(pa: ModuleType, name: str, kind: Any) -> bool:
-    """Tell whether a column's type can be read: any width of number, a plain or encoded string."""
-    if name in _COUNTS:
-        return bool(pa.types.is_integer(kind))
-    if name in _TIMES:
-        return bool(pa.types.is_floating(kind))
-    return bool(pa.types.is_string(kind.value_type if pa.types.is_dictionary(kind) else kind))
-
-
-def _names(pa: ModuleType, column: Any) -> tuple[IntArray, tuple[str, ...]]:
+def names_of(column: Any) -> tuple[IntArray, tuple[str, ...]]:
     """Return a column of names as positions and the names that they point to."""
+    import pyarrow as pa
+
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     # Each row group was written with a dictionary of its own; positions mean the same only once
@@ -159,6 +178,6 @@ def _names(pa: ModuleType, column: Any) -> tuple[IntArray, tuple[str, ...]]:
     return index, tuple(joined.dictionary.to_pylist())
 
 
-def _to_ns(seconds: FloatArray) -> IntArray:
+def to_ns(seconds: FloatArray) -> IntArray:
     """Return the nanoseconds nearest to times in seconds."""
     return np.rint(seconds.astype(np.float64) * NS_PER_S).astype(np.int64)

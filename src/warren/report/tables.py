@@ -1,4 +1,4 @@
-"""The exported tables: ``jobs.csv``, ``devices.csv``, ``profile.csv`` as text, and back.
+"""The exported tables: ``jobs.csv``, ``devices.csv``, ``profile.csv``, ``servers.csv``, and back.
 
 ``timeline.parquet`` is written and read in ``parquet`` and named here beside the others.
 """
@@ -13,7 +13,8 @@ from typing import Any, Final, NotRequired, TypedDict, cast
 
 import numpy as np
 
-from warren.model.costs import CostTable
+from warren.model.cluster import static_server_hosts
+from warren.model.costs import CostTable, IntArray
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.model.units import NEVER_NS, ns_to_seconds, seconds_to_ns
@@ -24,18 +25,22 @@ from warren.report.record import Record
 __all__ = [
     "devices_csv",
     "jobs_csv",
+    "model_bytes",
     "profile_csv",
     "read_devices_csv",
     "read_jobs_csv",
     "read_profile_csv",
     "read_profile_rows",
+    "read_servers_csv",
     "read_timeline_parquet",
+    "servers_csv",
     "timeline_parquet",
 ]
 
 JOBS: Final = "jobs.csv"
 DEVICES: Final = "devices.csv"
 PROFILE: Final = "profile.csv"
+SERVERS: Final = "servers.csv"
 
 JOB_COLUMNS: Final = (
     "job",
@@ -57,6 +62,7 @@ JOB_COLUMNS: Final = (
 LIVE_COLUMNS: Final = ("params_sha256", "final_loss", "numerics", "app_sha256")
 DEVICE_COLUMNS: Final = ("device", "type", "host")
 PROFILE_COLUMNS: Final = ("job", "type", "comp_s", "sync_s")
+SERVER_COLUMNS: Final = ("job", "host", "bytes")
 SWITCH_COLUMN: Final = "switch_s"
 """The last column of ``profile.csv`` where switching between jobs is charged."""
 
@@ -70,6 +76,7 @@ _FLOATS: Final = frozenset(
         "final_loss",
         "comp_s",
         "sync_s",
+        "bytes",
         SWITCH_COLUMN,
     }
 )
@@ -98,6 +105,14 @@ class CostRow(TypedDict):
     comp_s: float
     sync_s: float
     switch_s: NotRequired[float]
+
+
+class ServerRow(TypedDict):
+    """A row of ``servers.csv``: bytes of a job's model on a host; of a ring the host is empty."""
+
+    job: str
+    host: str
+    bytes: float
 
 
 def jobs_csv(record: Record) -> str:
@@ -138,6 +153,38 @@ def _profile_rows(record: Record) -> Iterable[list[str | float]]:
                 if costs.switch_ns_JT is not None:
                     row.append(ns_to_seconds(int(costs.switch_ns_JT[job.index, column])))
                 yield row
+
+
+def servers_csv(record: Record) -> str:
+    """Return ``servers.csv``: the bytes of its model that each server of a job holds, and its host.
+
+    A ring has one row without a host: each of its members has the whole model. A job whose model is
+    of unknown size has no row, and its bytes are on no link.
+    """
+    return _text(SERVER_COLUMNS, _server_rows(record))
+
+
+def _server_rows(record: Record) -> Iterable[list[str | float]]:
+    """Yield the fields of each server of the jobs whose models are of known size."""
+    run, sizes = record.run, record.costs.model_bytes_J
+    for job in run.workload.jobs if sizes is not None else ():
+        model = 0 if sizes is None else int(sizes[job.index])
+        if model <= 0:
+            continue
+        if job.sync == "ring":
+            yield [job.name, "", float(model)]
+            continue
+        shapes = record.history.shapes_of(job.index)
+        # The last shape is that of all rounds: a job that trains keeps its servers.
+        shape = shapes[-1][1] if shapes else None
+        servers = shape.servers if shape else ()
+        servers = servers or static_server_hosts(
+            run.cluster.hosts, job.index, run.scheduler.servers
+        )
+        held = shape.model_bytes if shape and shape.servers else None
+        for place, host in enumerate(servers):
+            part = model / len(servers) if held is None else float(held[place])
+            yield [job.name, run.cluster.hosts[host].name, part]
 
 
 def _text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -212,6 +259,24 @@ def costs_of(rows: Sequence[CostRow], jobs: Sequence[str], types: Sequence[str])
         fits_JT=comp_ns_JT < NEVER_NS,
         switch_ns_JT=switch_ns_JT if any(SWITCH_COLUMN in row for row in rows) else None,
     )
+
+
+def read_servers_csv(data: bytes, file: str = SERVERS) -> list[ServerRow]:
+    """Return the rows of ``servers.csv``; raises SpecError as ``read_jobs_csv`` does."""
+    return cast("list[ServerRow]", _read(data, SERVER_COLUMNS, file))
+
+
+def model_bytes(rows: Iterable[ServerRow], run: Run) -> IntArray:
+    """Return the bytes of each job's model, axis J, that its servers hold; 0 where it has no row.
+
+    Rows of other jobs than those of the run are passed over.
+    """
+    place_J = {job.name: job.index for job in run.workload.jobs}
+    bytes_J = np.zeros(len(place_J))
+    for row in rows:
+        if row["job"] in place_J:
+            bytes_J[place_J[row["job"]]] += row["bytes"]
+    return np.rint(bytes_J).astype(np.int64)
 
 
 def _read(data: bytes, columns: Sequence[str], file: str) -> list[dict[str, Any]]:

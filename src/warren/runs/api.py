@@ -113,13 +113,30 @@ class Result:
         SpecError
             If pandas is not installed, or the run was simulated without a folder.
         """
+        return self._table("timeline.parquet")
+
+    def links(self) -> pandas.DataFrame:
+        """Return which bytes passed which link when; columns as in ``links.parquet``.
+
+        Raises
+        ------
+        SpecError
+            As ``timeline`` does, or if nobody counted what passed the links of the run.
+        """
+        if self.folder is not None and not (self.folder / "links.parquet").is_file():
+            message = "is missing: nobody counted what passed the links of this run"
+            raise SpecError(Problem(file=str(self.folder / "links.parquet"), message=message))
+        return self._table("links.parquet")
+
+    def _table(self, name: str) -> pandas.DataFrame:
+        """Return a table of the folder."""
         if self.folder is None:
-            message = "has no folder; simulate with out= to have a timeline"
+            message = f"has no folder; simulate with out= to have {name}"
             raise SpecError(Problem(file=str(self.summary.get("run")), message=message))
         from pyarrow.parquet import ParquetFile
 
         _pandas()
-        return ParquetFile(self.folder / "timeline.parquet").read(use_threads=False).to_pandas()
+        return ParquetFile(self.folder / name).read(use_threads=False).to_pandas()
 
     def job(self, name: str) -> JobResult:
         """Return the result of the job of this name.

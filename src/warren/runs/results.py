@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -52,13 +53,17 @@ def _nothing_yet(run: Run) -> History:
 
 def result_files(record: Record) -> dict[str, bytes | str]:
     """Make every file of the folder but the journal, which was written as the run went."""
+    from warren.report.links import links_parquet
     from warren.report.metrics import summary, summary_text
     from warren.report.page.page import page
     from warren.report.parquet import timeline_parquet
-    from warren.report.tables import devices_csv, jobs_csv, profile_csv
+    from warren.report.tables import devices_csv, jobs_csv, profile_csv, servers_csv
     from warren.report.trace import chrome_trace
     from warren.workload.specs.write import dump_run
 
+    of_links: dict[str, bytes | str] = {}
+    if record.history.link_use is not None:
+        of_links = {"links.parquet": links_parquet(record), "servers.csv": servers_csv(record)}
     return {
         "run.yaml": dump_run(record.run),
         "summary.json": summary_text(summary(record)),
@@ -66,6 +71,7 @@ def result_files(record: Record) -> dict[str, bytes | str]:
         "devices.csv": devices_csv(record),
         "profile.csv": profile_csv(record),
         "timeline.parquet": timeline_parquet(record),
+        **of_links,
         "trace.json": chrome_trace(record),
         "report.html": page(record),
     }
@@ -113,14 +119,20 @@ def load_folders_run(name: str, files: dict[str, bytes]) -> Run:
 def load_costs(name: str, files: dict[str, bytes], run: Run) -> CostTable:
     """Load the costs as the run of a folder used them, to the nanosecond.
 
+    Sizes of models are known where their bytes were on links.
+
     Raises
     ------
     SpecError
         If the table is damaged, or of other jobs or types.
     """
-    from warren.report.tables import read_profile_csv
+    from warren.report.tables import model_bytes, read_profile_csv, read_servers_csv
 
-    return read_profile_csv(files["profile.csv"], run, f"{name}/profile.csv")
+    costs = read_profile_csv(files["profile.csv"], run, f"{name}/profile.csv")
+    if "servers.csv" not in files:
+        return costs
+    servers = read_servers_csv(files["servers.csv"], f"{name}/servers.csv")
+    return replace(costs, model_bytes_J=model_bytes(servers, run))
 
 
 def load_history(name: str, data: bytes, run: Run) -> History:
@@ -140,7 +152,10 @@ def load_history(name: str, data: bytes, run: Run) -> History:
     header = history.header
     jobs = tuple(job.name for job in run.workload.jobs)
     devices = tuple(device.name for device in run.cluster.devices)
-    if (header.jobs, header.devices) != (jobs, devices):
+    use = history.link_use
+    links = 2 * len(run.cluster.hosts)
+    known = use is None or int(use.link_R.max(initial=0)) < links
+    if (header.jobs, header.devices) != (jobs, devices) or not known:
         message = "has other jobs or devices than run.yaml beside it"
         raise SpecError(Problem(file=file, message=message))
     return history

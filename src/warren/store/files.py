@@ -15,7 +15,8 @@ DISK_ERRORS: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 )
 """Errors of a disk that are no fault of the program, such as a full one."""
-# The files of a run's folder; ``read_dir`` reads these and nothing else that may lie there.
+# The files of every run's folder. ``read_dir`` reads these, ``LINK_FILES``, and nothing else that
+# may lie there.
 OUTPUT_FILES: Final = (
     "run.yaml",
     "summary.json",
@@ -27,6 +28,8 @@ OUTPUT_FILES: Final = (
     "jobs.csv",
     "timeline.parquet",
 )
+LINK_FILES: Final = ("links.parquet", "servers.csv")
+"""Files that the folder of a run has besides whose bytes on links were counted."""
 
 
 def read(path: str) -> bytes:
@@ -85,7 +88,7 @@ def read_dir(path: str) -> dict[str, bytes]:
         raise refused(folder, "no such folder")
     if not folder.is_dir():
         raise refused(folder, "is not a folder")
-    files = {name: folder / name for name in OUTPUT_FILES}
+    files = {name: folder / name for name in (*OUTPUT_FILES, *LINK_FILES)}
     try:
         found = {name: file.read_bytes() for name, file in files.items() if file.is_file()}
     except OSError as error:

@@ -116,8 +116,10 @@ def _spans(run: FolderTables, rows: DeviceRows) -> list[Fault]:
     # With hidden noise T^s is not known, so nothing but the busy time is sure.
     least_ns_R = line.busy_ns_R + (waits_R * rows.sync_ns_R if rules.exact else 0)
     wrong_R = rows.span_ns_R < least_ns_R - rules.slack_ns
-    # One round has nothing to wait for. How long a stretch waits for other devices is open.
-    wrong_R |= (waits_R == 0) & (rows.span_ns_R > least_ns_R + rules.slack_ns)
+    # One round has nothing to wait for, unless its tasks on one device wait for the pushes of one
+    # another. How long a stretch waits for other devices is open.
+    whole_R = (waits_R == 0) & ((line.tasks_R == 1) | (rules.network != "fluid"))
+    wrong_R |= whole_R & (rows.span_ns_R > least_ns_R + rules.slack_ns)
     return listed(
         wrong_R & rows.fits_R,
         lambda i: Fault(

@@ -15,6 +15,8 @@ from warren.model.errors import SpecError
 from warren.model.timeline import Timeline
 from warren.model.units import NS_PER_S, seconds_to_ns
 from warren.report.checks.fault import SHOWN, Fault
+from warren.report.checks.link_rows import FolderLinks, link_rows
+from warren.report.links import LINKS, read_links_parquet
 from warren.report.metrics import JobRow, Summary
 from warren.report.parquet import TIMELINE, TimelineFile, read_timeline_parquet
 from warren.report.record import LIVE
@@ -22,12 +24,14 @@ from warren.report.tables import (
     DEVICES,
     JOBS,
     PROFILE,
+    SERVERS,
     CostRow,
     DeviceRow,
     costs_of,
     read_devices_csv,
     read_jobs_csv,
     read_profile_rows,
+    read_servers_csv,
 )
 
 SUMMARY: Final = "summary.json"
@@ -86,6 +90,8 @@ class FolderTables:
     switch_ns_JT: IntArray | None
     """None: switching is not charged."""
     timeline: Timeline
+    links: FolderLinks | None = None
+    """None: nobody counted what passed links."""
 
     def row(self, index: int) -> str:
         """Return the place of a timeline row, for people."""
@@ -114,12 +120,29 @@ def load(files: Mapping[str, bytes]) -> tuple[FolderTables | None, list[Fault]]:
         return None, faults
     faults += _repeated(JOBS, "job", jobs) + _repeated(DEVICES, "device", devices)
     faults += _names(jobs, devices, profile, table)
+    links, of_links = _links(files, jobs, devices)
+    faults += of_links
     if faults:
         return None, faults
     try:
-        return _exported(jobs, devices, profile, table, summary), []
+        exported = _exported(jobs, devices, profile, table, summary)
     except ValueError as error:
         return None, [Fault(place="a time field", what=str(error), expected="seconds")]
+    return replace(exported, links=links), []
+
+
+def _links(
+    files: Mapping[str, bytes], jobs: Sequence[JobRow], devices: Sequence[DeviceRow]
+) -> tuple[FolderLinks | None, list[Fault]]:
+    """Return what passed links, None where the folder does not tell, and why it cannot be read."""
+    if LINKS not in files:
+        return None, []
+    faults: list[Fault] = []
+    table = _read(files, LINKS, read_links_parquet, faults)
+    servers = _read(files, SERVERS, read_servers_csv, faults)
+    if table is None or servers is None:
+        return None, faults
+    return link_rows(table, servers, devices, {row["job"]: k for k, row in enumerate(jobs)})
 
 
 def _read(

@@ -1,0 +1,126 @@
+"""Rules on links: none is above its rate, and each job sent what its rounds must send."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from warren.model.costs import FloatArray, IntArray
+from warren.report.checks.fault import Fault, listed
+from warren.report.checks.link_rows import FolderLinks
+from warren.report.checks.run_folder import FolderTables
+
+_SHARE: Final = 1e-6
+"""Part of a number of bytes that it may differ by: times are whole nanoseconds."""
+_ROUNDING: Final = 2.0
+"""What a sum of rows may differ by besides: bytes are whole."""
+
+
+def check_links(run: FolderTables) -> list[Fault]:
+    """Return all faults of links; none where nobody counted what passed them."""
+    if run.links is None:
+        return []
+    return [*_rates(run.links), *_bytes(run, run.links)]
+
+
+def _rates(links: FolderLinks) -> list[Fault]:
+    """Return the bins of links in which more passed than the link's rate allows."""
+    # All rows of one link and bin (axis B) become neighbours: their bytes are added up.
+    row_R = np.lexsort((links.start_ns_R, links.link_R))
+    new_R = np.ones(len(row_R), dtype=np.bool_)
+    new_R[1:] = (np.diff(links.link_R[row_R]) != 0) | (np.diff(links.start_ns_R[row_R]) != 0)
+    bin_R = np.cumsum(new_R) - 1
+    first_B = row_R[new_R]
+    bytes_B = np.bincount(bin_R, links.bytes_R[row_R], len(first_B))
+    length_s_B = (links.end_ns_R - links.start_ns_R)[first_B] / 1e9
+    most_B = links.rate_R[first_B] * length_s_B
+    # Each row of a bin is rounded by itself.
+    slack_B = _SHARE * most_B + _ROUNDING * np.bincount(bin_R, minlength=len(first_B))
+    return listed(
+        ~(bytes_B <= most_B + slack_B),
+        lambda b: Fault(
+            place=f"{links.link(int(links.link_R[first_B[b]]))} from "
+            f"{links.start_ns_R[first_B[b]] / 1e9} s",
+            what=f"{bytes_B[b]:.0f} bytes pass in {length_s_B[b]} s",
+            expected=f"at most {most_B[b]:.0f}, at {links.rate_R[first_B[b]]:.0f} bytes a second",
+        ),
+    )
+
+
+def _bytes(run: FolderTables, links: FolderLinks) -> list[Fault]:
+    """Demand of each finished job that on each link passed what its rounds must send over it.
+
+    A run that was cut off counted no bytes before it went on: there it may be less.
+    """
+    jobs, count = len(run.jobs), 2 * len(links.hosts)
+    ran_J, passed_J = _rows_of(run.timeline.job_R, jobs), _rows_of(links.job_R, jobs)
+    places: list[tuple[int, int, float, float]] = []
+    for job in np.flatnonzero(run.finished_J).tolist():
+        rows = passed_J[job]
+        passed_L = np.bincount(links.link_R[rows], links.bytes_R[rows], count)
+        want_L = _sent_L(run, links, job, ran_J[job])
+        slack_L = _ROUNDING + _SHARE * want_L
+        wrong_L = passed_L > want_L + slack_L
+        if not run.summary.get("resumed"):
+            wrong_L |= passed_L < want_L - slack_L
+        for link in np.flatnonzero(wrong_L).tolist():
+            places.append((job, link, float(passed_L[link]), float(want_L[link])))
+
+    def fault(place: int) -> Fault:
+        job, link, passed, want = places[place]
+        return Fault(
+            place=f"{links.link(link)}, job {run.jobs[job]['job']}",
+            what=f"{passed:.0f} bytes passed",
+            expected=f"{want:.0f}, which its rounds send over this link",
+        )
+
+    return listed([True] * len(places), fault)
+
+
+def _rows_of(job_R: IntArray, jobs: int) -> list[IntArray]:
+    """Return the rows of each job."""
+    order = np.argsort(job_R, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(job_R, minlength=jobs))[:-1])
+
+
+def _sent_L(run: FolderTables, links: FolderLinks, job: int, rows: IntArray) -> FloatArray:
+    """Return the bytes that a job's rounds must send over each link, given where its tasks ran.
+
+    ``rows``: the job's in the timeline.
+    """
+    servers = links.servers_J[job]
+    # A model of unknown size is on no link.
+    if not servers:
+        return np.zeros(2 * len(links.hosts))
+    if servers[0][0] < 0:
+        return _ring_L(run, links, rows, int(run.scale_J[job]), servers[0][1])
+    line, hosts = run.timeline, len(links.hosts)
+    device_R, sent_HL = line.device_R[rows], np.zeros((hosts, 2))
+    # A device pulls once a round, however many of its tasks it runs: rows that share a device and a
+    # (first) round pull once. Each task pushes.
+    pulls = np.unique(np.stack((device_R, line.round_R[rows])), axis=1, return_index=True)[1]
+    host_R = links.host_D[device_R]
+    pulls_H = np.bincount(host_R[pulls], line.rounds_R[rows][pulls], hosts)
+    pushes_H = np.bincount(host_R, line.tasks_R[rows], hosts)
+    for server, byte_count in servers:
+        away_H = np.arange(hosts) != server
+        sent_HL[:, 0] += byte_count * pushes_H * away_H
+        sent_HL[:, 1] += byte_count * pulls_H * away_H
+        sent_HL[server] += byte_count * np.array((pulls_H @ away_H, pushes_H @ away_H))
+    return sent_HL.reshape(-1)
+
+
+def _ring_L(
+    run: FolderTables, links: FolderLinks, rows: IntArray, workers: int, model_bytes: float
+) -> FloatArray:
+    """Return the bytes that a ring's rounds send over each link: none of a ring on one host."""
+    line, hosts = run.timeline, len(links.hosts)
+    pairs = np.stack((line.round_R[rows], links.host_D[line.device_R[rows]]))
+    (round_P, host_P), first_P = np.unique(pairs, axis=1, return_index=True)
+    _, group_P, size_G = np.unique(round_P, return_inverse=True, return_counts=True)
+    crosses_P = size_G[group_P] > 1
+    rounds_P = line.rounds_R[rows][first_P]
+    # The ring goes once into each of its hosts and once out; each member sends as much.
+    rounds_H = np.bincount(host_P[crosses_P], rounds_P[crosses_P], hosts)
+    return np.repeat(2 * model_bytes * (workers - 1) / workers * rounds_H, 2)
