@@ -16,7 +16,7 @@ from warren.core.journal_reader import read_history
 from warren.model.link_use import LinkUse
 from warren.model.timeline import Timeline
 
-ABSOLUTE_NS, RELATIVE = 20.0, 1e-9
+ABSOLUTE_NS, RELATIVE = 100.0, 2e-9
 """The simulator rounds each end to a nanosecond, and what follows comes so much later."""
 CLOSE = 1e-9
 BYTES = 2.0
@@ -76,7 +76,7 @@ def broken_bytes(
 ) -> Iterator[str]:
     """Whether bytes are conserved in both, and the simulator's record of them is right."""
     placed = placed_bytes(model, told.assigned)
-    yield from unlike(passed_bytes(found.intervals), placed, CLOSE)
+    yield from unlike(passed_bytes(found.intervals), placed, CLOSE, BYTES)
     if use is None:
         return
     passed: dict[tuple[int, int], float] = defaultdict(float)

@@ -14,14 +14,15 @@ The model, in its order:
    device gets each state once.
 3. A task starts when it is the head of its device's queue, the device computes nothing, the state
    is there, and fewer than two updates of its job on this device are computed or pushed. What the
-   device pays for going to another job comes in between.
+   device pays for going to another job comes first, and keeps it as COMP does.
 4. At the end of its COMP it sends each server a part. The device goes on meanwhile.
 5. The task ends when the last part has arrived; the barrier is the end of a round's last task.
 
 A transfer between hosts waits the latency, then flows over an uplink and a downlink; within a host
 it has the host's inner rate, and shares it with nobody. A ring starts when all its devices have
 come to it; a round is its longest COMP, what each host adds, and its bytes, one flow over all its
-hosts. All tasks of its stretch have started then. Flows are max-min fair in their class.
+hosts. A device has one task of a ring's stretch, which has started when the ring has. Flows are
+max-min fair in their class.
 """
 
 from __future__ import annotations
@@ -35,6 +36,12 @@ from fluid_model import Assigned, Classed, Interval, Model, fair_rates
 
 SAME_NS = 1e-3
 """What is due within this has come: far more than floats lose, far less than a nanosecond."""
+ROUNDED_NS = 10.0
+"""A flow that would end so soon after an instant ends with it.
+
+The simulator counts whole nanoseconds, so that it may be over there. Were it not here, a class that
+comes first from this instant on could keep its last byte for seconds.
+"""
 
 
 @dataclass
@@ -86,7 +93,6 @@ class Device:
     started: int = 0
     busy_until_ns: float = -math.inf
     last_job: int = -1
-    switching: bool = False
 
 
 class Simulation:
@@ -158,7 +164,7 @@ class Simulation:
         shown = tuple((f.links, self._class(f), f.most, f.rate, f.job) for f in there)
         self.intervals.append(Interval(self.now, then, shown))
         for flow in [flow for flow in there if flow.rate > 0]:
-            whole = self.now + flow.left / flow.rate <= then + SAME_NS
+            whole = self.now + flow.left / flow.rate <= then + ROUNDED_NS
             flow.left = 0.0 if whole else flow.left - flow.rate * (then - self.now)
             self.stale = self.stale or whole
         self.stale = self.stale or any(self.now < f.begin_ns <= then for f in self.flows)
@@ -220,8 +226,7 @@ class Simulation:
     def _pull(self) -> bool:
         pulled = False
         for number, device in enumerate(self.devices):
-            first = device.started
-            for task in device.queue[first : first + 1 + self.model.look_ahead]:
+            for task in self._ahead(device):
                 job, key = self.model.jobs[task.job], (number, task.job, task.round)
                 if not job.server_bytes or key in self.states or not self._is_open(task):
                     continue
@@ -230,6 +235,19 @@ class Simulation:
                 for host, size in zip(job.server_hosts, job.server_bytes, strict=True):
                     self._send(task.job, host, self.model.host_D[number], size, self._part_of(key))
         return pulled
+
+    def _ahead(self, device: Device) -> Iterable[Task]:
+        """The first tasks of a queue that have not started; those of a ring's stretch are one."""
+        seen, ring = 0, -1
+        for task in device.queue[device.started :]:
+            if task.of == ring:
+                continue
+            if self.model.jobs[task.job].ring_bytes is not None:
+                ring = task.of
+            seen += 1
+            if seen > 1 + self.model.look_ahead:
+                return
+            yield task
 
     def _part_of(self, key: tuple[int, int, int]) -> Callable[[float], None]:
         def arrived(_: float) -> None:
@@ -264,14 +282,14 @@ class Simulation:
             if device.started == len(device.queue) or not self._has_come(device.busy_until_ns):
                 continue
             task = device.queue[device.started]
-            if device.switching or self._may_start(task):
+            if self._may_start(task):
                 began = True
-                cost = 0.0 if device.switching else self._switch_ns(number, task.job)
-                device.switching = cost > 0
-                if cost:
-                    device.busy_until_ns = self.now + cost
-                else:
-                    self._begin(task, device)
+                device.started += 1
+                self.updates[number, task.job] += 1
+                task.start_ns = self.now + self._switch_ns(number, task.job)
+                comp_ns = self.model.comp_ns(task.job, task.round, task.shard, number)
+                task.comp_end_ns = device.busy_until_ns = task.start_ns + comp_ns
+                self.computing.append(task)
         return began
 
     def _switch_ns(self, number: int, job: int) -> float:
@@ -286,14 +304,6 @@ class Simulation:
             return True
         state = self.states.get((task.device, task.job, task.round))
         return state == 0 and self.updates[task.device, task.job] < 2
-
-    def _begin(self, task: Task, device: Device) -> None:
-        device.started += 1
-        self.updates[task.device, task.job] += 1
-        comp_ns = self.model.comp_ns(task.job, task.round, task.shard, task.device)
-        task.start_ns, task.comp_end_ns = self.now, self.now + comp_ns
-        device.busy_until_ns = task.comp_end_ns
-        self.computing.append(task)
 
     def _finish_comp(self) -> bool:
         done = [task for task in self.computing if self._has_come(task.comp_end_ns)]
