@@ -44,6 +44,22 @@ def test_the_resolved_run_holds_the_network_itself(tmp_path: Path) -> None:
     assert again.cluster.network == NETWORK
 
 
+def test_a_fluid_network_may_state_latency_and_weights_of_classes(tmp_path: Path) -> None:
+    weights = "[64, 32, 16, 8, 4, 2, 1]"
+    stated = "network: {model: fluid, latency: 2 ms, classes: {weights: " + weights + "}}\n"
+    found = cluster(tmp_path, stated).network
+    assert (found.latency_s, found.class_weights) == (0.002, (64, 32, 16, 8, 4, 2, 1))
+    strict = cluster(tmp_path, "network: {model: fluid, classes: strict}\n").network
+    assert strict == Network(model="fluid")
+    (tmp_path / "r.yaml").write_text(
+        f"cluster:\n  hosts: [{{name: h, devices: {{V100: 2}}}}]\n  {stated}"
+        "workload: [{name: a, model: resnet50, batch: 32, rounds: 2}]\n"
+    )
+    run = load_run(str(tmp_path / "r.yaml"), read)
+    (tmp_path / "again.yaml").write_text(dump_run(run))
+    assert load_run(str(tmp_path / "again.yaml"), read).cluster.network == found
+
+
 @pytest.mark.parametrize(
     ("stated", "file", "told"),
     [
@@ -54,6 +70,12 @@ def test_the_resolved_run_holds_the_network_itself(tmp_path: Path) -> None:
         ("n.yaml", "model: contention\nspeed: 1\n", "speed"),
         ("{model: constant, inner: 1 Gbps}", None, "inner belongs to model: contention"),
         ("7", None, "network"),
+        ("{model: contention, latency: 1 ms}", None, "latency belongs to model: fluid"),
+        ("{model: fluid, latency: -1 ms}", None, "latency"),
+        ("{model: fluid, classes: fair}", None, "'fair' is unknown; allowed: strict"),
+        ("{model: fluid, classes: [1, 2]}", None, "expected strict, or {weights:"),
+        ("{model: fluid, classes: {weights: [1, 2]}}", None, "weights"),
+        ("{model: fluid, classes: {weights: [1, 1, 1, 1, 1, 1, 0]}}", None, "weights"),
     ],
 )
 def test_what_is_wrong_with_it_is_told_in_one_line(

@@ -59,7 +59,9 @@ class Network:
     loses (``alpha``).
     ``outer_bps`` and ``inner_bps`` are measured bits/s between and within hosts, in place of what
     hosts state; None: what hosts state. ``fluid`` (``warren.cost.max_min``) has these and
-    ``xi2_s``.
+    ``xi2_s``; ``latency_s``, what a transfer between a server and a device of another host waits
+    for its first byte; and ``class_weights``, by which classes 1 to 7 of flows share a link. None:
+    each is served before the next, as class 0 is before all.
     """
 
     model: NetworkModel = "constant"
@@ -69,6 +71,8 @@ class Network:
     reading: RingReading = "ours"
     outer_bps: float | None = None
     inner_bps: float | None = None
+    latency_s: float = 0.0
+    class_weights: tuple[float, ...] | None = None
 
     @property
     def slows_rings(self) -> bool:

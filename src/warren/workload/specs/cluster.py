@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from warren.model.cluster import LOG_BYTES
+from warren.model.decision import CLASSES
 from warren.model.testbed import NAME_TEXT, is_name
 from warren.workload.generators.cluster_shapes import HETEROGENEITY, SHAPES
 from warren.workload.specs.measured import OverheadsSpec, SwitchingSpec
@@ -43,7 +44,12 @@ MIN_MEMORY_BYTES = 64_000_000
 _ENGINES = ("plain", "local")
 # Which fields belong to which network model; a field of another model is refused.
 _RATES = frozenset({"xi2", "outer", "inner"})
-_RING_FIELDS = {"contention": _RATES | {"xi1", "alpha", "reading"}, "fluid": _RATES}
+_NETWORK_FIELDS = {
+    "contention": _RATES | {"xi1", "alpha", "reading"},
+    "fluid": _RATES | {"latency", "classes"},
+}
+_WEIGHTS = CLASSES - 1
+"""Class 0 has none: it goes before all others."""
 
 Factor = Annotated[float, Field(ge=1, le=1000)]
 
@@ -75,6 +81,13 @@ def _hosts_kind(value: Any) -> str | None:
     if not isinstance(value, Mapping):
         return None
     return "<servers>" if value.get("generate") == "sjf-bco" else "<generated>"
+
+
+def _classes_kind(value: Any) -> str | None:
+    """Return the tag of the schema that a value of ``classes`` is checked with; None: none fits."""
+    if isinstance(value, str):
+        return "<word>"
+    return "<inline>" if isinstance(value, Mapping) else None
 
 
 def _some(value: list[HostSpec]) -> list[HostSpec]:
@@ -146,6 +159,15 @@ class DeviceTypeSpec(Spec):
     memory: Size | None = Field(None, description="Of one device; default: not limited.")
 
 
+class ClassWeightsSpec(Spec):
+    """How much of a link each class of bytes gets beside the others."""
+
+    weights: Annotated[
+        list[Annotated[float, Field(gt=0, le=1e6)]],
+        Field(min_length=_WEIGHTS, max_length=_WEIGHTS),
+    ] = Field(description="Of classes 1 to 7, more than 0; class 0 goes before all of them.")
+
+
 class NetworkSpec(Spec):
     """Which model prices synchronisation."""
 
@@ -169,13 +191,29 @@ class NetworkSpec(Spec):
         default=None, description="Measured within a host, in place of intra; default: intra."
     )
 
+    latency: TimeS = Field(
+        default=0.0, ge=0, description="Before the first byte between a server and another host."
+    )
+    classes: Annotated[
+        Annotated[str, *choice("strict"), Tag("<word>")]
+        | Annotated[ClassWeightsSpec, Tag("<inline>")],
+        Discriminator(
+            _classes_kind,
+            custom_error_type="word_or",
+            custom_error_message="expected strict, or {weights: [of classes 1 to 7]}",
+        ),
+    ] = Field(
+        default="strict",
+        description="strict: each class of bytes goes before the next; or {weights: [...]}: "
+        "classes 1 to 7 share by weight.",
+    )
+
     @model_validator(mode="after")
     def _of_its_model(self) -> NetworkSpec:
-        # ``contention`` has all fields of rings; those that stand here must be of the model.
-        others = _RING_FIELDS["contention"] & self.model_fields_set
-        wrong = sorted(others - _RING_FIELDS.get(self.model, frozenset()))
+        stated = frozenset().union(*_NETWORK_FIELDS.values()) & self.model_fields_set
+        wrong = sorted(stated - _NETWORK_FIELDS.get(self.model, frozenset()))
         if wrong:
-            models = [model for model, fields in _RING_FIELDS.items() if wrong[0] in fields]
+            models = [model for model, fields in _NETWORK_FIELDS.items() if wrong[0] in fields]
             raise ValueError(f"{wrong[0]} belongs to model: {' or '.join(models)}")
         return self
 

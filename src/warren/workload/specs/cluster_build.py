@@ -90,6 +90,8 @@ def _network(spec: NetworkSpec) -> Network:
         reading=spec.reading,  # type: ignore[arg-type]
         outer_bps=spec.outer,
         inner_bps=spec.inner,
+        latency_s=spec.latency,
+        class_weights=None if isinstance(spec.classes, str) else tuple(spec.classes.weights),
     )
 
 

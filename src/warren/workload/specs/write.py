@@ -106,7 +106,12 @@ def _network(network: Network) -> dict[str, Any]:
     measured = _stated({"outer": network.outer_bps, "inner": network.inner_bps})
     # Each network model reads its own fields alone; another one's are refused.
     if network.model == "fluid":
-        return {"model": network.model, "xi2": network.xi2_s, **measured}
+        stated: dict[str, Any] = {"model": network.model, "xi2": network.xi2_s, **measured}
+        if network.latency_s:
+            stated["latency"] = network.latency_s
+        if network.class_weights is not None:
+            stated["classes"] = {"weights": list(network.class_weights)}
+        return stated
     if network.model != "contention":
         return {"model": network.model}
     ring = {"xi1": network.xi1, "xi2": network.xi2_s, "alpha": network.alpha}
