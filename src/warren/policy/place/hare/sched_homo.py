@@ -29,12 +29,12 @@ from typing import ClassVar
 import numpy as np
 
 from warren.model.view import View
-from warren.policy.common.blind_gangs import BlindGangs
+from warren.policy.common.gangs_in_line import GangsInLine
 from warren.policy.common.round_times import gang_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SchedHomo(BlindGangs):
+class SchedHomo(GangsInLine):
     """Start the job of most weight for its GPU time first, as a gang on drawn devices."""
 
     name: ClassVar[str] = "sched-homo"

@@ -18,14 +18,14 @@ import numpy as np
 
 from warren.model.costs import IntArray
 from warren.model.view import View
-from warren.policy.common.blind_gangs import BlindGangs
+from warren.policy.common.gangs_in_line import GangsInLine
 from warren.policy.common.round_times import gang_size
 from warren.policy.place.hare.sched_allox import SchedAllox
 from warren.policy.place.hare.sched_homo import SchedHomo, blind_round_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SchedHomoUnit(BlindGangs):
+class SchedHomoUnit(GangsInLine):
     """Start gangs as ``sched-homo`` does, but ranked as if every job had one round."""
 
     name: ClassVar[str] = "sched-homo-unit"

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from warren.model.view import View
-from warren.policy.common.blind_gangs import BlindGangs
+from warren.policy.common.gangs_in_line import GangsInLine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fifo(BlindGangs):
+class Fifo(GangsInLine):
     """Start jobs in order of arrival, as gangs on drawn devices."""
 
     name: ClassVar[str] = "fifo"

@@ -1,13 +1,13 @@
-"""Gangs on devices drawn without regard to their types, the job of least rank first.
+"""Gangs that start in the order of a rank, and keep their devices.
 
-What policies made for clusters of equal devices share. The first in line takes as many free devices
-as its scale and keeps them to its end; no later job passes it. A job of more tasks than devices
-that fit it takes all of them.
+The first in line takes as many free devices as its scale and keeps them to its end; no later job
+passes it. A job of more tasks than devices that fit it takes all of them. Policies made for
+clusters of equal devices draw a gang's devices without regard to their types.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,16 +25,8 @@ from warren.policy.common.random_devices import drawn
 from warren.policy.common.round_times import ROUND_TRIGGERS, gang_size
 
 
-def _draw(view: View, job: int, free: IntArray) -> list[int]:
-    """Draw the devices of a gang from the free ones; none if they are too few."""
-    return drawn(view, job, free, gang_size(view, job))
-
-
-_CHOOSE: Final = in_turn(_draw)
-
-
 # A mixin without fields, so that each policy stays a frozen dataclass of its own.
-class BlindGangs:
+class GangsInLine:
     """The part that these policies share; each adds its name, its source and its ``rank``."""
 
     __slots__ = ()
@@ -49,13 +41,17 @@ class BlindGangs:
         """Return the place of a job among those that wait: the least starts first."""
         raise NotImplementedError
 
+    def take(self, view: View, job: int, free: IntArray) -> list[int]:
+        """Draw the devices of a gang from the free ones; none if they are too few."""
+        return drawn(view, job, free, gang_size(view, job))
+
     def initial(self, view: View) -> GangQueueMemory:
         """Return the memory before the first job: none waits, no device is held."""
         return GangQueueMemory(waiting=(), holdings=Holdings.none(view))
 
     def decide(self, view: View, memory: GangQueueMemory) -> tuple[Decision, GangQueueMemory]:
         """Continue the gangs that moved on, then start jobs from the front of the line."""
-        return GangQueue(self.rank, _CHOOSE).decide(view, memory)
+        return GangQueue(self.rank, in_turn(self.take)).decide(view, memory)
 
     def explain(self, view: View, memory: GangQueueMemory, job: int) -> str:
         """Say in one sentence why this job is where it is."""
