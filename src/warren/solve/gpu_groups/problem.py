@@ -112,16 +112,6 @@ def mean_speeds(speed_JT: FloatArray, type_D: IntArray, groups: int) -> FloatArr
     return mean_J
 
 
-def mean_round_s(scale_J: IntArray, mean_speed_J: FloatArray) -> FloatArray:
-    r"""Compute \bar T_n = scale / \bar s_n, the time (s) of a round in a mean group; shape (J,).
-
-    Infinite for a job that fits no GPU. The paper says only that it is calculated from the mean
-    speed.
-    """
-    with np.errstate(divide="ignore"):
-        return np.where(mean_speed_J > 0, scale_J / mean_speed_J, np.inf)
-
-
 def relative_speeds(speed_JT: FloatArray, type_D: IntArray, groups: int) -> FloatArray:
     """Divide each job's speeds by its mean over groups; 0 for a job that fits nowhere."""
     mean_J = mean_speeds(speed_JT, type_D, groups)[:, None]

@@ -25,7 +25,7 @@ Differs
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 import numpy as np
@@ -163,8 +163,7 @@ class _Step:
             return
         known = self.memory.known.learned(self.view)
         if known is not self.memory.known:
-            memory = self.memory
-            self.memory = GittinsMemory(market=memory.market, known=known, line=memory.line)
+            self.memory = replace(self.memory, known=known)
 
     def queue_up(self) -> None:
         """Queue the jobs that may begin a round now by their rank, each with a new bid."""
@@ -179,7 +178,7 @@ class _Step:
         # After all bids of this instant, so that the order of its events does not matter.
         market = market.priced(view) if self.policy.prices else market
         if line is not self.memory.line or market is not self.memory.market:
-            self.memory = GittinsMemory(market=market, known=self.memory.known, line=line)
+            self.memory = replace(self.memory, market=market, line=line)
 
     def serve(self) -> None:
         """Give the free devices to the first jobs that wait."""
@@ -203,9 +202,8 @@ class _Step:
         # Back into the heap only after all were asked, so that none is asked twice.
         for one in kept:
             line = put(line, one)
-        memory = self.memory
-        if line is not memory.line:
-            self.memory = GittinsMemory(market=memory.market, known=memory.known, line=line)
+        if line is not self.memory.line:
+            self.memory = replace(self.memory, line=line)
 
     def _free(self, job: int, idle: IntArray) -> IntArray:
         """Return those of the idle devices that a job would rather have than wait."""
