@@ -84,6 +84,9 @@ class State:
         self.round_J = np.zeros(len(jobs), dtype=np.int64)
         self.next_round_J = np.zeros(len(jobs), dtype=np.int64)
         self.next_shard_J = np.zeros(len(jobs), dtype=np.int64)
+        self.round_ns_J = np.full(len(jobs), -1, dtype=np.int64)
+        # When a job's last barrier passed; None: not since it began or was put back.
+        self._barrier_ns_J: list[int | None] = [None] * len(jobs)
         self.open_J = np.zeros(len(jobs), np.bool_)
         self.arrived_J = np.zeros(len(jobs), np.bool_)
         self.done_J = np.zeros(len(jobs), np.bool_)
@@ -282,6 +285,10 @@ class State:
         elif event.finished and groups[first].done == self.scale_J.item(job):
             del groups[first]  # nothing is queued of a stretch that its job's end has cut
         self.round_J[job] = end
+        before_ns = self._barrier_ns_J[job]
+        if before_ns is not None:
+            self.round_ns_J[job] = (event.barrier_ns - before_ns) // event.rounds
+        self._barrier_ns_J[job] = event.barrier_ns
         self._observed.note(event)
         if event.finished:
             self._end(job, Phase.FINISHED)
@@ -314,6 +321,8 @@ class State:
         self._drop_queued(job)
         self.round_J[job] = self.next_round_J[job] = event.round
         self.next_shard_J[job] = 0
+        self.round_ns_J[job] = -1
+        self._barrier_ns_J[job] = None
         self.open_J[job] = not self.planned
         self._observed.go_back(job, event.round)
         self.reason_J[job] = Reason.WAITING_FOR_TURN

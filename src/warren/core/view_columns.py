@@ -34,6 +34,7 @@ _OF_JOBS: Final = (
     "done_J",
     "open_J",
     "round_J",
+    "round_ns_J",
     "scale_J",
     "next_round_J",
     "next_shard_J",

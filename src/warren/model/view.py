@@ -119,6 +119,11 @@ class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     weight_J: FloatArray
     round_bytes_J: IntArray
     """The bytes that a round sends at most, of all tasks; -1 where the model's size is unknown."""
+    round_ns_J: IntArray
+    """How long a job's last round took: the time between its last two barriers, by their rounds.
+
+    -1 before its second barrier, and after a roll-back until two have passed again.
+    """
     progress: Observed
     """``progress.of(job)``: what the metric of the job's stop rule has come to so far."""
     hosts: HostColumns
@@ -134,3 +139,35 @@ class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     groups: tuple[Group, ...]
     changes: tuple[AnyEvent, ...]
     """Events applied since the last call, in order; empty on the first."""
+
+    @property
+    def rate_J(self) -> FloatArray:
+        """Compute the bytes a second that each job sent in its last round; -1: not known.
+
+        ``round_bytes_J`` over ``round_ns_J``: a mean over computation and waiting, too, and of all
+        bytes that a round may send, on links or within hosts.
+        """
+        known_J = (self.round_bytes_J >= 0) & (self.round_ns_J > 0)
+        rate_J = np.full(len(known_J), -1.0)
+        np.divide(self.round_bytes_J * 1e9, self.round_ns_J, out=rate_J, where=known_J)
+        return rate_J
+
+    @property
+    def link_share_J(self) -> FloatArray:
+        """Compute ``rate_J`` over the rate of the slowest link that a job may use; -1: not known.
+
+        These are the links of the hosts of its servers, and of those that its shape and its group
+        leave to its tasks: without either, of all hosts. It may be above 1, as a job's bytes pass
+        several links.
+        """
+        rate_J, rate_H = self.rate_J, self.cluster.link_bytes_per_s
+        slowest_J = np.full(len(rate_J), min(rate_H))
+        for job in np.flatnonzero(rate_J >= 0).tolist():
+            shape, group = self.shape_J[job], self.group_J.item(job)
+            bound = [set(self.groups[group].hosts)] if group >= 0 else []
+            if shape is not None and shape.workers is not None:
+                bound.append(set(shape.workers))
+            if bound:
+                hosts = set.intersection(*bound).union(self.servers_J[job])
+                slowest_J[job] = min((rate_H[host] for host in hosts), default=min(rate_H))
+        return np.where(rate_J >= 0, rate_J / slowest_J, -1.0)
