@@ -102,7 +102,7 @@ def told(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Told:
                 told.at.setdefault(called(role), set()).add(host)
                 told.cgroups.setdefault(host, set()).update(cgroups)
         if isinstance(event, RoundsDone) and not told.struck:
-            told.struck += [one for one in session(port.session) if is_zygote(one, 1)]
+            told.struck += zygotes_on(1, session(port.session))
             os.kill(told.struck[0], signal.SIGKILL)
 
     with LivePort(run, costs, folder / "out") as port:
@@ -131,9 +131,15 @@ def quotas_of(pid: int) -> list[str]:
     return [Path(one).name for one in lines if f"warren-{NAME}-" in one]
 
 
-def is_zygote(pid: int, host: int) -> bool:
-    name = Path(f"/proc/{pid}/comm").read_text().strip()
-    return name == "warren-zygote" and host_of(pid) == host
+def zygotes_on(host: int, pids: list[int]) -> list[int]:
+    """The zygotes of a host, without children that still have the name of theirs."""
+    parents: dict[int, int] = {}
+    for pid in pids:
+        with contextlib.suppress(OSError):  # it has ended
+            name, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+            if name.endswith("(warren-zygote") and host_of(pid) == host:
+                parents[pid] = int(rest.split()[1])
+    return [pid for pid, parent in parents.items() if parent not in parents]
 
 
 def test_processes_are_in_the_networks_of_their_hosts(told: Told) -> None:
