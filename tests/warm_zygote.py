@@ -31,6 +31,9 @@ LIBRARIES = ("numpy", "safetensors.torch", "torch", "sklearn.datasets", "scipy.s
 start_cold = _start_zygote
 ROOM = "WARREN_ROOM_FOR_ENVIRONMENTS"
 MOST_BYTES, MOST_FDS, HIGH_FD = 1 << 16, 64, 500
+LIBC = ctypes.CDLL(None)
+LIBC.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+MADV_COLLAPSE, HUGE_BYTES = 25, 1 << 21  # <linux/mman.h>
 
 
 class Forked:
@@ -113,6 +116,7 @@ def main() -> None:
     zygote._warm_up(LIBRARIES)
     if len(zygote._threads()) != 1:  # what is forked from it would hide that
         sys.exit(f"threads after warming up: {zygote._threads()}")
+    use_huge_pages()
     while True:
         data, fds, *_ = socket.recv_fds(orders, MOST_BYTES, MOST_FDS)
         if not data:
@@ -131,6 +135,19 @@ def main() -> None:
         for fd in (*fds, read, write):
             os.close(fd)
         orders.send(pid_text)
+
+
+def use_huge_pages() -> None:
+    """Put the memory of this process into pages of 2 MB, where the kernel can.
+
+    It takes half a second of a core. A fork then copies a table of pages that is so much shorter,
+    and takes, with the end of what it made, 8 ms of a core and not 18.
+    """
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        span, rights, _, _, inode, *_ = line.split()
+        start, end = (int(one, 16) for one in span.split("-"))
+        if rights == "rw-p" and inode == "0" and end - start >= HUGE_BYTES:
+            LIBC.madvise(start, end - start, MADV_COLLAPSE)  # where it fails, all stays as it is
 
 
 def become_zygote(wanted: dict[str, Any], fds: Sequence[int]) -> NoReturn:
