@@ -173,14 +173,15 @@ def test_an_intra_that_is_slower_than_the_card_is_never_below_the_least() -> Non
     assert least_s == pytest.approx(0.02 + 2 / 400, abs=3e-9)  # two hosts beat 0.01 + 2 / 100
 
 
-def test_parameter_servers_beside_rings_take_their_t_s_and_slow_none() -> None:
+def test_servers_of_unknown_bytes_beside_rings_take_their_t_s_and_slow_none() -> None:
     one = fluid([2, 2], [(0, 2, 4), (0, 1, 4)])
     jobs = list(one.run.workload.jobs)
     jobs[1] = replace(jobs[1], sync="ps")
     sync = one.costs.sync_ns_JT.copy()
     mixed: Run = replace(one.run, workload=replace(one.run.workload, jobs=tuple(jobs)))
     assert sync[1, 0] == 3 * S
-    found = ends_s(World(mixed, one.costs), gang(0, [0, 2], 4) + gang(1, [1], 4))
+    costs = replace(one.costs, model_bytes_J=np.array([2 * MB, 0]))
+    found = ends_s(World(mixed, costs), gang(0, [0, 2], 4) + gang(1, [1], 4))
     assert found == pytest.approx([4 * 3.02, 4 * 4])
 
 

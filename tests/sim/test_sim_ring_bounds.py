@@ -1,9 +1,10 @@
-"""No policy beats the bounds of runs with rings, on any network."""
+"""No policy beats the bounds of runs with rings, or with servers on links, on any network."""
 
 from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +27,11 @@ from workload_files import reader
 pytestmark = pytest.mark.slow
 
 
-def world(draw: random.Random) -> Run:
-    """Rings, and one job in five with servers, of which each fits type A."""
+FLUID = {"model": "fluid", "xi2": "3 ms", "latency": "2 ms"}
+
+
+def world(draw: random.Random, *, servers: bool = False) -> Run:
+    """Rings, and one job in five with servers, of which each fits type A; or servers alone."""
     held = [draw.randint(1, 4) for _ in range(draw.randint(1, 4))]
     kinds = ["A", *(draw.choice("AB") for _ in held[1:])]
     most = sum(count for count, kind in zip(held, kinds, strict=True) if kind == "A")
@@ -35,7 +39,7 @@ def world(draw: random.Random) -> Run:
         {
             "name": f"j{at}", "model": f"m{at}", "scale": draw.randint(1, most),
             "rounds": draw.randint(1, 9), "arrival": f"{draw.choice([0, 0, 1, 7])} s",
-            "sync": draw.choice(["ps", "ring", "ring", "ring", "ring"]),
+            "sync": draw.choice(["ps", *(["ps"] if servers else ["ring"]) * 4]),
         }
         for at in range(draw.randint(1, 9))
     ]  # fmt: skip
@@ -56,9 +60,10 @@ def world(draw: random.Random) -> Run:
             ],
             "network": draw.choice(
                 [{"model": "contention", "xi1": xi1, "xi2": "3 ms", "alpha": 0.3},
-                 {"model": "constant"}, {"model": "lane"}]
-            ),
+                 {"model": "constant"}, {"model": "lane"}, FLUID]
+            ) if not servers else FLUID,
         },
+        "scheduler": {"servers": draw.randint(1, 3)},
         "profiles": profiles,
         "workload": {"jobs": jobs},
     }  # fmt: skip
@@ -78,10 +83,20 @@ def history(run: Run, place: str) -> History:
 @settings(max_examples=60, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_no_policy_beats_the_bounds_of_rings(rng: random.Random) -> None:
-    run = world(rng)
+    hold_bounds(world(rng), ring_policies())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_no_policy_beats_the_bounds_of_servers_on_links(rng: random.Random) -> None:
+    hold_bounds(world(rng, servers=True), ("hare", "srtf", "sched-homo", "hlas"))
+
+
+def hold_bounds(run: Run, places: Sequence[str]) -> None:
+    """Simulate a run under each policy: it takes no less than its bounds."""
     costs = simulated_costs(run, cost_table(run))
     arrival_ns_J = np.array([job.arrival_ns for job in run.workload.jobs])
-    for place in ring_policies():
+    for place in places:
         found = history(run, place)
         bound = lower_bound(run, costs, found)
         assert bound.makespan_s is not None

@@ -70,7 +70,7 @@ def test_a_fluid_network_has_the_overhead_of_a_host_and_nothing_else_of_contenti
         ("xi2: 1 ms, reading: ours", "network: reading belongs to model: contention"),
         ("model: fluid, xi2: 0, alpha: 0.1", "network: alpha belongs to model: contention"),
         ("model: fluid, xi2: -1 ms", "network.xi2: '-1 ms' is not a time"),
-        ("model: fluid, nic: 1 Gbps", "network.nic: unknown field; allowed: alpha, classes, inner,"),
+        ("model: fluid, nic: 1 Gbps", "network.nic: unknown field; allowed: alpha, classes,"),
     ],
 )
 def test_a_wrong_network_says_which_model_has_what(network: str, line: str) -> None:

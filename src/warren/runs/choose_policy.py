@@ -254,28 +254,31 @@ def check_carried(run: Run, policies: ChosenPolicies, *, live: bool) -> None:
     # takes no policy of the run's.
     if not answered or (live and not run.cluster.is_scheduled):
         return
-    for question in sorted(answered - _carried(live=live)):
-        what = "a live run" if live else "a simulation"
+    for question in sorted(answered - _carried(run, live=live)):
+        what, but = ("a live run", "") if live else ("a simulation", "")
+        if not live and question is not Question.GROUP:
+            what += f" under network: {run.cluster.network.model}"
+            but = ", or network: {model: fluid}"
         name = getattr(run.scheduler, question)
         baseline = BASELINES[question][0]
         # Under ``joint`` the question keeps the name of its baseline.
         field = f"scheduler.{question}" if name != baseline else "scheduler.joint"
         message = (
             f"{what} cannot carry out answers to {question} yet: they would change nothing; "
-            f"allowed: {question}: {baseline}"
+            f"allowed: {question}: {baseline}{but}"
         )
         raise SpecError(Problem(file=run.name, field=field, message=message))
 
 
-def _carried(*, live: bool) -> frozenset[Question]:
+def _carried(run: Run, *, live: bool) -> frozenset[Question]:
     """Return the questions whose answers a port carries out."""
     if live:
         from warren.live.control.local_engine import LivePort
 
         return LivePort.carries
-    from warren.sim.port import SimPort
+    from warren.sim.port import questions_of_links
 
-    return SimPort.carries
+    return questions_of_links(run)
 
 
 class TimedPolicy:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from warren.cost.run_rings import with_rings
+from warren.cost.run_servers import linked_J, with_servers
 from warren.cost.switching import with_switching
 from warren.model.costs import CostTable
+from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.sim.lanes import Lanes
 from warren.sim.network.contention import PricedRounds
 from warren.sim.network.fluid import FluidRounds
 from warren.sim.network.gang_starts import GangStarts
+from warren.sim.network.link_flows import LinkFlows
+from warren.sim.network.linked_rings import LinkedRings
 from warren.sim.network.ring_gangs import GangsAtWork, RoundEnds
+from warren.sim.network.server_rounds import ServerRounds
 from warren.sim.port import Parts, SimPort
 from warren.sim.shared_cpu import SharedProcessors
 from warren.sim.speculation import TaskCopies
@@ -23,7 +28,8 @@ from warren.sim.verified_tasks import VerifiedTasks
 def simulated_costs(run: Run, costs: CostTable) -> CostTable:
     """Return the costs that policies see and bounds count with in virtual time.
 
-    Beside the profile's they hold what a device pays between jobs, and the exchanges of rings.
+    Beside the profile's they hold what a device pays between jobs, the exchanges of rings, and the
+    pushes of jobs whose servers are on links.
 
     Raises
     ------
@@ -32,6 +38,7 @@ def simulated_costs(run: Run, costs: CostTable) -> CostTable:
     """
     if run.cluster.switching is not None:
         costs = with_switching(run, costs)
+    costs = with_servers(run, costs)
     return with_rings(run, costs) if has_rings(run) else costs
 
 
@@ -60,6 +67,9 @@ def parts_of(run: Run, costs: CostTable) -> Parts:
         As for ``sim_port``.
     """
     check_simulable(run)
+    has_servers = any(linked_J(run, costs))
+    if has_servers:
+        check_linked(run)
     if run.cluster.raises_times:
         # What a task pays after one of another job was measured with its row.
         costs = replace(costs, switch_ns_JT=costs.turn_ns_JT)
@@ -68,19 +78,52 @@ def parts_of(run: Run, costs: CostTable) -> Parts:
     else:
         processors = None
         lanes = Lanes(run, costs, TaskDurations(run, costs))
+    flows, servers = None, None
+    if has_servers or (run.cluster.network.model == "fluid" and _may_classify(run)):
+        flows = LinkFlows(run, lanes, records=True)
+        servers = ServerRounds(run, costs, lanes, flows) if has_servers else None
     return Parts(
         lanes=lanes,
-        rings=_gangs(run, costs, lanes) if has_rings(run) else None,
+        rings=_gangs(run, costs, lanes, flows) if has_rings(run) else None,
+        flows=flows,
+        servers=servers,
         copies=None if run.scheduler.copies_after is None else TaskCopies(lanes),
         processors=processors,
     )
 
 
-def _gangs(run: Run, costs: CostTable, lanes: Lanes) -> GangsAtWork:
+def check_linked(run: Run) -> None:
+    """Refuse what is not simulated yet for jobs whose servers are on links.
+
+    Raises
+    ------
+    SpecError
+        For copies of late tasks, and for measured overheads of tasks.
+    """
+    cluster, problems = run.cluster, []
+    why = "jobs with servers are on links under network: {model: fluid}"
+    if run.scheduler.copies_after is not None:
+        message = f"{why}, where tasks are not copied yet; allowed: no copies, or another network"
+        problems.append(Problem(file=run.name, field="scheduler.copies_after", message=message))
+    if cluster.raises_times:
+        message = f"{why}, where overheads are not counted yet; allowed: none, or another network"
+        problems.append(Problem(file=run.name, field="cluster.overheads", message=message))
+    if problems:
+        raise SpecError(problems)
+
+
+def _may_classify(run: Run) -> bool:
+    """Tell whether a policy may answer whose bytes go first."""
+    return run.scheduler.flow != "fair" or run.scheduler.joint is not None
+
+
+def _gangs(run: Run, costs: CostTable, lanes: Lanes, flows: LinkFlows | None) -> GangsAtWork:
     """Return the part that runs rings, with the network that the cluster names."""
     # ``PricedRounds`` stands for three models: under ``constant`` and ``lane`` an exchange is T^s.
     round_ends: RoundEnds
-    if run.cluster.network.model == "fluid":
+    if flows is not None:
+        round_ends = LinkedRings(run, costs, lanes, flows)
+    elif run.cluster.network.model == "fluid":
         round_ends = FluidRounds(run, costs, lanes)
     else:
         round_ends = PricedRounds(run, costs, lanes)

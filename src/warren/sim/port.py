@@ -8,12 +8,11 @@ A device runs its queue strictly first in, first out. What follows from a start 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from warren.model.costs import CostTable
-from warren.model.decision import PLACE_ALONE, Assignment, Plan, Question
+from warren.model.decision import PLACE_ALONE, Assignment, Plan, Question, Shape
 from warren.model.events import (
     AnyEvent,
     CompDone,
@@ -27,7 +26,9 @@ from warren.model.link_use import LinkUse
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
 from warren.sim.lanes import Lanes
+from warren.sim.network.link_flows import LinkFlows
 from warren.sim.network.ring_gangs import GangsAtWork
+from warren.sim.network.server_rounds import ServerRounds
 from warren.sim.parts import IDLE_NS
 from warren.sim.shared_cpu import SharedProcessors
 from warren.sim.speculation import TaskCopies
@@ -38,13 +39,27 @@ from warren.sim.task_durations import TaskDurations, check_simulable
 class Parts:
     """The parts of one simulation, see ``warren.sim.parts``; None: the run does not need it.
 
-    ``processors`` are the durations of the lanes where all devices share processors.
+    ``flows`` are the links of servers, and of rings beside them. ``processors`` are the durations
+    of the lanes where all devices share processors.
     """
 
     lanes: Lanes
     rings: GangsAtWork | None = None
+    flows: LinkFlows | None = None
+    servers: ServerRounds | None = None
     copies: TaskCopies | None = None
     processors: SharedProcessors | None = None
+
+
+def questions_of_links(run: Run) -> frozenset[Question]:
+    """Return the questions whose answers a simulation carries out.
+
+    Classes of bytes and hosts of servers say something where bytes are on links. Elsewhere they
+    would change no time, and a simulation must not look as if they did.
+    """
+    if run.cluster.network.model != "fluid":
+        return PLACE_ALONE
+    return frozenset({Question.PLACE, Question.FLOW, Question.SHAPE})
 
 
 class SimPort:
@@ -70,22 +85,21 @@ class SimPort:
         "_begin",
         "_copies",
         "_costs",
+        "_flows",
         "_lanes",
+        "_passes_time",
         "_processors",
         "_queue_D",
         "_ring_J",
         "_rings",
         "_round_J",
         "_run",
+        "_servers",
         "_start",
         "_void",
         "_waiting_J",
         "_wakes",
     )
-
-    # Nothing else yet: no byte of a parameter server is on a link here, so classes, shapes and
-    # groups would change no time, and a simulation must not look as if they did.
-    carries: ClassVar[frozenset[Question]] = PLACE_ALONE
 
     def __init__(self, run: Run, costs: CostTable, parts: Parts | None = None) -> None:
         if parts is None:
@@ -95,6 +109,8 @@ class SimPort:
         self._run = run
         self._costs = costs
         self._rings = parts.rings
+        self._flows = parts.flows
+        self._servers = parts.servers
         self._copies = parts.copies
         self._processors = parts.processors
         # The queues of the lanes, here too: most of a simulation's time is spent with them.
@@ -111,7 +127,10 @@ class SimPort:
             self._start = self._copies.start
         # Nothing keeps an assignment from starting: it starts at once, or a part puts it off.
         self._begin = self._start
-        if self._rings is not None or self._processors is not None:
+        self._passes_time = not (
+            self._rings is None and self._processors is None and self._flows is None
+        )
+        if self._passes_time:
             self._begin = self._begin_with_parts
         for job in run.workload.jobs:
             lanes.emit(JobArrived(job.arrival_ns, job.index))
@@ -130,6 +149,8 @@ class SimPort:
                 assignment = self._cut(assignment)
             queue = self._queue_D[assignment.device]
             queue.append(assignment)
+            if self._servers is not None:
+                self._servers.look(assignment.device)
             if len(queue) == 1:
                 self._start_or_wait(assignment)
 
@@ -150,7 +171,7 @@ class SimPort:
 
     def next_events(self) -> tuple[AnyEvent, ...]:
         """Return all events of the next instant, sorted by (rank, sequence); () when over."""
-        if self._rings is not None or self._processors is not None:
+        if self._passes_time:
             self._pass_time()
         lanes = self._lanes
         events = lanes.events
@@ -171,6 +192,8 @@ class SimPort:
                     self._pass_barrier(event.job, event.rounds)
                 case JobArrived():
                     self._arrived_J[event.job] = True
+                    if self._servers is not None:
+                        self._servers.begin_round(event.job, 0)
                     self._retry(event.job)
                 case Woken():
                     self._wakes.discard(now)
@@ -183,19 +206,42 @@ class SimPort:
     def run_plan(self, plan: Plan) -> PlanOutcome | None:
         """Run a whole plan in compiled code; see ``warren.sim.plan_runner.run_plan``.
 
-        None where it goes through events: compiled code knows no rings, and does not take its rows
-        in order of time, as counting the devices at work needs.
+        None where it goes through events: compiled code knows no rings and no links, and does not
+        take its rows in order of time, as counting the devices at work needs.
         """
-        if self._rings is not None or self._processors is not None:
+        if self._passes_time:
             return None
         # Imported here, so that numba is loaded only when a plan is run.
         from warren.sim.plan_runner import run_plan
 
         return run_plan(plan, self._run, self._costs)
 
+    @property
+    def carries(self) -> frozenset[Question]:
+        """Return the questions whose answers it can carry out; see ``questions_of_links``."""
+        return questions_of_links(self._run)
+
+    def reshape(self, shapes: Mapping[int, Shape]) -> None:
+        """Place the servers of jobs; see ``warren.sim.network.server_rounds``.
+
+        Raises
+        ------
+        InfeasibleDecision
+            If a job has begun.
+        """
+        if self._servers is not None:
+            self._servers.reshape(shapes)
+
+    def classify(
+        self, classes: Mapping[int, int], host_classes: Mapping[tuple[int, int], int]
+    ) -> None:
+        """Give the bytes of jobs their classes, from now on."""
+        assert self._flows is not None, "this run has no links"
+        self._flows.classify(classes, host_classes)
+
     def link_use(self) -> LinkUse | None:
-        """Return None: bytes are not counted."""
-        return None
+        """Return which bytes passed each link when; None where that was not added up."""
+        return None if self._flows is None else self._flows.link_use()
 
     def _cut(self, one: Assignment) -> Assignment:
         """Return the rounds of an assignment that the job has; a policy may not know its end.
@@ -223,6 +269,8 @@ class SimPort:
             kept = deque(one for one in queue if one.job != job or one.round < end)
             if len(kept) < len(queue):
                 self._queue_D[device] = kept
+                if self._servers is not None:
+                    self._servers.look(device)
                 # A new head has not been looked at yet; the old one is at work or waits already.
                 if kept and kept[0] is not queue[0]:
                     self._start_or_wait(kept[0])
@@ -230,7 +278,10 @@ class SimPort:
     def _free(self, device: int) -> None:
         """Take the assignment that has left COMP off its device, and look at the next one."""
         queue = self._queue_D[device]
-        queue.popleft()
+        left = queue.popleft()
+        # A ring's stretch that has left makes room for tasks to be fetched ahead.
+        if self._servers is not None and not self._servers.linked_J[left.job]:
+            self._servers.look(device)
         if queue:
             self._start_or_wait(queue[0])
 
@@ -249,6 +300,8 @@ class SimPort:
         self._round_J[job] += rounds
         lanes.left_J[job] = lanes.scale_J[job]
         lanes.barrier_J[job] = 0
+        if self._servers is not None:
+            self._servers.begin_round(job, self._round_J[job])
         self._retry(job)
 
     def _retry(self, job: int) -> None:
@@ -271,9 +324,16 @@ class SimPort:
     def _begin_with_parts(self, head: Assignment) -> None:
         """Hand a head that may start to the part that says when.
 
-        Of a ring the last device to come starts all; on shared processors a start is put off until
-        all devices at work are counted.
+        Of a ring the last device to come starts all; a task with servers on links waits for its
+        state; on shared processors a start is put off until all devices at work are counted.
         """
+        servers = self._servers
+        if servers is not None:
+            if servers.linked_J[head.job]:
+                servers.come(head)
+                return
+            # A task that starts makes room for another one to be fetched ahead.
+            servers.look(head.device)
         verified = self._lanes.verified
         if verified is not None and verified.keeps(head.device, self._lanes.now_ns):
             verified.blocked.append(head)
@@ -301,6 +361,7 @@ class SimPort:
         """
         lanes = self._lanes
         rings = self._rings
+        flows = self._flows
         verified = lanes.verified
         self._settle()
         while True:
@@ -311,7 +372,13 @@ class SimPort:
             over_ns = IDLE_NS if verified is None else verified.next_over_ns(IDLE_NS)
             # Of equal instants rings step first: an end of theirs is an event of that instant.
             # Events come before legs and tasks computed again.
-            if rings is not None and rings_ns < IDLE_NS and rings_ns <= min(leg_ns, over_ns):
+            others_ns = min(events_ns, rings_ns, leg_ns, over_ns)
+            flows_ns = IDLE_NS if flows is None else flows.next_ns(others_ns)
+            # Links come first of all: rings, servers and events follow from what has arrived.
+            if flows is not None and flows_ns < IDLE_NS and flows_ns <= others_ns:
+                lanes.now_ns = flows_ns
+                flows.timers.step(flows_ns)
+            elif rings is not None and rings_ns < IDLE_NS and rings_ns <= min(leg_ns, over_ns):
                 if events_ns < rings_ns:
                     return
                 rings.step()

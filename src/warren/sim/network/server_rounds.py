@@ -1,0 +1,382 @@
+"""Jobs with parameter servers on links: pulls, computation, pushes and barriers.
+
+*What.* A device pulls the state of its job's round from all servers of the job, once a round: when
+the round has begun, and when one of the first ``1 + look_ahead`` tasks of its queue that have not
+started is of it. So bytes of coming tasks flow while the device computes. A task starts when it is
+the first of its queue, its device computes nothing, its round has begun and its state is there; and
+not while two updates of its job on the device have not arrived. When it has computed, its update
+goes to all servers, and the device goes on. The task ends when the last byte of its update has
+arrived, and the round when its last task has. Servers take no time of their own.
+
+Several tasks of an assignment are run one after another, each with its own update. A stretch is
+one round after another; its barriers but the last are no events.
+
+*Left out.* A task of another kind of job (a ring, or one whose bytes nobody knows) counts as not
+started while its device waits for its round, and so do the rounds of its stretch but the first.
+
+*Source.* What a live device does: ``warren.live.device``. Which bytes flow when, and where a job
+without a shape has its servers, is one rule for both worlds (docs/decisions/0036).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from warren.cost.run_rings import host_of_D
+from warren.cost.run_servers import ServerParts, linked_J, server_parts
+from warren.model.costs import CostTable
+from warren.model.decision import Assignment, Shape
+from warren.model.errors import InfeasibleDecision
+from warren.model.events import CompDone, TasksDone
+from warren.model.run import Run
+from warren.sim.lanes import Lanes
+from warren.sim.network.link_flows import LinkFlows
+
+_MOST_UPDATES: Final = 2
+"""Updates of one job that a device may have computed and not brought to the servers."""
+
+
+class _Pull:
+    """A state on its way to a device, in ``left`` transfers."""
+
+    __slots__ = ("_rounds", "device", "job", "left", "round")
+
+    def __init__(self, rounds: ServerRounds, job: int, round_: int, device: int) -> None:
+        self._rounds = rounds
+        self.job = job
+        self.round = round_
+        self.device = device
+        self.left = 0
+
+    def arrived(self, now: int) -> None:
+        """Note one transfer that is over; the last one brings the whole state."""
+        self.left -= 1
+        if self.left == 0:
+            self._rounds.pulled(self)
+
+
+class _Push:
+    """The update of a task on its way to the servers, in ``left`` transfers."""
+
+    __slots__ = ("_rounds", "left", "round", "work")
+
+    def __init__(self, rounds: ServerRounds, work: _Work) -> None:
+        self._rounds = rounds
+        self.work = work
+        self.round = work.round
+        self.left = 0
+
+    def arrived(self, now: int) -> None:
+        """Note one transfer that is over; with the last one the task has ended."""
+        self.left -= 1
+        if self.left == 0:
+            self._rounds.pushed(self, now)
+
+
+class _Work:
+    """An assignment at the head of its device's queue, until all its tasks have ended.
+
+    ``round``: that of the next task to start, or of the one that computes; ``place``: how many
+    tasks of that round have started; ``left``: tasks of the last round that have not ended.
+    """
+
+    __slots__ = (
+        "_rounds",
+        "busy_ns",
+        "comp_end_ns",
+        "end_ns",
+        "last",
+        "left",
+        "one",
+        "place",
+        "round",
+        "start_ns",
+        "timer",
+        "waits",
+    )
+
+    def __init__(self, rounds: ServerRounds, one: Assignment) -> None:
+        self._rounds = rounds
+        self.one = one
+        self.round = one.round
+        self.last = one.round + one.rounds - 1
+        self.place = 0
+        self.left = len(one.shards)
+        self.start_ns = -1
+        self.comp_end_ns = 0
+        self.end_ns = -1
+        self.busy_ns = 0
+        self.waits = True
+        self.timer = 0
+
+    def due(self, now: int) -> None:
+        """Leave COMP."""
+        self._rounds.computed(self, now)
+
+
+class ServerRounds:
+    """The part of a simulation that runs jobs with servers on links.
+
+    Parameters
+    ----------
+    run
+        Cluster and workload.
+    costs
+        Of it the bytes of each job are read here.
+    lanes
+        The queues of the devices, and how long tasks take.
+    flows
+        The links.
+    """
+
+    __slots__ = (
+        "_at_J",
+        "_begun_J",
+        "_costs",
+        "_flows",
+        "_here_D",
+        "_host_D",
+        "_lanes",
+        "_model_bytes_J",
+        "_pushing_D",
+        "_run",
+        "_servers_J",
+        "_shapes",
+        "_stretch_J",
+        "_wanted_D",
+        "_wanting",
+        "_window",
+        "_work_D",
+        "linked_J",
+    )
+
+    def __init__(self, run: Run, costs: CostTable, lanes: Lanes, flows: LinkFlows) -> None:
+        devices = range(len(run.cluster.devices))
+        jobs = run.workload.jobs
+        self._run = run
+        self._costs = costs
+        self._lanes = lanes
+        self._flows = flows
+        self._host_D: list[int] = host_of_D(run.cluster).tolist()
+        self._window = 1 + run.cluster.local.look_ahead
+        self.linked_J = linked_J(run, costs)
+        # The round that has begun; -1 before a job arrives.
+        self._at_J = [-1 for _ in jobs]
+        self._begun_J = [False for _ in jobs]
+        self._shapes: dict[int, Shape] = {}
+        self._servers_J: list[ServerParts | None] = [None for _ in jobs]
+        # By job: the latest round that the device wants, or has pulled.
+        self._wanted_D: list[dict[int, int]] = [{} for _ in devices]
+        self._here_D: list[dict[int, int]] = [{} for _ in devices]
+        # By job: updates that have not arrived.
+        self._pushing_D: list[dict[int, int]] = [{} for _ in devices]
+        # Devices that want the state of a round that has not begun, by job and round.
+        self._wanting: dict[tuple[int, int], list[int]] = {}
+        self._work_D: list[_Work | None] = [None for _ in devices]
+        # What is at work of a stretch, and of a round that the end of its job has cut.
+        self._stretch_J: list[list[_Work]] = [[] for _ in jobs]
+
+    def reshape(self, shapes: Mapping[int, Shape]) -> None:
+        """Place the servers of jobs that have not begun.
+
+        Raises
+        ------
+        InfeasibleDecision
+            If that moves the servers of a job that trains.
+        """
+        for job, shape in shapes.items():
+            if not self.linked_J[job]:
+                continue
+            before, self._shapes[job] = self._servers(job), shape
+            self._servers_J[job] = after = server_parts(self._run, self._costs, job, shape)
+            if self._begun_J[job] and after != before:
+                raise InfeasibleDecision(
+                    f"shape of job {job}: it trains, and its servers cannot move yet; "
+                    "allowed: another shape before its first task"
+                )
+
+    def look(self, device: int) -> None:
+        """Let a device want the states of the tasks that are next in its queue."""
+        left, work = self._window, self._work_D[device]
+        for one in self._lanes.queue_D[device]:
+            tasks = len(one.shards)
+            if self.linked_J[one.job]:
+                first, started = one.round, 0
+                if work is not None and work.one is one:
+                    first, started = work.round, work.place
+                for round_ in range(first, one.round + one.rounds):
+                    if tasks > started:
+                        self._want(one.job, round_, device)
+                        left -= tasks - started
+                        if left <= 0:
+                            return
+                    started = 0
+            else:
+                waits = device in self._lanes.waiting_J[one.job]
+                begun = 0 if waits or one is not self._lanes.queue_D[device][0] else 1
+                left -= tasks * (one.rounds - begun)
+            if left <= 0:
+                return
+
+    def begin_round(self, job: int, round_: int) -> None:
+        """Note that a round has begun: its state is there for those who want it."""
+        self._at_J[job] = round_
+        for device in self._wanting.pop((job, round_), ()):
+            self._pull(job, round_, device)
+
+    def come(self, head: Assignment) -> None:
+        """Take an assignment that is the first of its queue, and whose round has begun."""
+        work = self._work_D[head.device] = _Work(self, head)
+        if head.rounds > 1 or self._is_cut(head):
+            self._stretch_J[head.job].append(work)
+        self._try(work)
+
+    def computed(self, work: _Work, now: int) -> None:
+        """Send the update of a task that has computed, and go on with what is next."""
+        one, push = work.one, _Push(self, work)
+        job, device = one.job, one.device
+        work.comp_end_ns = now
+        host, transfer = self._host_D[device], self._flows.transfer
+        for target, size in self._servers(job):
+            push.left += transfer(job, host, target, size, push)
+        pushing = self._pushing_D[device]
+        pushing[job] = pushing.get(job, 0) + 1
+        work.waits = True
+        if work.place == len(one.shards):
+            if work.round == work.last:
+                work.waits = False
+                # What the job's end has cut shows only when the barrier passes.
+                if not self._is_cut(one):
+                    self._work_D[device] = None
+                    self._lanes.emit(CompDone(now, job, one.round, one.rounds, one.shards, device))
+            else:
+                work.round, work.place = work.round + 1, 0
+        # It may have arrived at once: then a barrier may pass here.
+        if push.left == 0:
+            self.pushed(push, now)
+        if work.waits:
+            self._try(work)
+
+    def pulled(self, pull: _Pull) -> None:
+        """Note that a device has a state."""
+        self._here_D[pull.device][pull.job] = pull.round
+        work = self._work_D[pull.device]
+        if work is not None and work.waits and work.one.job == pull.job:
+            self._try(work)
+
+    def pushed(self, push: _Push, now: int) -> None:
+        """End a task whose update has arrived, and its round with the last one."""
+        work = push.work
+        one, job, device = work.one, work.one.job, work.one.device
+        self._pushing_D[device][job] -= 1
+        if push.round == work.last:
+            work.left -= 1
+            if work.left == 0 and self._is_cut(one):
+                work.end_ns = now
+            elif work.left == 0:
+                self._emit_done(work, now)
+        left_J = self._lanes.left_J
+        left_J[job] -= 1
+        if left_J[job] == 0:
+            self._pass_barrier(push, now)
+        waiting = self._work_D[device]
+        if waiting is not None and waiting.waits and waiting.one.job == job:
+            self._try(waiting)
+
+    def _servers(self, job: int) -> ServerParts:
+        """Return the servers of a job."""
+        parts = self._servers_J[job]
+        if parts is None:
+            parts = self._servers_J[job] = server_parts(
+                self._run, self._costs, job, self._shapes.get(job)
+            )
+        return parts
+
+    def _is_cut(self, one: Assignment) -> bool:
+        """Tell whether the end of its job has cut an assignment short."""
+        cut_short = self._lanes.cut_short
+        return bool(cut_short) and cut_short.get(one.job) == one.round
+
+    def _want(self, job: int, round_: int, device: int) -> None:
+        """Let a device have the state of a round as soon as that may be, once."""
+        wanted = self._wanted_D[device]
+        if wanted.get(job, -1) >= round_:
+            return
+        wanted[job] = round_
+        if self._at_J[job] == round_:
+            self._pull(job, round_, device)
+        else:
+            self._wanting.setdefault((job, round_), []).append(device)
+
+    def _pull(self, job: int, round_: int, device: int) -> None:
+        """Begin to bring the state of a round to a device."""
+        self._begun_J[job] = True
+        pull = _Pull(self, job, round_, device)
+        host, transfer = self._host_D[device], self._flows.transfer
+        for source, size in self._servers(job):
+            pull.left += transfer(job, source, host, size, pull)
+        if pull.left == 0:
+            self.pulled(pull)
+
+    def _try(self, work: _Work) -> None:
+        """Start the next task of a device, if nothing keeps it from that."""
+        one = work.one
+        job, device, round_ = one.job, one.device, work.round
+        if (
+            self._at_J[job] != round_
+            or self._here_D[device].get(job) != round_
+            or self._pushing_D[device].get(job, 0) >= _MOST_UPDATES
+        ):
+            return
+        lanes = self._lanes
+        # A switch comes before the task and is no COMP time of it (docs/decisions/0016).
+        start = lanes.now_ns + lanes.switch_ns(job, device)
+        shards = one.shards[work.place : work.place + 1]
+        end, _ = lanes.durations.run_round(job, round_, shards, lanes.type_D[device], start, start)
+        if work.start_ns < 0:
+            work.start_ns = start
+        work.busy_ns += end - start
+        work.place += 1
+        work.waits = False
+        self._flows.timers.set(work, end)
+        self.look(device)
+
+    def _pass_barrier(self, push: _Push, now: int) -> None:
+        """Pass the barrier of a round whose last task has ended."""
+        one, job = push.work.one, push.work.one.job
+        if push.round < push.work.last:
+            # Within a stretch the next round begins, which no event tells.
+            self._lanes.left_J[job] = self._lanes.scale_J[job]
+            self.begin_round(job, push.round + 1)
+            for work in self._stretch_J[job]:
+                if work.waits:
+                    self._try(work)
+            return
+        parts, self._stretch_J[job] = self._stretch_J[job], []
+        if self._is_cut(one):
+            for work in parts:
+                part = work.one
+                self._lanes.emit(
+                    CompDone(now, job, part.round, part.rounds, part.shards, part.device)
+                )
+                self._emit_done(work, now)
+        self._lanes.finish_rounds(one, now)
+
+    def _emit_done(self, work: _Work, now: int) -> None:
+        """Emit the end of an assignment's last task."""
+        one = work.one
+        self._lanes.emit(
+            TasksDone(
+                now,
+                one.job,
+                one.round,
+                one.rounds,
+                one.shards,
+                one.device,
+                work.start_ns,
+                work.comp_end_ns,
+                work.busy_ns,
+                work.end_ns,
+            )
+        )
