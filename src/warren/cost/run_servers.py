@@ -60,7 +60,8 @@ def with_servers(run: Run, costs: CostTable) -> CostTable:
         for kind in np.flatnonzero(costs.fits_JT[job]).tolist():
             least_s = 0.0
             if stays:
-                least_s = min(push_s(network, host, parts, latency_s) for host in hosts_T[kind])
+                each = (push_s(network, host, parts, latency_s) for host in hosts_T[kind])
+                least_s = min(each, default=0.0)
             # The simulator rounds each transfer's end.
             sync_ns_JT[job, kind] = max(0, int(least_s * NS_PER_S) - 1 - len(parts))
     return replace(costs, sync_ns_JT=sync_ns_JT)

@@ -278,10 +278,7 @@ class SimPort:
     def _free(self, device: int) -> None:
         """Take the assignment that has left COMP off its device, and look at the next one."""
         queue = self._queue_D[device]
-        left = queue.popleft()
-        # A ring's stretch that has left makes room for tasks to be fetched ahead.
-        if self._servers is not None and not self._servers.linked_J[left.job]:
-            self._servers.look(device)
+        queue.popleft()
         if queue:
             self._start_or_wait(queue[0])
 
@@ -328,17 +325,16 @@ class SimPort:
         state; on shared processors a start is put off until all devices at work are counted.
         """
         servers = self._servers
-        if servers is not None:
-            if servers.linked_J[head.job]:
-                servers.come(head)
-                return
-            # A task that starts makes room for another one to be fetched ahead.
-            servers.look(head.device)
+        if servers is not None and servers.has_servers_J[head.job]:
+            servers.come(head)
+            return
         verified = self._lanes.verified
         if verified is not None and verified.keeps(head.device, self._lanes.now_ns):
             verified.blocked.append(head)
         elif self._rings is not None and self._ring_J[head.job]:
-            self._rings.come(head)
+            ranks = self._rings.come(head)
+            if servers is not None:
+                servers.start_ranks(ranks)
         elif self._processors is not None:
             self._processors.due.append(head)
         else:

@@ -116,8 +116,8 @@ class _FirstBytes:
             self._add(flow)
 
 
-class _WithinHost:
-    """A transfer between processes of one host, which shares nothing."""
+class _Unshared:
+    """A transfer that shares nothing: between processes of one host, or of no bytes."""
 
     __slots__ = ("_arrival", "timer")
 
@@ -194,15 +194,15 @@ class LinkFlows:
         self, job: int, source: int, target: int, byte_count: float, arrival: Arrival
     ) -> bool:
         """Begin a transfer between two hosts; False if it takes no time at all and is over."""
-        if byte_count <= 0:
-            return False
-        if source != target:
+        if source != target and byte_count > 0:
             self._begun.setdefault((job, source, target, byte_count), []).append(arrival)
             return True
-        took_ns = seconds_to_ns(byte_count / self._inner_S[source])
-        if took_ns:
-            self.timers.set(_WithinHost(arrival), self._lanes.now_ns + took_ns)
-        return took_ns > 0
+        takes_ns = self._latency_ns
+        if source == target:
+            takes_ns = seconds_to_ns(byte_count / self._inner_S[source])
+        if takes_ns:
+            self.timers.set(_Unshared(arrival), self._lanes.now_ns + takes_ns)
+        return takes_ns > 0
 
     def add(self, flow: LinkFlow) -> None:
         """Let a flow begin now, without latency."""
@@ -264,12 +264,18 @@ class LinkFlows:
         """
         if len(self._sharing.state.rank_K) == 1:
             self._tell_classes_apart()
+        now = self._lanes.now_ns
+        # What has been sent alone so far was of the old class.
+        for alone in [one for one in dict.fromkeys(self._alone_L.values()) if one.job in classes]:
+            alone.part(now)
+        for flow in self._new:
+            flow.flow_class = self._class_of(flow)
+            self._pass_bytes(flow, now)
         for job, flow_class in classes.items():
             self._class_J[job] = flow_class
         for key in [key for key in self._host_class if key[1] in classes]:
             del self._host_class[key]
         self._host_class.update(host_classes)
-        now = self._lanes.now_ns
         for flow in self._flow_F.values():
             flow_class = self._class_of(flow)
             if flow_class != flow.flow_class:

@@ -160,9 +160,13 @@ class LinkedRings:
         """Pass the equal rounds that are counted, and let the ring be alone no more."""
         gang = ring.gang
         self._flows.leave_alone(ring)
-        if ring.links:
+        for begin_ns in range(gang.begin_ns, gang.end_ns, gang.round_ns):
             self._flows.note_bytes(
-                ring.job, ring.links, gang.begin_ns, gang.end_ns, gang.count * ring.sent_bytes
+                ring.job,
+                ring.links,
+                begin_ns + ring.wait_ns,
+                begin_ns + gang.round_ns,
+                ring.sent_bytes,
             )
         gang.pass_on()
         ring.alone = 0

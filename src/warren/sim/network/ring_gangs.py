@@ -164,13 +164,14 @@ class GangsAtWork:
             ranks = [one for one in assignments if self._ring_J[one.job]]
             self._starts.assign(ranks, self._begins(assignments), self._lanes.now_ns)
 
-    def come(self, head: Assignment) -> None:
-        """Note that a device has come to its ring; the last one starts the gang."""
+    def come(self, head: Assignment) -> list[Assignment]:
+        """Note that a device has come to its ring; the last one starts the gang, all of which it
+        returns."""
         job, lanes = head.job, self._lanes
         forming = self._forming.setdefault(job, [])
         forming.append(head)
         if len(forming) < lanes.scale_J[job]:
-            return
+            return []
         heads = sorted(self._forming.pop(job), key=lambda one: one.shards)
         devices = [one.device for one in heads]
         # They start together, so the longest switch of a device counts for all.
@@ -192,6 +193,7 @@ class GangsAtWork:
             comp=[0] * len(heads),
             late_ns=late_ns,
         )
+        return heads
 
     def waits(self, device: int) -> bool:
         """Tell whether the device waits for the others of its ring."""

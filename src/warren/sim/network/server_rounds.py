@@ -9,10 +9,9 @@ goes to all servers, and the device goes on. The task ends when the last byte of
 arrived, and the round when its last task has. Servers take no time of their own.
 
 Several tasks of an assignment are run one after another, each with its own update. A stretch is
-one round after another; its barriers but the last are no events.
-
-*Left out.* A task of another kind of job (a ring, or one whose bytes nobody knows) counts as not
-started while its device waits for its round, and so do the rounds of its stretch but the first.
+one round after another; its barriers but the last are no events. A ring's stretch on a device is
+one task, which has started when the ring has. A job whose bytes nobody knows pulls nothing, and its
+task ends T^s after its COMP.
 
 *Source.* What a live device does: ``warren.live.device``. Which bytes flow when, and where a job
 without a shape has its servers, is one rule for both worlds (docs/decisions/0036).
@@ -20,7 +19,7 @@ without a shape has its servers, is one rule for both worlds (docs/decisions/003
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from warren.cost.run_rings import host_of_D
@@ -59,13 +58,18 @@ class _Pull:
 class _Push:
     """The update of a task on its way to the servers, in ``left`` transfers."""
 
-    __slots__ = ("_rounds", "left", "round", "work")
+    __slots__ = ("_rounds", "left", "round", "timer", "work")
 
     def __init__(self, rounds: ServerRounds, work: _Work) -> None:
         self._rounds = rounds
         self.work = work
         self.round = work.round
         self.left = 0
+        self.timer = 0
+
+    def due(self, now: int) -> None:
+        """Arrive after T^s."""
+        self._rounds.pushed(self, now)
 
     def arrived(self, now: int) -> None:
         """Note one transfer that is over; with the last one the task has ended."""
@@ -78,7 +82,8 @@ class _Work:
     """An assignment at the head of its device's queue, until all its tasks have ended.
 
     ``round``: that of the next task to start, or of the one that computes; ``place``: how many
-    tasks of that round have started; ``left``: tasks of the last round that have not ended.
+    tasks of that round have started; ``sync_end_ns``: when the last of them has synchronised, where
+    that takes T^s; ``left``: tasks of the last round that have not ended.
     """
 
     __slots__ = (
@@ -92,6 +97,7 @@ class _Work:
         "place",
         "round",
         "start_ns",
+        "sync_end_ns",
         "timer",
         "waits",
     )
@@ -107,6 +113,7 @@ class _Work:
         self.comp_end_ns = 0
         self.end_ns = -1
         self.busy_ns = 0
+        self.sync_end_ns = 0
         self.waits = True
         self.timer = 0
 
@@ -138,8 +145,9 @@ class ServerRounds:
         "_here_D",
         "_host_D",
         "_lanes",
-        "_model_bytes_J",
+        "_linked_J",
         "_pushing_D",
+        "_rank_D",
         "_run",
         "_servers_J",
         "_shapes",
@@ -148,7 +156,7 @@ class ServerRounds:
         "_wanting",
         "_window",
         "_work_D",
-        "linked_J",
+        "has_servers_J",
     )
 
     def __init__(self, run: Run, costs: CostTable, lanes: Lanes, flows: LinkFlows) -> None:
@@ -160,7 +168,8 @@ class ServerRounds:
         self._flows = flows
         self._host_D: list[int] = host_of_D(run.cluster).tolist()
         self._window = 1 + run.cluster.local.look_ahead
-        self.linked_J = linked_J(run, costs)
+        self.has_servers_J = [job.sync != "ring" for job in jobs]
+        self._linked_J = linked_J(run, costs)
         # The round that has begun; -1 before a job arrives.
         self._at_J = [-1 for _ in jobs]
         self._begun_J = [False for _ in jobs]
@@ -174,6 +183,8 @@ class ServerRounds:
         # Devices that want the state of a round that has not begun, by job and round.
         self._wanting: dict[tuple[int, int], list[int]] = {}
         self._work_D: list[_Work | None] = [None for _ in devices]
+        # The rank of a ring that is at work.
+        self._rank_D: list[Assignment | None] = [None for _ in devices]
         # What is at work of a stretch, and of a round that the end of its job has cut.
         self._stretch_J: list[list[_Work]] = [[] for _ in jobs]
 
@@ -186,7 +197,7 @@ class ServerRounds:
             If that moves the servers of a job that trains.
         """
         for job, shape in shapes.items():
-            if not self.linked_J[job]:
+            if not self._linked_J[job]:
                 continue
             before, self._shapes[job] = self._servers(job), shape
             self._servers_J[job] = after = server_parts(self._run, self._costs, job, shape)
@@ -200,9 +211,10 @@ class ServerRounds:
         """Let a device want the states of the tasks that are next in its queue."""
         left, work = self._window, self._work_D[device]
         for one in self._lanes.queue_D[device]:
-            tasks = len(one.shards)
-            if self.linked_J[one.job]:
-                first, started = one.round, 0
+            if not self.has_servers_J[one.job]:
+                left -= one is not self._rank_D[device]
+            else:
+                tasks, first, started = len(one.shards), one.round, 0
                 if work is not None and work.one is one:
                     first, started = work.round, work.place
                 for round_ in range(first, one.round + one.rounds):
@@ -212,12 +224,14 @@ class ServerRounds:
                         if left <= 0:
                             return
                     started = 0
-            else:
-                waits = device in self._lanes.waiting_J[one.job]
-                begun = 0 if waits or one is not self._lanes.queue_D[device][0] else 1
-                left -= tasks * (one.rounds - begun)
             if left <= 0:
                 return
+
+    def start_ranks(self, ranks: Iterable[Assignment]) -> None:
+        """Note that a ring starts: its devices look at what is behind it."""
+        for rank in ranks:
+            self._rank_D[rank.device] = rank
+            self.look(rank.device)
 
     def begin_round(self, job: int, round_: int) -> None:
         """Note that a round has begun: its state is there for those who want it."""
@@ -240,6 +254,9 @@ class ServerRounds:
         host, transfer = self._host_D[device], self._flows.transfer
         for target, size in self._servers(job):
             push.left += transfer(job, host, target, size, push)
+        if not self._linked_J[job] and work.sync_end_ns > now:
+            push.left = 1
+            self._flows.timers.set(push, work.sync_end_ns)
         pushing = self._pushing_D[device]
         pushing[job] = pushing.get(job, 0) + 1
         work.waits = True
@@ -285,12 +302,13 @@ class ServerRounds:
             self._try(waiting)
 
     def _servers(self, job: int) -> ServerParts:
-        """Return the servers of a job."""
+        """Return the servers of a job; none if their bytes are on no link."""
         parts = self._servers_J[job]
         if parts is None:
-            parts = self._servers_J[job] = server_parts(
-                self._run, self._costs, job, self._shapes.get(job)
-            )
+            parts = ()
+            if self._linked_J[job]:
+                parts = server_parts(self._run, self._costs, job, self._shapes.get(job))
+            self._servers_J[job] = parts
         return parts
 
     def _is_cut(self, one: Assignment) -> bool:
@@ -326,14 +344,16 @@ class ServerRounds:
         if (
             self._at_J[job] != round_
             or self._here_D[device].get(job) != round_
-            or self._pushing_D[device].get(job, 0) >= _MOST_UPDATES
+            or (self._linked_J[job] and self._pushing_D[device].get(job, 0) >= _MOST_UPDATES)
         ):
             return
         lanes = self._lanes
         # A switch comes before the task and is no COMP time of it (docs/decisions/0016).
         start = lanes.now_ns + lanes.switch_ns(job, device)
         shards = one.shards[work.place : work.place + 1]
-        end, _ = lanes.durations.run_round(job, round_, shards, lanes.type_D[device], start, start)
+        end, work.sync_end_ns = lanes.durations.run_round(
+            job, round_, shards, lanes.type_D[device], start, start
+        )
         if work.start_ns < 0:
             work.start_ns = start
         work.busy_ns += end - start
