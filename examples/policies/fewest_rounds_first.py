@@ -2,7 +2,7 @@
 
     warren policies examples/policies/fewest_rounds_first.py:FewestRoundsFirst --question flow
 
-Where nothing tells classes of bytes apart yet, a run that names it is refused.
+A run that names it where nothing tells classes of bytes apart is refused.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from cli_runs import QUICKSTART, Warren
 
+from warren.model.cluster import Local
 from warren.model.decision import Question
 from warren.model.errors import SpecError
 from warren.model.run import Run, Scheduler
@@ -122,14 +123,23 @@ def test_names_that_do_not_go_together_are_refused_in_one_line(mine: str) -> Non
 
 
 def test_a_run_that_asks_for_more_than_its_world_carries_is_refused(mine: str) -> None:
-    for world in ("sim", "live"):
-        for question in ("flow", "group", "shape"):
+    for world, questions in (("sim", ("flow", "group", "shape")), ("live", ("flow", "group"))):
+        for question in questions:
             prepared = PreparedRun(run=scheduled(**{question: "fixed"}), world=world)
             with pytest.raises(SpecError, match=f"scheduler.{question}: a .* cannot carry out ans"):
                 prepared.check()
     joint = PreparedRun(run=scheduled(place=f"{mine}:Placing", joint=f"{mine}:Placing"))
     with pytest.raises(SpecError, match=r"scheduler.joint: .* answers to flow yet"):
         joint.check()
+
+
+def test_a_live_run_carries_out_shapes_and_where_there_are_links_classes() -> None:
+    PreparedRun(run=scheduled(shape="fixed"), world="live").check()
+    run = scheduled(flow="fixed")
+    with pytest.raises(SpecError, match=r"live run without local.testbed cannot carry out answ"):
+        PreparedRun(run=run, world="live").check()
+    linked = replace(run, cluster=replace(run.cluster, local=Local(testbed="bed")))
+    PreparedRun(run=linked, world="live").check()
 
 
 def test_names_of_the_command_line_replace_those_of_the_file() -> None:
@@ -159,7 +169,8 @@ def test_the_command_refuses_and_lists_them(warren: Warren, mine: str, tmp_path:
             found = warren(*command, QUICKSTART, *options)
             assert found.code == 2
             assert len(found.err) == 1
-            assert "cannot carry out answers to flow yet: they would change nothing" in found.err[0]
+            assert "cannot carry out answers to flow " in found.err[0]
+            assert ": they would change nothing; allowed: flow: fair" in found.err[0]
     done = warren("simulate", QUICKSTART, "--flow", "fixed", "--out", tmp_path / "out")
     assert done.code == 2
     assert not (tmp_path / "out").exists()

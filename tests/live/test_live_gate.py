@@ -190,3 +190,41 @@ def test_a_server_is_reached_over_the_network_exactly_from_other_hosts(tmp_path:
     for row in links:
         for link in row:
             link.close()
+
+
+def tos_of(end: Link | Hub) -> list[int]:
+    """What the kernel marks packets of an end's connections with."""
+    streams = [end._stream] if isinstance(end, Link) else [*end._streams.values()]
+    found = [] if None in streams else [one._end for one in streams if one is not None]
+    return [one.getsockopt(socket.IPPROTO_IP, socket.IP_TOS) for one in found if is_tcp(one)]
+
+
+def is_tcp(end: socket.socket) -> bool:
+    return end.family == socket.AF_INET
+
+
+def test_connections_between_hosts_are_marked_at_each_end_by_itself_now_and_later(net: Net) -> None:
+    near, far = net.link(net.path), net.link()
+    for link in (near, far):
+        link.send(Release(1))
+    net.heard()
+    assert (tos_of(far), tos_of(net.hub)) == ([0], [0])
+    for link in (near, far):
+        link.mark(1)
+    assert (tos_of(near), tos_of(far), tos_of(net.hub)) == ([], [56 << 2], [0])
+    net.hub.mark(7)
+    later = net.link()
+    later.send(Release(1))
+    net.heard()
+    assert tos_of(net.hub) == [8 << 2] * 2
+    far.mark(0)
+    assert (tos_of(far), tos_of(later)) == ([0], [0])
+
+
+def test_a_link_is_marked_before_it_connects(net: Net, tmp_path: Path) -> None:
+    link = Link(f"tcp:{tmp_path / 'other'}", TOKEN)
+    net.add(link)
+    link.mark(2)
+    net.ends.append(Hub(str(tmp_path / "other"), SEAT))
+    assert link.connect()
+    assert tos_of(link) == [48 << 2]

@@ -25,7 +25,8 @@ def servers_on(memory: list[int | None], servers: int, testbed: str | None = "be
     )
     cluster = replace(run.cluster, hosts=hosts, local=Local(testbed=testbed))
     scheduler = replace(run.scheduler, servers=servers)
-    context: Any = SimpleNamespace(run=replace(run, cluster=cluster, scheduler=scheduler))
+    run = replace(run, cluster=cluster, scheduler=scheduler)
+    context: Any = SimpleNamespace(run=run, local=cluster.local)
     return Servers(context, lambda job: None)
 
 
@@ -41,10 +42,13 @@ def test_servers_that_no_shape_places_are_where_static_has_them(
 def test_a_shape_places_the_servers_of_its_job_alone() -> None:
     at = servers_on([1, 2], 1)
     assert at.homes(0) == (1,)
-    assert at.place(0, Shape(None, (0, 1, 1), (5, 3, 2)))
+    assert at.placed(0, Shape((0,), ()))
+    assert at.placed(0, Shape(None, (1,)))
+    assert not at.placed(0, Shape(None, (0, 1, 1), (5, 3, 2)))
+    at.place(0, Shape(None, (0, 1, 1), (5, 3, 2)))
     assert (at.homes(0), at.homes(1)) == ((0, 1, 1), (0,))
-    assert not at.place(0, Shape((0,), (0, 1, 1), (5, 3, 2))), "only its workers changed"
-    assert at.place(0, Shape(None, (0, 1, 1), (5, 2, 3)))
+    assert at.placed(0, Shape((0,), (0, 1, 1), (5, 3, 2))), "only its workers changed"
+    assert not at.placed(0, Shape(None, (0, 1, 1), (5, 2, 3)))
 
 
 def test_without_a_testbed_all_servers_are_on_the_one_machine() -> None:

@@ -7,6 +7,7 @@ from live_worlds import job
 
 from warren.live.transport.messages import Assign
 from warren.live.transport.ring_messages import AssignRank, BeginRing, RankGone, RankReady
+from warren.live.transport.server_messages import FlowClass
 from warren.live.transport.sockets import Link, executor_address
 
 
@@ -43,3 +44,17 @@ def test_a_rank_that_is_lost_before_its_last_barrier_has_another_to_follow_it() 
         device.controller.say(RankGone(0, 1, 3))
         device.controller.say(AssignRank(0, 2, 2, 0))
         assert rank(device, 2).hear(BeginRing).round == 2
+
+
+def test_a_rank_is_told_the_class_of_its_job_whenever_it_comes() -> None:
+    with stage(job(0, sync="ring", rounds=6)) as device:
+        device.controller.say(FlowClass(0, 3))
+        first = rank(device, 1)
+        assert first.hear(FlowClass) == FlowClass(0, 3)
+        device.controller.say(FlowClass(0, 3))
+        device.controller.say(FlowClass(0, 0))
+        assert first.hear(FlowClass) == FlowClass(0, 0)
+        device.controller.say(FlowClass(0, 2))
+        assert first.hear(FlowClass) == FlowClass(0, 2)
+        device.controller.say(RankGone(0, 1, 0))
+        assert rank(device, 2).hear(FlowClass) == FlowClass(0, 2)

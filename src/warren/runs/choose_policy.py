@@ -255,10 +255,7 @@ def check_carried(run: Run, policies: ChosenPolicies, *, live: bool) -> None:
     if not answered or (live and not run.cluster.is_scheduled):
         return
     for question in sorted(answered - _carried(run, live=live)):
-        what, but = ("a live run", "") if live else ("a simulation", "")
-        if not live and question is not Question.GROUP:
-            what += f" under network: {run.cluster.network.model}"
-            but = ", or network: {model: fluid}"
+        what, but = _world(run, question, live=live)
         name = getattr(run.scheduler, question)
         baseline = BASELINES[question][0]
         # Under ``joint`` the question keeps the name of its baseline.
@@ -270,12 +267,23 @@ def check_carried(run: Run, policies: ChosenPolicies, *, live: bool) -> None:
         raise SpecError(Problem(file=run.name, field=field, message=message))
 
 
+def _world(run: Run, question: Question, *, live: bool) -> tuple[str, str]:
+    """Return what does not carry out a question's answers, and what else would be allowed."""
+    if live and question is Question.FLOW and run.cluster.local.testbed is None:
+        return "a live run without local.testbed", ", or local: {testbed: NAME}"
+    if not live and question is not Question.GROUP:
+        what = f"a simulation under network: {run.cluster.network.model}"
+        return what, ", or network: {model: fluid}"
+    return ("a live run" if live else "a simulation"), ""
+
+
 def _carried(run: Run, *, live: bool) -> frozenset[Question]:
     """Return the questions whose answers a port carries out."""
     if live:
         from warren.live.control.local_engine import LivePort
 
-        return LivePort.carries
+        linked = run.cluster.local.testbed is not None
+        return LivePort.carries - (set() if linked else {Question.FLOW})
     from warren.sim.port import questions_of_links
 
     return questions_of_links(run)

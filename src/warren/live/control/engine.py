@@ -49,7 +49,7 @@ class LiveEngine(ABC):
         If the cluster's testbed is not up, or a job's name cannot name a file.
     """
 
-    # Of the four questions: connections have no classes yet, and servers stay where they started.
+    # Of the four questions.
     carries: ClassVar[frozenset[Question]] = PLACE_ALONE
 
     def __init__(self, run: Run, out_dir: Path | str) -> None:

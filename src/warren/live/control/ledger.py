@@ -139,6 +139,11 @@ class Ledger:
         """Return the numbers in the device's queue whose tasks were done elsewhere first."""
         return [seq for seq in self._queues[device] if self._entries[seq].lost_race]
 
+    def renew(self, job: int) -> int:
+        """Begin a new generation of a job that has made no task, and return it."""
+        self._progress[job].generation += 1
+        return self._progress[job].generation
+
     def begin(self, clock: ClusterClock, numerics: str) -> None:
         """Set the clock at time zero, and the numerics class of all results."""
         self._clock, self._numerics = clock, numerics

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from warren.core.ports import Restart
 from warren.live.clock import ClusterClock
 from warren.live.control.devices import DeviceManager
 from warren.live.control.engine import LiveEngine
 from warren.live.control.ledger import Ledger
+from warren.live.control.link_classes import LinkClasses, StandingClasses
 from warren.live.control.recovery import Recovery, StateOwners
 from warren.live.control.ring_gangs import GangManager
 from warren.live.control.run_context import RunContext
@@ -40,8 +43,8 @@ from warren.live.transport.messages import (
 from warren.live.transport.ring_messages import GangBroke, GangReady, HandedOver
 from warren.live.transport.server_messages import RoundReport, ServerReady
 from warren.model.costs import CostTable
-from warren.model.decision import Assignment
-from warren.model.errors import EngineError
+from warren.model.decision import PLACE_ALONE, Assignment, Question, Shape
+from warren.model.errors import EngineError, InfeasibleDecision
 from warren.model.events import AnyEvent, JobArrived, RolledBack, RoundsDone
 from warren.model.job import Job
 from warren.model.run import Run
@@ -49,6 +52,8 @@ from warren.model.run import Run
 
 class LivePort(LiveEngine):
     """Trains the jobs of a run with the ``local`` engine. Use as a context manager.
+
+    Of the four questions it carries out place, flow, and shape as far as servers have not begun.
 
     Parameters
     ----------
@@ -65,6 +70,8 @@ class LivePort(LiveEngine):
         does.
     """
 
+    carries: ClassVar[frozenset[Question]] = PLACE_ALONE | {Question.FLOW, Question.SHAPE}
+
     def __init__(
         self,
         run: Run,
@@ -77,6 +84,8 @@ class LivePort(LiveEngine):
         super().__init__(run, out_dir)
         self._pads = Pads(run, costs)
         self._ledger = Ledger(self._jobs, len(self._devices), self._pending)
+        # Jobs that have been given tasks.
+        self._assigned: set[int] = set()
         self._rehearse = rehearse or run.cluster.emulate is not None
         self._build_early = len(self._jobs) * len(self._devices) <= warm_limit
         self.overruns: Counter[int] = Counter()
@@ -106,9 +115,11 @@ class LivePort(LiveEngine):
             rehearse=self._rehearse,
         )
         self._manager = DeviceManager(context, self._pads, self._ledger)
-        self._servers = Servers(context, self._opens_ns)
+        standing = StandingClasses(self._jobs)
+        self._servers = Servers(context, self._opens_ns, standing.at)
         self._gangs = GangManager(context, self._pads, self._manager, self._ledger, self._opens_ns)
         self._owners = StateOwners(self._jobs, self._servers, self._gangs)
+        self._flows = LinkClasses(self._run, standing, self._ledger, self._manager, self._servers)
         self._recovery = Recovery(context, self._ledger, self._manager, self._owners)
         # Generations and checkpoints are known before a process is told where to begin.
         if self._restart is not None:
@@ -143,6 +154,43 @@ class LivePort(LiveEngine):
         for one in copies:
             if (seq := self._ledger.copied(one)) is not None:
                 self._assign(seq, one, self._decided_ns())
+
+    def reshape(self, shapes: Mapping[int, Shape]) -> None:
+        """Put the servers of jobs that have not begun where shapes say; workers bind place alone.
+
+        Raises
+        ------
+        InfeasibleDecision
+            If the servers of a job that has begun would have to move.
+        """
+        for job, shape in shapes.items():
+            if not self._ledger.ended(job) and not self._servers.placed(job, shape):
+                self._place_servers(job, shape)
+        self._wait_for_all()
+
+    def classify(
+        self, classes: Mapping[int, int], host_classes: Mapping[tuple[int, int], int]
+    ) -> None:
+        """Give what jobs send between hosts their classes; see ``AnswerPort.classify``."""
+        self._flows.classify(classes, host_classes)
+
+    def _place_servers(self, job: int, shape: Shape) -> None:
+        """Let a job's servers begin anew where a shape has them."""
+        if job in self._assigned and self._ledger.arrived(job):
+            raise InfeasibleDecision(
+                f"shape of job {self._jobs[job].name}: its servers cannot move once it has been "
+                "given tasks; allowed: servers before that"
+            )
+        self._servers.place(job, shape)
+        if not self._servers.known(job):
+            return
+        self._servers.end(job)
+        generation = self._ledger.renew(job)
+        # Executors that have tasks of it already, since a plan comes before arrivals.
+        self._manager.move(job, generation, self._servers.homes(job))
+        self._servers.need(self._jobs[job], generation)
+        if self._clock is None:
+            self._startup.await_servers(job)
 
     def _restore(self, restart: Restart) -> None:
         """Take over the state of a run that was cut off: each job that had begun rolls back."""
@@ -198,9 +246,12 @@ class LivePort(LiveEngine):
             case ExecutorReady(device=device, incarnation=incarnation):
                 if self._manager.ready(device, incarnation, peer):
                     self._startup.mark_ready(device)
+                    self._flows.tell_device(device)
                     self._resend_work(device)
             case ServerReady(job=job):
-                if self._servers.ready(peer, message):
+                whole = self._servers.ready(peer, message)
+                self._flows.tell_servers(job)
+                if whole:
                     self._startup.mark_ready(("servers", job))
                     self._servers.open(self._jobs[job])
             case Verified(took_ns=took_ns):
@@ -270,6 +321,7 @@ class LivePort(LiveEngine):
             self._startup.mark_ready(("servers", job))
             self._manager.drop(job, ended=True)
             self._owners.end(job)
+            self._flows.forget(job)
 
     def _need_all(self) -> None:
         """Start the servers of every job that lost them and has not ended."""
@@ -312,6 +364,7 @@ class LivePort(LiveEngine):
     def _assign(self, seq: int, one: Assignment, decided_ns: int) -> None:
         """Send an assignment to its executor, and start the processes that it needs."""
         job, generation = self._jobs[one.job], self._ledger.generation(one.job)
+        self._assigned.add(one.job)
         if job.sync == "ring":
             # The processes of a gang are forked when all its ranks are assigned, not here.
             self._gangs.assigned(one)

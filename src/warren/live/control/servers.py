@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from warren.live.control.run_context import RunContext
 from warren.live.process.specs import ServerRole
 from warren.live.training.checkpoints.files import latest_round
+from warren.live.transport.messages import AnyMessage
 from warren.live.transport.server_messages import CheckpointCommitted, Open, ServerReady
 from warren.model.cluster import static_server_hosts
 from warren.model.decision import Shape
@@ -33,10 +34,18 @@ class Servers:
         What starts the processes and talks to them.
     opens_ns : callable
         Gives when a job may begin, in host time; None before time zero.
+    flow_class : callable
+        Gives the class of what a job sends from a host, both by index.
     """
 
-    def __init__(self, context: RunContext, opens_ns: Callable[[Job], int | None]) -> None:
+    def __init__(
+        self,
+        context: RunContext,
+        opens_ns: Callable[[Job], int | None],
+        flow_class: Callable[[int, int], int] = lambda host, job: 0,
+    ) -> None:
         self._context = context
+        self._flow_class = flow_class
         self._opens_ns = opens_ns
         self._groups: dict[int, ServerGroup] = {}
         # Of each job that was rolled back: the round of the checkpoint that its servers begin at.
@@ -55,19 +64,24 @@ class Servers:
             homes = static_server_hosts(run.cluster.hosts, job, run.scheduler.servers)
         else:
             homes = shape.servers
-        return homes if run.cluster.local.testbed is not None else (0,) * len(homes)
+        return self._on_places(homes)
 
-    def place(self, job: int, shape: Shape) -> bool:
-        """Place a job's servers from now on as a shape says, which names some.
+    def placed(self, job: int, shape: Shape) -> bool:
+        """Tell whether a job's servers are where a shape says, with as much of the model each."""
+        if not shape.servers:
+            return True
+        stated = (self._on_places(shape.servers), shape.model_bytes or ())
+        return stated == (self.homes(job), self._model_bytes(job))
 
-        Returns
-        -------
-        bool
-            Whether that is elsewhere, or another division of the model, than before.
-        """
-        before = self.homes(job), self._model_bytes(job)
+    def place(self, job: int, shape: Shape) -> None:
+        """Place a job's servers from now on as a shape says, which names some."""
         self._shapes[job] = shape
-        return before != (self.homes(job), self._model_bytes(job))
+
+    def tell(self, job: int, part: int, message: AnyMessage) -> None:
+        """Send a message to a server that is up; one that is not will be told later."""
+        group = self._groups.get(job)
+        if group is not None and part in group.peers:
+            self._context.hub.send(group.peers[part], message)
 
     def need(self, job: Job, generation: int) -> None:
         """Start a job's servers unless they run already."""
@@ -148,7 +162,7 @@ class Servers:
 
     def _role(self, job: Job, generation: int, part: int) -> ServerRole:
         """Return what a server of a job has to know."""
-        context = self._context
+        context, homes = self._context, self.homes(job.index)
         return ServerRole(
             folder=str(context.folder),
             base=context.run.base,
@@ -158,14 +172,20 @@ class Servers:
             store=str(context.outputs.checkpoints(job.index)),
             tmp=context.tmp(job.index),
             part=part,
-            homes=self.homes(job.index),
+            homes=homes,
             generation=generation,
             round=self._rounds.get(job.index, 0),
             # A server that replaces another starts while the job waits: it loses no time.
-            rehearse=context.rehearse and generation == 0,
+            rehearse=context.rehearse and (generation == 0 or self._opens_ns(job) is None),
             memory=context.memory,
             model_bytes=self._model_bytes(job.index),
+            # It may answer an executor before the controller has heard that it is up.
+            flow_class=self._flow_class(homes[part], job.index),
         )
+
+    def _on_places(self, hosts: tuple[int, ...]) -> tuple[int, ...]:
+        """Return where processes of these hosts are: without a testbed all on this machine."""
+        return hosts if self._context.local.testbed is not None else (0,) * len(hosts)
 
     def _model_bytes(self, job: int) -> tuple[int, ...]:
         """Return how many bytes of the model each server is to hold; empty: about the same."""

@@ -55,6 +55,10 @@ class StartupBarrier:
         )
         self._build_next()
 
+    def await_servers(self, job: int) -> None:
+        """Wait for the servers of a job that begin anew before time zero."""
+        self._waiting.add(("servers", job))
+
     def again(self, device: int) -> None:
         """Tell a device's new executor what the one before it had been told."""
         for one in list(self._waiting):

@@ -34,6 +34,7 @@ from warren.live.transport.messages import (
     Verify,
 )
 from warren.live.transport.ring_messages import AssignRank, RankDone, RankGone, RankReady
+from warren.live.transport.server_messages import FlowClass
 from warren.live.transport.sockets import (
     Hub,
     Link,
@@ -163,6 +164,9 @@ class Executor:
                 case Moved(job=job, generation=generation, homes=homes):
                     pipeline.verifier.forget(job)
                     self._client.move(job, generation, homes)
+                case FlowClass(job=job, flow_class=flow_class):
+                    self._client.classify(job, flow_class)
+                    pipeline.ranks.classify(job, flow_class)
                 case TrainerGone():
                     pipeline.trainer_gone(message)
                 case AssignRank():

@@ -129,6 +129,7 @@ class ParameterClient:
         self._sources: dict[int, ServerLink] = {}
         self._arenas: dict[int, Arena] = {}
         self._outbox: list[tuple[Link, Push, list[memoryview]]] = []
+        self._classes: dict[int, int] = {}
 
     def meet(self, job: int, generation: int, homes: Sequence[int]) -> None:
         """Connect to a job's servers, on these hosts, unless these are connected already."""
@@ -147,8 +148,15 @@ class ParameterClient:
         ]
         source = ServerLink(generation, links)
         for link in source.links:
+            link.mark(self._classes.get(job, 0))
             self._poller.register(link)
         self._sources[job] = source
+
+    def classify(self, job: int, flow_class: int) -> None:
+        """Give what is sent to a job's servers on other hosts a class on links, now and later."""
+        self._classes[job] = flow_class
+        for link in self._sources[job].links if job in self._sources else ():
+            link.mark(flow_class)
 
     def move(self, job: int, generation: int, homes: Sequence[int]) -> None:
         """Connect to a job's new servers; nothing is under way with the old ones."""
@@ -259,6 +267,8 @@ class ParameterClient:
                 self._poller.unregister(link)
                 link.close()
             source.windows.close()
+        if ended:
+            self._classes.pop(job, None)
         if ended and (arena := self._arenas.pop(job, None)) is not None:
             arena.close()
 

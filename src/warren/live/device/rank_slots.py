@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from warren.live.device.lanes import LaneTask
 from warren.live.transport.ring_messages import AssignRank, BeginRing, RankReady
+from warren.live.transport.server_messages import FlowClass
 from warren.live.transport.sockets import Hub
 
 
@@ -14,12 +15,13 @@ class _RankSlot:
     """The place of a job's rank on this device; ``peer`` is empty while none has come.
 
     ``allowed``: by first round of an assignment, the incarnation whose turn it is, and from when
-    (host's monotonic ns).
+    (host's monotonic ns). ``flow_class``: the class of what the job's ranks send.
     """
 
     peer: bytes = b""
     incarnation: int = 0
     allowed: dict[int, tuple[int, int]] = field(default_factory=dict)
+    flow_class: int = 0
 
 
 class RankSlots:
@@ -34,6 +36,16 @@ class RankSlots:
         slot = self._slot(said.job)
         if said.incarnation > slot.incarnation:
             slot.peer, slot.incarnation = peer, said.incarnation
+            # Its connections are new, so they have no mark.
+            if slot.flow_class:
+                self._hub.send(peer, FlowClass(said.job, slot.flow_class))
+
+    def classify(self, job: int, flow_class: int) -> None:
+        """Note the class of what a job sends, and tell its rank if that is here."""
+        slot = self._slot(job)
+        if flow_class != slot.flow_class:
+            slot.flow_class = flow_class
+            self._hub.send(slot.peer, FlowClass(job, flow_class))
 
     def muster(self, said: AssignRank) -> None:
         """Note that an assignment may begin, with the rank of the incarnation it names."""

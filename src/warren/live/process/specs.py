@@ -76,7 +76,7 @@ class ServerRole(JobStateRole, frozen=True, tag="ServerRole", array_like=True):
     """Fork server ``part`` of a job; ``rehearse``: it evaluates before time zero.
 
     ``homes`` has the host of each server of the job; ``model_bytes`` how many bytes of the model
-    each is to hold, empty: about the same.
+    each is to hold, empty: about the same. ``flow_class`` is the class of what it sends at first.
     """
 
     part: int
@@ -87,6 +87,7 @@ class ServerRole(JobStateRole, frozen=True, tag="ServerRole", array_like=True):
     memory: MemoryLimit | None = None
     identity: HostIdentity = NOWHERE
     model_bytes: tuple[int, ...] = ()
+    flow_class: int = 0
 
     @property
     def parts(self) -> int:

@@ -21,6 +21,7 @@ from warren.live.process.linux import (
 )
 from warren.live.process.specs import RankRole, Role
 from warren.live.rings.allreduce import RingBroken
+from warren.live.rings.marked_connections import mark_connections
 from warren.live.rings.rank import RingRank
 from warren.live.server.process import last_words
 from warren.live.training.app.app_errors import one_line
@@ -36,7 +37,7 @@ from warren.live.transport.ring_messages import (
     RankPresent,
     RankReady,
 )
-from warren.live.transport.server_messages import CheckpointCommitted
+from warren.live.transport.server_messages import CheckpointCommitted, FlowClass
 from warren.live.transport.sockets import (
     Hub,
     Link,
@@ -123,6 +124,8 @@ class RankProcess:
                 self._run(rounds, at_ns)
             case CheckpointCommitted(round=round_no):
                 self._member.schedule.kept = round_no
+            case FlowClass(flow_class=flow_class):
+                mark_connections(flow_class)
             case HandOver(round=round_no):
                 self._member.save(round_no)
                 job, incarnation = self._role.job.index, self._role.incarnation
@@ -159,6 +162,9 @@ class RankProcess:
         """Make rounds one after another; the device is held to the barrier of the last."""
         role, member = self._role, self._member
         for _ in range(rounds):
+            # The executor says nothing else before it hears that these rounds are over.
+            for message, _ in self._executor.drain():
+                self._hear(message)
             report = member.round(at_ns)
             at_ns = report.at_ns
             sleep_until(at_ns)

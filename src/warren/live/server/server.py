@@ -31,6 +31,7 @@ from warren.live.transport.server_messages import (
     BeginRound,
     CheckpointCommitted,
     Commit,
+    FlowClass,
     Open,
     PartDone,
     PartSaved,
@@ -91,6 +92,7 @@ class Server:
         if part:
             first = server_address(role.folder, job, role.generation, 0)
             self._first = link_to_server(first, role.homes[0], role.identity)
+        self._mark(role.flow_class)
         tell = self._peers.tell if self._first is None else self._first.send
         self._clipping = GlobalNorm(store, part, parts, tell)
         self._opening = JobStart()
@@ -160,8 +162,16 @@ class Server:
                     self._opening.at_ns = at_ns
                 case CheckpointCommitted(round=round_no):
                     self._schedule.kept = round_no
+                case FlowClass(flow_class=flow_class):
+                    self._mark(flow_class)
                 case _:
                     raise ValueError(f"the controller does not send {message}")
+
+    def _mark(self, flow_class: int) -> None:
+        """Mark what this server sends to other hosts with a class."""
+        self._hub.mark(flow_class)
+        if self._first is not None:
+            self._first.mark(flow_class)
 
     def _hear(self) -> None:
         """Take everything that is here; updates before pulls, so that rounds end early."""

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from itertools import accumulate, islice, pairwise
 from typing import Final, TypeAlias
 
+from warren.live import flow_marks
+
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Frame: TypeAlias = tuple[memoryview, list[memoryview]]
 """A header, and the buffers beside it."""
@@ -86,6 +88,11 @@ class Stream:
         self._epoll = epoll
         epoll.register(self.fileno(), select.EPOLLIN)
         self._arm()
+
+    def mark(self, flow_class: int) -> None:
+        """Mark what is sent from now on, and what still waits; for a connection between hosts."""
+        if not self.closed:
+            flow_marks.mark(self._end, flow_class)
 
     def unwatch(self) -> None:
         """Take this end out of the epoll that watches it, if one does."""

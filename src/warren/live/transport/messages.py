@@ -30,6 +30,7 @@ from warren.live.transport.server_messages import (
     BeginRound,
     CheckpointCommitted,
     Commit,
+    FlowClass,
     JobOver,
     Open,
     PartDone,
@@ -321,6 +322,7 @@ AnyMessage: TypeAlias = (
     | Squares
     | BeginRound
     | Open
+    | FlowClass
     | CheckpointCommitted
     | RoundReport
     | PlainDone

@@ -136,7 +136,17 @@ class BeginRound(Message, frozen=True, tag="BeginRound", array_like=True):
     save: bool
 
 
-# What the controller tells the first server, and what it hears from there.
+# What the controller tells servers, and what it hears from there.
+
+
+class FlowClass(Message, frozen=True, tag="FlowClass", array_like=True):
+    """Mark what the job sends from this process from now on with a class of flows.
+
+    Controller to executors and servers, and executor to rank.
+    """
+
+    job: int
+    flow_class: int
 
 
 class Open(Message, frozen=True, tag="Open", array_like=True):

@@ -97,6 +97,7 @@ class Link:
         self._stream: Stream | None = None
         self._early: list[tuple[bytes, tuple[Buffer, ...]]] = []
         self._closed = False
+        self._flow_class = 0
         self.connect()
 
     def connect(self) -> bool:
@@ -105,7 +106,7 @@ class Link:
             return True
         far = self.far
         end = (
-            tcp_listener.dial(self._address.removeprefix(tcp_listener.FAR))
+            tcp_listener.dial(self._address.removeprefix(tcp_listener.FAR), self._flow_class)
             if far
             else _connected(self._address)
         )
@@ -117,6 +118,13 @@ class Link:
             self._stream.send(header, buffers)
         self._early.clear()
         return True
+
+    def mark(self, flow_class: int) -> None:
+        """Give what is sent from now on a class on links; within a host there are none."""
+        if self.far and flow_class != self._flow_class:
+            self._flow_class = flow_class
+            if self._stream is not None:
+                self._stream.mark(flow_class)
 
     def watch(self, epoll: select.epoll) -> int:
         """Let an epoll wake up for this link, and return its file descriptor; once connected."""
@@ -190,6 +198,7 @@ class Hub:
             TcpListener(address, identity, self._epoll) if identity.address else None
         )
         self._far: dict[bytes, None] = {}
+        self._flow_class = 0
 
     def fileno(self) -> int:
         """Return the file descriptor to poll: an epoll's, readable when any connection is."""
@@ -198,6 +207,12 @@ class Hub:
     def is_far(self, peer: bytes) -> bool:
         """Tell whether a peer is on another host, with which no memory is shared."""
         return peer in self._far
+
+    def mark(self, flow_class: int) -> None:
+        """Give what is sent to other hosts from now on a class on links."""
+        self._flow_class = flow_class
+        for peer in self._far:
+            self._streams[peer].mark(flow_class)
 
     def send(self, peer: bytes, message: AnyMessage, *buffers: Buffer) -> bool:
         """Send a message to one peer, see ``Link.send``; False if it is gone."""
@@ -224,6 +239,8 @@ class Hub:
             ):
                 new = self._let_in(end)
                 self._far[self._id_of[new]] = None
+                if self._flow_class:
+                    self._streams[self._id_of[new]].mark(self._flow_class)
                 yield from self._hear(new)
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ import select
 import socket
 from typing import Final
 
+from warren.live import flow_marks
 from warren.live.transport.host_identity import TOKEN_BYTES, HostIdentity
 
 FAR: Final = "tcp:"
@@ -25,13 +26,15 @@ _UNPROVEN_MAX: Final = 256
 """So many connections at most have not shown the token; of more, the oldest are closed."""
 
 
-def dial(path: str) -> socket.socket | None:
+def dial(path: str, flow_class: int = 0) -> socket.socket | None:
     """Begin to connect to a hub on another host.
 
     Parameters
     ----------
     path : str
         The path of the hub's Unix socket, without ``FAR``.
+    flow_class : int
+        The class of what will be sent.
 
     Returns
     -------
@@ -44,6 +47,8 @@ def dial(path: str) -> socket.socket | None:
     except FileNotFoundError:
         return None
     end = _socket()
+    if flow_class:
+        flow_marks.mark(end, flow_class)
     if end.connect_ex((address, int(port))) in (0, errno.EINPROGRESS):
         return end
     end.close()
