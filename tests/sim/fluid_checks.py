@@ -65,7 +65,7 @@ def placed_bytes(model: Model, assigned: Sequence[Assigned]) -> dict[tuple[int, 
     pulled = set[tuple[int, int, int]]()
     for one in assigned:
         job, here = model.jobs[one.job], model.host_D[one.device]
-        for round_ in range(one.round, one.round + one.rounds):
+        for round_ in range(one.round, min(job.rounds, one.round + one.rounds)):
             gangs[one.job, round_].add(here)
             pulls = (one.device, one.job, round_) not in pulled
             pulled.add((one.device, one.job, round_))

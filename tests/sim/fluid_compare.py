@@ -16,7 +16,7 @@ from warren.core.journal_reader import read_history
 from warren.model.link_use import LinkUse
 from warren.model.timeline import Timeline
 
-ABSOLUTE_NS, RELATIVE = 100.0, 2e-9
+ABSOLUTE_NS, RELATIVE = 50.0, 1e-9
 """The simulator rounds each end to a nanosecond, and what follows comes so much later."""
 CLOSE = 1e-9
 BYTES = 2.0
@@ -49,7 +49,7 @@ def compared(world: FluidWorld) -> Compared:
         if apart > ABSOLUTE_NS + RELATIVE * time_ns
     ]
     broken += broken_bytes(model, told, found, read_history(data).link_use)
-    if world.planned:
+    if world.compiles:
         broken += broken_paths(data, journal(world, compiled=True))
     for interval in found.intervals:
         broken += broken_rates(model, interval)
@@ -93,17 +93,19 @@ def broken_bins(model: Model, found: Simulation, use: LinkUse) -> Iterator[str]:
         _spread(there, interval.begin_ns, interval.end_ns, interval.flows, use.bin_ns)
     here: dict[tuple[int, int, int, int], float] = defaultdict(float)
     load: dict[tuple[int, int], float] = defaultdict(float)
+    rows: dict[tuple[int, int], int] = defaultdict(int)
     columns = (use.link_R, use.job_R, use.class_R, use.bin_R, use.bytes_R)
     for link, job, kind, at, size in zip(
         *(np.asarray(one).tolist() for one in columns), strict=True
     ):
         here[link, job, kind, at] += size
         load[link, at] += size
+        rows[link, at] += 1
     for (link, at), size in load.items():
         most = model.up[link // 2] * use.bin_ns
-        if size > most * (1 + CLOSE) + BYTES:
+        if size > most * (1 + CLOSE) + BYTES * rows[link, at]:
             yield f"link {link}, bin {at}: {size} of {most} bytes"
-    # What is 20 ns apart may be in the next bin.
+    # What is some ns apart may be in the next bin, at each of some changes of a rate.
     slack = ABSOLUTE_NS * 50 * max(model.up) + BYTES
     for key in sorted({*here, *there}):
         if abs(here.get(key, 0.0) - there.get(key, 0.0)) > slack:

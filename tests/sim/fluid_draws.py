@@ -37,6 +37,7 @@ from warren.model.events import (
 )
 from warren.model.job import Job, Workload
 from warren.model.run import Run, Scheduler, Truth
+from warren.policy.registry import place_policy, policy_of, ring_policies
 from warren.sim.build import sim_port, simulated_costs
 from warren.sim.task_durations import TaskDurations
 
@@ -49,14 +50,21 @@ KB = 1000
 class FluidWorld:
     """A run, its costs, the seed of what its policies answer, and its style: see ``drawn_world``.
 
-    ``planned``: one policy places by a whole plan, and no other answers anything.
+    ``place``: *drawn* or *plan*, which answer at random, or a policy of the registry. ``answers``:
+    who answers shape and flow: *nobody*, *drawn*, or *fixed*, as job files state.
     """
 
     run: Run
     costs: CostTable
     seed: int
     style: str
-    planned: bool = False
+    place: str = "drawn"
+    answers: str = "drawn"
+
+    @property
+    def compiles(self) -> bool:
+        """Whether one policy alone answers with a whole plan, which compiled code may run."""
+        return self.place in ("plan", "hare") and self.answers == "nobody"
 
     @property
     def kinds(self) -> list[str]:
@@ -74,9 +82,10 @@ class FluidWorld:
             "latency": network.latency_s > 0,
             "switches": self.costs.switch_ns_JT is not None,
             "noise": self.run.truth.task_cv > 0,
-            "plan": self.planned,
+            "plans in compiled code": self.compiles,
         }
-        return [self.style, *(kind for kind, holds in there.items() if holds)]
+        named = [self.style, f"place {self.place}", f"answers {self.answers}"]
+        return named + [kind for kind, holds in there.items() if holds]
 
 
 @dataclass(frozen=True)
@@ -122,21 +131,31 @@ def drawn_cluster(draw: random.Random, style: str) -> Cluster:
     )
 
 
-def drawn_jobs(draw: random.Random, style: str, devices: int) -> tuple[Job, ...]:
-    """Two to seven jobs with servers or rings; two or three of many rounds in *long* worlds."""
-    count = draw.randint(2, 3 if style == "long" else 7)
+def drawn_jobs(draw: random.Random, style: str, cluster: Cluster, place: str) -> tuple[Job, ...]:
+    """Two to seven jobs with servers or rings; two or three of many rounds in *long* worlds.
+
+    They state classes and hosts of servers for the policies ``fixed``.
+    """
+    count, devices = draw.randint(2, 3 if style == "long" else 7), len(cluster.devices)
     arrivals = sorted(draw.choice([0, 0, draw.randrange(10 * S)]) for _ in range(count))
-    return tuple(
-        Job(
-            index=index,
-            name=f"j{index}",
-            arrival_ns=0 if style == "even" else arrival,
-            scale=draw.randint(1, min(4, devices)),
-            rounds=draw.randint(20, 60) if style == "long" else draw.randint(1, 6),
-            sync=draw.choice(("ps", "ps", "ps", "ring")),
+    names = [host.name for host in cluster.hosts]
+    jobs = []
+    for index, arrival in enumerate(arrivals):
+        servers = tuple(draw.choice(names) for _ in range(draw.randint(0, 3)))
+        ring = draw.random() < 0.25 and (place in ("drawn", "plan") or place in ring_policies())
+        jobs.append(
+            Job(
+                index=index,
+                name=f"j{index}",
+                arrival_ns=0 if style == "even" else arrival,
+                scale=draw.randint(1, min(4, devices)),
+                rounds=draw.randint(20, 60) if style == "long" else draw.randint(1, 6),
+                sync="ring" if ring else "ps",
+                flow_class=draw.randrange(8),
+                server_hosts=() if ring else servers,
+            )
         )
-        for index, arrival in enumerate(arrivals)
-    )
+    return tuple(jobs)
 
 
 def drawn_costs(draw: random.Random, style: str, jobs: tuple[Job, ...]) -> CostTable:
@@ -171,8 +190,12 @@ def drawn_world(seed: int) -> FluidWorld:
     """A world of one of three styles, half of them *usual*."""
     draw = random.Random(seed)
     style = draw.choice(["usual", "usual", "long", "even"])
+    place = draw.choice(
+        ["drawn"] * 10 + ["plan"] * 4 + ["fifo", "gavel-fifo", "srtf", "hlas", "hare"]
+    )
+    answers = draw.choice(["nobody", "drawn", "drawn", "fixed"])
     cluster = drawn_cluster(draw, style)
-    jobs = drawn_jobs(draw, style, len(cluster.devices))
+    jobs = drawn_jobs(draw, style, cluster, place)
     costs = drawn_costs(draw, style, jobs)
     run = Run(
         name="fluid",
@@ -181,17 +204,25 @@ def drawn_world(seed: int) -> FluidWorld:
         scheduler=Scheduler(place="drawn", servers=draw.randint(1, 3)),
         truth=Truth(task_cv=draw.choice([0.0, 0.0, 0.0, 0.3]), seed=seed),
     )
-    return FluidWorld(run, costs, seed, style, planned=draw.random() < 0.25)
+    return FluidWorld(run, costs, seed, style, place, answers)
 
 
 def journal(world: FluidWorld, compiled: bool = False) -> bytes:
     """The run as ``warren simulate`` plays it; ``compiled``: a plan in compiled code."""
     written = bytearray()
     run, costs, seed = world.run, world.costs, world.seed
-    others: tuple[Any, ...] = (drawn_shapes(seed), drawn_flows(seed))
-    policy: Any = DrawnPlaces(seed)
-    if world.planned:
-        policy, others = Planned(drawn_plan(seed, run)), ()
+    others: tuple[Any, ...] = {
+        "nobody": (),
+        "drawn": (drawn_shapes(seed), drawn_flows(seed)),
+        "fixed": (policy_of("shape", "fixed"), policy_of("flow", "fixed")),
+    }[world.answers]
+    policy: Any
+    if world.place == "drawn":
+        policy = DrawnPlaces(seed)
+    elif world.place == "plan":
+        policy = Planned(drawn_plan(seed, run))
+    else:
+        policy = place_policy(world.place)
     core = Core(
         run=run, costs=simulated_costs(run, costs), policy=policy, others=others, compiled=compiled,
         port=sim_port(run, costs), sink=written.extend, world="sim", check=True,

@@ -3,7 +3,7 @@
 It shares no code with the simulator. Given which assignments and classes were decided when, it
 tells when each task starts, ends its COMP and ends, when barriers pass, and which bytes were on
 which link when. It goes from instant to instant; at each, everything is looked at again, and all
-rates are found from scratch.
+rates are found from scratch. Times are whole nanoseconds.
 
 The model, in its order:
 
@@ -34,13 +34,11 @@ from dataclasses import dataclass, field
 
 from fluid_model import Assigned, Classed, Interval, Model, fair_rates
 
-SAME_NS = 1e-3
-"""What is due within this has come: far more than floats lose, far less than a nanosecond."""
-ROUNDED_NS = 10.0
+CLOSE_NS = 2.0
 """A flow that would end so soon after an instant ends with it.
 
-The simulator counts whole nanoseconds, so that it may be over there. Were it not here, a class that
-comes first from this instant on could keep its last byte for seconds.
+Two simulations round at different places, so that it may be over in the other. Were it not here, a
+class that comes first from this instant on could keep its last byte for seconds.
 """
 
 
@@ -134,7 +132,7 @@ class Simulation:
             self._pass(then)
 
     def _has_come(self, time_ns: float) -> bool:
-        return time_ns <= self.now + SAME_NS
+        return time_ns <= self.now
 
     def _step(self) -> bool:
         """Do what is due at this instant; True if anything was."""
@@ -156,7 +154,11 @@ class Simulation:
             if flow.begin_ns > self.now:
                 yield flow.begin_ns
             elif flow.rate > 0:
-                yield self.now + flow.left / flow.rate
+                yield self._end_of(flow)
+
+    def _end_of(self, flow: Flow) -> float:
+        """When a flow is over at its rate, to a nanosecond, in which all times are counted."""
+        return math.floor(self.now + flow.left / flow.rate + 0.5)
 
     def _pass(self, then: float) -> None:
         """Let time pass: what flows arrives."""
@@ -164,7 +166,7 @@ class Simulation:
         shown = tuple((f.links, self._class(f), f.most, f.rate, f.job) for f in there)
         self.intervals.append(Interval(self.now, then, shown))
         for flow in [flow for flow in there if flow.rate > 0]:
-            whole = self.now + flow.left / flow.rate <= then + ROUNDED_NS
+            whole = self._end_of(flow) <= then + CLOSE_NS
             flow.left = 0.0 if whole else flow.left - flow.rate * (then - self.now)
             self.stale = self.stale or whole
         self.stale = self.stale or any(self.now < f.begin_ns <= then for f in self.flows)
@@ -198,6 +200,8 @@ class Simulation:
         for one in due:
             self.assigned.remove(one)
             self.number += 1
+            if self.round_J[one.job] == self.model.jobs[one.job].rounds:
+                continue
             for round_ in range(one.round, one.round + one.rounds):
                 for shard in one.shards:
                     task = Task(one.job, round_, shard, one.device, self.number)
@@ -343,6 +347,15 @@ class Simulation:
             self.ended_J[task.job] = 0
             self.barriers[task.job, task.round] = now
             self.round_J[task.job] += 1
+            if self.round_J[task.job] == self.model.jobs[task.job].rounds:
+                self._drop(task.job)
+
+    def _drop(self, job: int) -> None:
+        """Forget what was assigned beyond the end of a job, by a policy that does not know it."""
+        for device in self.devices:
+            first = device.started
+            left = [task for task in device.queue[first:] if task.job != job]
+            device.queue[first:] = left
 
     def _lead_rings(self) -> bool:
         """Start rings all of whose devices have come, and send what has been computed."""
