@@ -201,7 +201,12 @@ def drawn_world(seed: int) -> FluidWorld:
         name="fluid",
         cluster=cluster,
         workload=Workload(jobs=jobs),
-        scheduler=Scheduler(place="drawn", servers=draw.randint(1, 3)),
+        scheduler=Scheduler(
+            place=place,
+            flow="fair" if answers == "nobody" else answers,
+            shape="static" if answers == "nobody" else answers,
+            servers=draw.randint(1, 3),
+        ),
         truth=Truth(task_cv=draw.choice([0.0, 0.0, 0.0, 0.3]), seed=seed),
     )
     return FluidWorld(run, costs, seed, style, place, answers)

@@ -34,12 +34,21 @@ from dataclasses import dataclass, field
 
 from fluid_model import Assigned, Classed, Interval, Model, fair_rates
 
-CLOSE_NS = 2.0
-"""A flow that would end so soon after an instant ends with it.
 
-Two simulations round at different places, so that it may be over in the other. Were it not here, a
-class that comes first from this instant on could keep its last byte for seconds.
-"""
+@dataclass(frozen=True)
+class Rounding:
+    """How ends of flows become whole nanoseconds: ``add_ns``, then down; 0.5: to the nearest.
+
+    A flow that would end up to ``close_ns`` after an instant ends with it. Two simulations round at
+    different places, so that it may be over in the other; were it not here, a class that comes
+    first from this instant on could keep its last byte for seconds.
+    """
+
+    add_ns: float = 0.5
+    close_ns: float = 2.0
+
+
+NEAREST = Rounding()
 
 
 @dataclass
@@ -97,9 +106,14 @@ class Simulation:
     """One run of the model; ``run`` leads it to the end of all that was assigned."""
 
     def __init__(
-        self, model: Model, assigned: Iterable[Assigned], classed: Iterable[Classed] = ()
+        self,
+        model: Model,
+        assigned: Iterable[Assigned],
+        classed: Iterable[Classed] = (),
+        rounding: Rounding = NEAREST,
     ) -> None:
         self.model = model
+        self.rounding = rounding
         self.now = 0.0
         self.assigned = sorted(assigned, key=lambda one: one.time_ns)
         self.classed = sorted(classed, key=lambda one: one.time_ns)
@@ -158,7 +172,7 @@ class Simulation:
 
     def _end_of(self, flow: Flow) -> float:
         """When a flow is over at its rate, to a nanosecond, in which all times are counted."""
-        return math.floor(self.now + flow.left / flow.rate + 0.5)
+        return math.floor(self.now + flow.left / flow.rate + self.rounding.add_ns)
 
     def _pass(self, then: float) -> None:
         """Let time pass: what flows arrives."""
@@ -166,7 +180,7 @@ class Simulation:
         shown = tuple((f.links, self._class(f), f.most, f.rate, f.job) for f in there)
         self.intervals.append(Interval(self.now, then, shown))
         for flow in [flow for flow in there if flow.rate > 0]:
-            whole = self._end_of(flow) <= then + CLOSE_NS
+            whole = self._end_of(flow) <= then + self.rounding.close_ns
             flow.left = 0.0 if whole else flow.left - flow.rate * (then - self.now)
             self.stale = self.stale or whole
         self.stale = self.stale or any(self.now < f.begin_ns <= then for f in self.flows)
