@@ -1,10 +1,11 @@
 """Zygotes forked from one that is warm: loading PyTorch takes longer than most runs of a test.
 
-Run as ``python warm_zygote.py FD PARENT``, it loads what a zygote loads, and then forks one for
-each message that comes from socket FD. The fork gets what a new process would: its arguments, its
-environment (also the one that the kernel shows), only its own open files, a session of its own,
-and the tests' process as parent. Only that it loads is not tested so: by runs that are started by
-the command, in a process of their own, and by tests that ask for ``cold_zygotes``, it is.
+Run as ``python warm_zygote.py ZYGOTES PROGRAMS PARENT``, it loads what a zygote loads, and then
+forks one for each message that comes from socket ZYGOTES. The fork gets what a new process would:
+its arguments, its environment (also the one that the kernel shows), only its own open files, a
+session of its own, and the tests' process as parent. Only that it loads is not tested so: by tests
+that ask for ``cold_zygotes``, and by ``cold`` commands in processes of their own, it is. Messages
+from PROGRAMS are for ``warm_program``.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any, ClassVar, NoReturn
 
 from warren.live.process.linux import die_with_parent
 from warren.live.process.process_pool import _start_zygote
@@ -61,27 +62,42 @@ class Forked:
         assert self.returncode is not None
         return self.returncode
 
+    def send_signal(self, signum: signal.Signals) -> None:
+        """Send it a signal, if it has not been waited for."""
+        if self.poll() is None:
+            os.kill(self.pid, signum)
+
     def kill(self) -> None:
         """Kill it, if it has not been waited for."""
-        if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
 
 
 class WarmZygote:
-    """The warm one; ``start`` stands in for ``process_pool._start_zygote``."""
+    """The warm one; ``start`` stands in for ``process_pool._start_zygote``.
+
+    ``warm_program`` starts controllers through it, too.
+    """
+
+    here: ClassVar[WarmZygote | None] = None
+    """That of this process."""
 
     def __init__(self, folder: Path) -> None:
-        mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in "zp"]
+        self._zygotes, self._programs = (mine for mine, _ in pairs)
+        theirs = [end.fileno() for _, end in pairs]
         more = {ROOM: "." * MOST_BYTES, "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
-        self._socket = mine
         self._process = subprocess.Popen(
-            [sys.executable, __file__, str(theirs.fileno()), str(os.getpid())],
+            [sys.executable, __file__, *map(str, theirs), str(os.getpid())],
             stdin=subprocess.DEVNULL,
             env=clean_environment(os.environ) | more,
-            pass_fds=[theirs.fileno()],
+            pass_fds=theirs,
             start_new_session=True,
         )
-        theirs.close()
+        for _, end in pairs:
+            end.close()
+        # Both processes are there before a test begins, which would be told to have left them.
+        assert self._zygotes.recv(99) == b"ready"
+        WarmZygote.here = self
 
     def start(
         self,
@@ -91,43 +107,70 @@ class WarmZygote:
         fds: Sequence[int],
     ) -> Forked:
         """Fork a zygote."""
-        wanted = {
-            "arguments": arguments,
-            "environment": dict(environment),
-            "folder": os.getcwd(),
-            "fds": fds,
-            "parent": os.getpid(),
-        }
-        socket.send_fds(self._socket, [json.dumps(wanted).encode()], [output.fileno(), *fds])
-        return Forked(int(self._socket.recv(99)))
+        wanted = {"arguments": arguments, "environment": dict(environment), "fds": fds}
+        return _ask(self._zygotes, wanted, [output.fileno(), *fds])
+
+    def start_program(self, wanted: dict[str, Any], fds: Sequence[int]) -> Forked:
+        """Fork what ``warm_program.become`` describes."""
+        return _ask(self._programs, wanted, fds)
 
     def close(self) -> None:
         """End it; those that it forked stay."""
-        self._socket.close()
+        WarmZygote.here = None
+        self._zygotes.close()
+        self._programs.close()
         self._process.wait(10)
 
 
+def _ask(orders: socket.socket, wanted: dict[str, Any], fds: Sequence[int]) -> Forked:
+    """Let the other side fork."""
+    wanted |= {"folder": os.getcwd(), "parent": os.getpid()}
+    socket.send_fds(orders, [json.dumps(wanted).encode()], fds)
+    return Forked(int(orders.recv(99)))
+
+
 def main() -> None:
-    """Fork until the other end of the socket closes."""
+    """Fork until the other ends of the sockets close: zygotes here, programs in another process."""
     from warren.live.process import zygote
 
-    orders = socket.socket(fileno=int(sys.argv[1]))
-    die_with_parent(int(sys.argv[2]))
+    zygotes, programs = (socket.socket(fileno=int(one)) for one in sys.argv[1:3])
+    die_with_parent(int(sys.argv[3]))
     zygote._warm_up(LIBRARIES)
     if len(zygote._threads()) != 1:  # what is forked from it would hide that
         sys.exit(f"threads after warming up: {zygote._threads()}")
     use_huge_pages()
+    here = os.getpid()
+    if os.fork():
+        programs.close()
+        zygotes.send(b"ready")
+        serve(zygotes, become_zygote)
+        os.wait()
+    else:
+        import warm_program
+
+        zygotes.close()
+        die_with_parent(here)
+        serve(programs, warm_program.become, warm_program.load)
+
+
+def serve(
+    orders: socket.socket,
+    become: Callable[[dict[str, Any], Sequence[int]], NoReturn],
+    load: Callable[[], object] = lambda: None,
+) -> None:
+    """Fork one for each message, after ``load``."""
     while True:
         data, fds, *_ = socket.recv_fds(orders, MOST_BYTES, MOST_FDS)
         if not data:
             return
+        load()
         wanted = json.loads(data)
         read, write = os.pipe()
         between = os.fork()
         if not between:  # it leaves at once, so that the tests' process adopts what it forks
             pid = os.fork()
             if not pid:
-                become_zygote(wanted, fds)
+                become(wanted, fds)
             os.write(write, str(pid).encode())
             os._exit(0)
         os.waitpid(between, 0)
@@ -156,14 +199,7 @@ def become_zygote(wanted: dict[str, Any], fds: Sequence[int]) -> NoReturn:
 
     code = 1
     try:
-        os.setsid()
-        os.chdir(wanted["folder"])
-        take_files(fds, wanted["fds"])
-        os.environ.clear()
-        os.environ.update(wanted["environment"])
-        show_environment(wanted["environment"])
-        while os.getppid() != wanted["parent"]:
-            time.sleep(0.0005)
+        be_alone(wanted, fds, wanted["fds"])
         sys.argv = ["warren.live.process.zygote", *wanted["arguments"]]
         zygote.main()
         code = 0
@@ -173,6 +209,18 @@ def become_zygote(wanted: dict[str, Any], fds: Sequence[int]) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def be_alone(wanted: dict[str, Any], fds: Sequence[int], numbers: Sequence[int]) -> None:
+    """Have a session, folder, files and environment of its own, and the tests' process above."""
+    os.setsid()
+    os.chdir(wanted["folder"])
+    take_files(fds, numbers)
+    os.environ.clear()
+    os.environ.update(wanted["environment"])
+    show_environment(wanted["environment"])
+    while os.getppid() != wanted["parent"]:
+        time.sleep(0.0005)
 
 
 def take_files(fds: Sequence[int], numbers: Sequence[int]) -> None:

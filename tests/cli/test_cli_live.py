@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 import pytest
+import warm_program
 from cli_runs import CHECKOUT, JOBS, QUICKSTART, Warren, write_run
 from test_cli_mutated import attempt, check_lines
 
@@ -28,47 +29,63 @@ LIVE_FILES = {*OUTPUT_FILES, "params", "logs", "metrics", "apps", "run.log"}
 
 
 class Command:
-    """``warren`` in a process of its own, with a temporary folder of its own."""
+    """``warren`` in a process of its own, with a temporary folder of its own.
 
-    def __init__(self, folder: Path, *arguments: str | Path, limit: int | None = None) -> None:
+    A ``cold`` one starts and loads all that it needs as a user's does.
+    """
+
+    def __init__(
+        self, folder: Path, *arguments: str | Path, limit: int | None = None, cold: bool = False
+    ) -> None:
         self.temporary = folder / "tmp"
         self.temporary.mkdir(exist_ok=True)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "warren", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "TMPDIR": str(self.temporary)},
-            preexec_fn=None if limit is None else lambda: _limit_files(limit),
-        )
+        self._printed = self.temporary / "stdout", self.temporary / "stderr"
+        command = ["-m", "warren", *arguments]
+        environment = os.environ | {"TMPDIR": str(self.temporary)}
+        start = _start_cold if cold else warm_program.start
+        with self._printed[0].open("w") as out, self._printed[1].open("w") as err:
+            self._process = start(command, environment, out, err, limit)
 
     def wait_for(self, holds: Callable[[], bool]) -> None:
         """Until something is so; the command must still be at work."""
         deadline = time.monotonic() + 60
         while not holds():
-            assert self._process.poll() is None, self._process.communicate()
+            assert self._process.poll() is None, self._said()
             assert time.monotonic() < deadline
             time.sleep(0.005)
 
     def kill(self) -> None:
         """It cannot clean up itself."""
         self._process.kill()
-        self._process.communicate(timeout=60)
+        self._process.wait(timeout=60)
 
     def end(self, signum: signal.Signals | None = None) -> tuple[int, str, list[str], float]:
         """Send a signal, wait; gives exit code, both outputs and the seconds that took."""
         if signum is not None:
             self._process.send_signal(signum)
         begin = time.monotonic()
-        out, err = self._process.communicate(timeout=100)
+        code = self._process.wait(timeout=100)
         took = time.monotonic() - begin
+        out, err = self._said()
         assert "Traceback" not in err, err
         assert [path.name for path in self.temporary.glob("warren-*")] == []
-        return self._process.returncode, out, err.splitlines(), took
+        return code, out, err.splitlines(), took
+
+    def _said(self) -> tuple[str, str]:
+        out, err = (path.read_text() for path in self._printed)
+        return out, err
 
 
-def _limit_files(limit: int) -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+def _start_cold(
+    arguments: Sequence[str | Path],
+    environment: Mapping[str, str],
+    output: IO[str],
+    errors: IO[str],
+    limit: int | None,
+) -> subprocess.Popen[bytes]:
+    assert limit is None
+    command = [sys.executable, *arguments]
+    return subprocess.Popen(command, stdout=output, stderr=errors, env=environment)
 
 
 @pytest.fixture
@@ -122,7 +139,7 @@ def test_a_run_cut_off_while_it_starts_leaves_nothing_or_all(
     long: str, tmp_path: Path, delay_s: float
 ) -> None:
     out = tmp_path / "new" / "out"
-    command = Command(tmp_path, "run", long, "--out", out)
+    command = Command(tmp_path, "run", long, "--out", out, cold=True)
     time.sleep(delay_s)
     code, printed, err, took = command.end(signal.SIGINT)
     assert code in (130, -signal.SIGINT)

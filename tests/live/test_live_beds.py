@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+import warm_program
 from bed_worlds import NAME, host_of, on_hosts, standing_bed
 from live_worlds import drive, job, of, session, shuffled, world
 
@@ -178,15 +177,11 @@ def test_after_a_run_nothing_is_left_in_any_host(told: Told) -> None:
 def test_killed_together_controller_and_first_zygote_leave_nothing_in_any_host(
     bed: Bed, tmp_path: Path
 ) -> None:
-    victim = subprocess.Popen(
-        [sys.executable, str(VICTIM), str(tmp_path), NAME], stdout=subprocess.PIPE, text=True
-    )
-    assert victim.stdout is not None
-    zygote, folder = victim.stdout.readline().split()
+    victim, said = warm_program.start_and_hear([VICTIM, tmp_path, NAME], os.environ)
+    zygote, folder = said.split()
     for pid in (victim.pid, int(zygote)):
         os.kill(pid, signal.SIGKILL)
-    victim.wait()
-    victim.stdout.close()
+    victim.wait(10)
     inside = [namespace(NAME, host) for host in (0, 1)]
     deadline = time.monotonic() + 5.0
     while (processes(inside) or Path(folder).exists()) and time.monotonic() < deadline:

@@ -9,11 +9,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import warm_program
 from live_worlds import job, session, world
+from warm_zygote import Forked
 
 from warren.core.ports import Restart
 from warren.live.control import engine as base
@@ -29,17 +32,23 @@ pytestmark = [pytest.mark.live, pytest.mark.timed]
 _VICTIM = Path(__file__).with_name("live_victim.py")
 
 
-def _started(folder: Path, *moment: str) -> tuple[subprocess.Popen[str], int]:
-    """A victim that trains (or is about to), and its session."""
-    victim = subprocess.Popen(
-        [sys.executable, str(_VICTIM), str(folder), *moment],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={"TMPDIR": str(folder), "PATH": "/usr/bin:/bin"},
-    )
+def _started(folder: Path) -> tuple[Forked, int]:
+    """A victim that trains, and its session."""
+    victim, said = warm_program.start_and_hear([_VICTIM, folder], _environment(folder))
+    return victim, int(said)
+
+
+def _starting(folder: Path) -> tuple[subprocess.Popen[str], int]:
+    """A victim whose zygote has only begun to load its libraries, and its session."""
+    command = [sys.executable, str(_VICTIM), str(folder), "start"]
+    victim = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_environment(folder))
     assert victim.stdout is not None
     with victim.stdout:
         return victim, int(victim.stdout.readline())
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {"TMPDIR": str(folder), "PATH": "/usr/bin:/bin"}
 
 
 def _wait_until_empty(pid: int, timeout_s: float) -> list[int]:
@@ -49,9 +58,11 @@ def _wait_until_empty(pid: int, timeout_s: float) -> list[int]:
     return left
 
 
-@pytest.mark.parametrize("moment", ["start", "training"])
-def test_ctrl_c_leaves_no_process_and_no_socket(tmp_path: Path, moment: str) -> None:
-    victim, pid = _started(tmp_path, *(["start"] if moment == "start" else []))
+@pytest.mark.parametrize("begin", [_starting, _started], ids=["start", "training"])
+def test_ctrl_c_leaves_no_process_and_no_socket(
+    tmp_path: Path, begin: Callable[[Path], tuple[Forked | subprocess.Popen[str], int]]
+) -> None:
+    victim, pid = begin(tmp_path)
     assert session(pid)
     victim.send_signal(signal.SIGINT)
     assert victim.wait(10) == 130

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import warm_program
 from live_worlds import drive, ended, job, of, shuffled, world
 
 from warren.live.control.local_engine import LivePort
@@ -118,17 +118,10 @@ def test_without_cgroups_an_allocation_fails_and_the_log_says_how_it_is_limited(
 def test_killed_together_controller_and_zygote_leave_no_cgroup(
     tmp_path: Path, before: set[Path]
 ) -> None:
-    victim = subprocess.Popen(
-        [sys.executable, str(VICTIM), str(tmp_path), "limited"],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
-    )
-    assert victim.stdout is not None
-    with victim.stdout:
-        zygote = victim.stdout.readline().strip()
+    environment = {"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    victim, zygote = warm_program.start_and_hear([VICTIM, tmp_path, "limited"], environment)
     assert cgroups() - before
-    subprocess.run(["kill", "-9", str(victim.pid), zygote], check=True)
+    subprocess.run(["kill", "-9", str(victim.pid), zygote.strip()], check=True)
     victim.wait(10)
     assert wait_until_gone(before, 5.0) == set()
 
