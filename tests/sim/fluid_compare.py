@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,13 +19,12 @@ from warren.model.timeline import Timeline
 ABSOLUTE_NS, RELATIVE = 50.0, 1e-9
 """The simulator rounds each end to a nanosecond, and what follows comes so much later."""
 SPREADS = 3.0
+"""How much further apart than by other roundings times may be."""
 CLOSE = 1e-9
 BYTES = 2.0
 """Rows of a run's link use are whole bytes, right to one byte in all."""
-
-
 OTHERS = (Rounding(0.0), Rounding(1.0), Rounding(close_ns=0.0), Rounding(close_ns=20.0))
-"""Where two simulations differ, the second is run with these, too. See ``sensitive``."""
+"""Where two simulations differ, the second is run with these, too; see ``is_sensitive``."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +42,11 @@ class Compared:
     sensitive: bool
 
 
-def compared(world: FluidWorld) -> Compared:
-    """Play a world twice, and check times, bytes and rates."""
+def compared(world: FluidWorld, change: Callable[[Model], Model] = lambda same: same) -> Compared:
+    """Play a world twice, and check times, bytes and rates; ``change``: the second world."""
     data = journal(world)
     told = played(data)
-    model = model_of(world, told.shapes)
+    model = change(model_of(world, told.shapes))
     found = Simulation(model, told.assigned, told.classed).run()
     rows = differences(told, found)
     broken = apart(rows)

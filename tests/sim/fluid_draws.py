@@ -120,6 +120,8 @@ def drawn_cluster(draw: random.Random, style: str) -> Cluster:
     weights = tuple(float(draw.randint(1, 9)) for _ in range(7))
     known = {
         "latency_s": draw.choice([0.0, 0.0, 0.002, 0.05]),
+        "outer_bps": draw.choice([None, None, None, 16e6]),
+        "inner_bps": draw.choice([None, None, None, 160e6]),
         "class_weights": draw.choice([None, None, weights]),
     }
     return Cluster(
