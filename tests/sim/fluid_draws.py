@@ -99,11 +99,11 @@ class Played:
 
 
 def drawn_cluster(draw: random.Random, style: str) -> Cluster:
-    """Two to five hosts with up to four devices of two types; links of 1 to 10 MB/s."""
+    """Two to five hosts, or ten, with up to four devices of two types; links of 1 to 10 MB/s."""
     nic = [8e6] if style == "even" else [8e6, 8e6, 16e6, 40e6, 80e6]
     inner = draw.choice([(None,), (None, 80e6, 400e6)])
     hosts, devices = list[Host](), list[Device]()
-    for h in range(draw.randint(2, 5)):
+    for h in range(10 if style == "large" else draw.randint(2, 5)):
         here = tuple(
             Device(index=len(devices) + k, name=f"h{h}/{k}", type=draw.choice("AB"), host=f"h{h}")
             for k in range(draw.randint(1, 4))
@@ -134,11 +134,14 @@ def drawn_cluster(draw: random.Random, style: str) -> Cluster:
 
 
 def drawn_jobs(draw: random.Random, style: str, cluster: Cluster, place: str) -> tuple[Job, ...]:
-    """Two to seven jobs with servers or rings; two or three of many rounds in *long* worlds.
+    """Two to seven jobs with servers or rings; in *long* worlds two or three of many rounds.
+
+    In *large* ones up to 25.
 
     They state classes and hosts of servers for the policies ``fixed``.
     """
-    count, devices = draw.randint(2, 3 if style == "long" else 7), len(cluster.devices)
+    devices = len(cluster.devices)
+    count = draw.randint(*{"long": (2, 3), "large": (15, 25)}.get(style, (2, 7)))
     arrivals = sorted(draw.choice([0, 0, draw.randrange(10 * S)]) for _ in range(count))
     names = [host.name for host in cluster.hosts]
     jobs = []
@@ -189,9 +192,9 @@ def drawn_costs(draw: random.Random, style: str, jobs: tuple[Job, ...]) -> CostT
 
 
 def drawn_world(seed: int) -> FluidWorld:
-    """A world of one of three styles, half of them *usual*."""
+    """A world of one of four styles, half of them *usual*."""
     draw = random.Random(seed)
-    style = draw.choice(["usual", "usual", "long", "even"])
+    style = draw.choice(["usual"] * 10 + ["long"] * 5 + ["even"] * 5 + ["large"])
     place = draw.choice(
         ["drawn"] * 10 + ["plan"] * 4 + ["fifo", "gavel-fifo", "srtf", "hlas", "hare"]
     )
