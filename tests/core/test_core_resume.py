@@ -70,7 +70,7 @@ def test_cut_off_at_any_step_and_torn_at_any_byte_every_job_finishes(
 ) -> None:
     resumed = 0
 
-    @settings(max_examples=settings().max_examples // 3)  # in each of fifty ways
+    @settings(max_examples=settings().max_examples // 6)  # in each of fifty ways
     @given(st.integers(0, 10**6))
     def check(seed: int) -> None:
         nonlocal resumed
@@ -91,7 +91,7 @@ def test_cut_off_at_any_step_and_torn_at_any_byte_every_job_finishes(
         assert state.done_J.all()
 
     check()
-    assert resumed > 10
+    assert resumed > 5
 
 
 def cut_run(name: str = "srtf", cut_at: int = 25) -> tuple[Run, CostTable, bytes, Disk]:
