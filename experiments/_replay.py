@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Final, TypeAlias
 import numpy as np
 from _without_contention import Planned
 
-from warren.core.journal import PlanAdopted, Step, adopted_plan, decode
-from warren.core.journal_reader import read_history
+from warren.core.journal import PlanAdopted, Step, adopted_plan
+from warren.core.journal_reader import decode, read_history
 from warren.core.loop import Core
 from warren.cost.run_rings import with_rings
 from warren.model.costs import FloatArray

@@ -99,7 +99,7 @@ def test_a_forbidden_import_is_found(name: str, source: str) -> None:
     [
         ("warren.core.x", "from warren.policy.protocol import AnyPolicy"),
         ("warren.sim.x", "from warren.core.ports import Port\nfrom warren.core import ports"),
-        ("warren.report.x", "from warren.core.journal import decode"),
+        ("warren.report.x", "from warren.core.journal_reader import decode"),
         ("warren.cli.x", "from warren.core.loop import Core, Observer"),
         ("warren.cli.x", "from warren.live.testbed.lifecycle import make"),
         ("warren.runs.x", "from warren import __version__\nimport warren.sim.port"),

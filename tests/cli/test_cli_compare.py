@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from cli_runs import JOBS, Warren, write_run
 
-from warren.core.journal import MAGIC, Header, decode, encode
+from warren.core.journal import MAGIC, Header, encode
+from warren.core.journal_reader import decode
 from warren.runs.comparison import compared as comparing
 
 

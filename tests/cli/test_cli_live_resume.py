@@ -18,7 +18,8 @@ from cli_runs import CHECKOUT, JOBS, Warren, write_run
 from test_cli_live import LIVE_FILES, Command, files_in, has_lines
 
 import warren as from_python
-from warren.core.journal import Step, decode
+from warren.core.journal import Step
+from warren.core.journal_reader import decode
 from warren.live.oracle.plain import train
 from warren.live.training import numerics
 from warren.live.training.app.app_loader import build_app

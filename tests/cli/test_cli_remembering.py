@@ -13,7 +13,8 @@ import pytest
 from cli_runs import CHECKOUT, JOBS, Warren, write_run
 
 import warren as from_python
-from warren.core.journal import Step, frames
+from warren.core.journal import Step
+from warren.core.journal_reader import frames
 from warren.model.errors import Problem, SpecError
 from warren.model.history_rows import EndedJob, LiveRun, Profile
 from warren.model.run import Run

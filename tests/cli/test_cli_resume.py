@@ -14,8 +14,8 @@ import pytest
 from cli_runs import JOBS, Told, Warren, write_run
 
 import warren as from_python
-from warren.core.journal import MAGIC, Record, Step, frames
-from warren.core.journal_reader import read_history
+from warren.core.journal import MAGIC, Record, Step
+from warren.core.journal_reader import frames, read_history
 from warren.live.control.engine import refuse_another_class
 from warren.model.events import AnyEvent
 from warren.runs import compose

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from warren.core.journal import Step, decode
+from warren.core.journal import Step
+from warren.core.journal_reader import decode
 from warren.core.loop import Core
 from warren.core.state import State
 from warren.model.costs import CostTable

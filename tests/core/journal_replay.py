@@ -10,9 +10,9 @@ from warren.core.journal import (
     PlanRun,
     Resumed,
     Step,
-    decode,
     plan_outcome,
 )
+from warren.core.journal_reader import decode
 from warren.core.scheduling_rules import check_copy
 from warren.core.state import State
 from warren.model.costs import CostTable
@@ -31,7 +31,7 @@ def replay(
 ) -> State:
     """The state after the last whole record of a journal of this run.
 
-    ``blind``: its policy knew no number of rounds (``view_columns.is_blind``).
+    ``blind``: its policy knew no number of rounds (``policy.protocol.is_blind``).
 
     Raises
     ------

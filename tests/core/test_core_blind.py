@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warren.core.journal import Step, decode
-from warren.core.journal_reader import read_history
+from warren.core.journal import Step
+from warren.core.journal_reader import decode, read_history
 from warren.core.loop import Core
 from warren.model.costs import CostTable
 from warren.model.decision import ENDLESS, Assignment, Decision

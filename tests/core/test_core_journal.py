@@ -21,12 +21,11 @@ from warren.core.journal import (
     Record,
     Resumed,
     Step,
-    decode,
     encode,
     going_on,
     opening,
 )
-from warren.core.journal_reader import read_history
+from warren.core.journal_reader import decode, read_history
 from warren.core.loop import Core
 from warren.core.state import State
 from warren.model.costs import CostTable

@@ -12,8 +12,8 @@ import pytest
 from core_faults import Cut, Disk, FaultyPort, Trouble
 from journal_replay import replay
 
-from warren.core.journal import LinksUsed, decode, encode, links_used
-from warren.core.journal_reader import History, read_history
+from warren.core.journal import LinksUsed, encode, links_used
+from warren.core.journal_reader import History, decode, read_history
 from warren.core.loop import Core
 from warren.core.resume import catch_up
 from warren.model.costs import CostTable

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warren.core.journal import MAGIC, PlanAdopted, adopted, adopted_plan, decode, encode
-from warren.core.journal_reader import read_history
+from warren.core.journal import MAGIC, PlanAdopted, adopted, adopted_plan, encode
+from warren.core.journal_reader import decode, read_history
 from warren.core.loop import Core
 from warren.model.costs import CostTable
 from warren.model.decision import Assignment, Decision, Plan

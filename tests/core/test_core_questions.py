@@ -20,18 +20,17 @@ from warren.core.journal import (
     PlanAdopted,
     PlanRun,
     Step,
-    decode,
     encode,
     step_of,
 )
-from warren.core.journal_reader import read_history
+from warren.core.journal_reader import decode, read_history
 from warren.core.resume import catch_up
 from warren.core.scheduling_rules import check_invariants
-from warren.core.view_columns import is_blind
 from warren.model.decision import NOTHING, Decision, Group, Plan, Question, Reason, Shape
 from warren.model.events import CompDone, JobArrived, RoundsDone, Woken
 from warren.model.run import Run, Truth
 from warren.model.view import View
+from warren.policy.protocol import is_blind
 from warren.policy.registry import place_policy
 from warren.sim.build import sim_port
 

@@ -18,19 +18,19 @@ from hypothesis import strategies as st
 from journal_replay import replay
 from test_core_rollback import COARSE, WAYS, check_counts, policy_of, world_of
 
-from warren.core.journal import MAGIC, Header, Resumed, Step, decode, encode, frames
-from warren.core.journal_reader import read_history
+from warren.core.journal import MAGIC, Header, Resumed, Step, encode
+from warren.core.journal_reader import decode, frames, read_history
 from warren.core.loop import Core
 from warren.core.ports import Restart
 from warren.core.resume import catch_up
 from warren.core.scheduling_rules import check_invariants
-from warren.core.view_columns import is_blind
 from warren.model.costs import CostTable
 from warren.model.decision import Assignment, Decision
 from warren.model.errors import InfeasibleDecision, JournalError
 from warren.model.events import JobArrived, RolledBack, RoundsDone, TasksDone, Woken
 from warren.model.run import Grain, Run
 from warren.model.view import View
+from warren.policy.protocol import is_blind
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds

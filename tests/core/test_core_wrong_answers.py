@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warren.core.journal import Step, decode
+from warren.core.journal import Step
+from warren.core.journal_reader import decode
 from warren.model.costs import CostTable
 from warren.model.decision import Assignment, Decision, Group, Plan, Question, Reason, Shape
 from warren.model.errors import InfeasibleDecision

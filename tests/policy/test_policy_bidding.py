@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from warren.core.journal import Step, decode
-from warren.core.journal_reader import read_history
+from warren.core.journal import Step
+from warren.core.journal_reader import decode, read_history
 from warren.core.loop import Core
 from warren.core.state import State
 from warren.model.costs import CostTable

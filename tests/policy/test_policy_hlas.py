@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warren.core.journal import Step, decode
+from warren.core.journal import Step
+from warren.core.journal_reader import decode
 from warren.core.loop import Core
 from warren.model.costs import CostTable
 from warren.model.errors import SpecError

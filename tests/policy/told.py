@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 import worlds
 
-from warren.core.journal import Step, decode
-from warren.core.journal_reader import History, read_history
+from warren.core.journal import Step
+from warren.core.journal_reader import History, decode, read_history
 from warren.core.loop import Core
 from warren.model.costs import CostTable
 from warren.model.decision import Decision

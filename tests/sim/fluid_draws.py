@@ -16,7 +16,8 @@ from fluid_policies import DrawnPlaces, drawn_flows, drawn_plan, drawn_shapes
 from fluid_steps import Simulation
 from sim_worlds import Planned
 
-from warren.core.journal import AnswersStep, Step, decode
+from warren.core.journal import AnswersStep, Step
+from warren.core.journal_reader import decode
 from warren.core.loop import Core
 from warren.model.cluster import (
     REFERENCE_NIC_BPS,

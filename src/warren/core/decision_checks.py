@@ -118,10 +118,11 @@ def _says_nothing_else(decision: Decision) -> bool:
     """Tell whether a decision holds no answer, be it of a wrong type, to another question."""
     # One by one and not in a loop: asked of every decision of a run.
     return (
-        decision.only_places
+        decision.groups is None
         and type(decision.classes) is dict
         and type(decision.host_classes) is dict
         and type(decision.shapes) is dict
+        and not (decision.classes or decision.host_classes or decision.shapes)
     )
 
 

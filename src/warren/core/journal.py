@@ -1,16 +1,14 @@
 """The journal: the single record of a run, as bytes. Writing them is the caller's business.
 
 A journal is a magic line and then frames ``[length u32][crc32 u32][payload]`` (little endian),
-each payload one msgpack record. A torn last frame is what a crash leaves and is dropped on
-reading; damage before it is an error, also in a length, which makes a frame look torn while whole
-ones follow. The same seed gives the same bytes in simulation.
+each payload one msgpack record. The same seed gives the same bytes in simulation.
+``warren.core.journal_reader`` reads them back.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
 from dataclasses import fields
 from typing import Final, TypeAlias
 
@@ -19,14 +17,14 @@ import numpy as np
 
 from warren.model.costs import IntArray
 from warren.model.decision import Assignment, Decision, Group, Plan, Shape
-from warren.model.errors import JournalError
 from warren.model.events import AnyEvent
 from warren.model.link_use import LinkUse
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome, Timeline
 
 MAGIC: Final = b"warren journal 1\n"
-_FRAME: Final = struct.Struct("<II")
+FRAME: Final = struct.Struct("<II")
+"""What stands before a payload: its length and its checksum."""
 
 
 class Header(msgspec.Struct, frozen=True, tag="Header", array_like=True):
@@ -143,22 +141,9 @@ Record: TypeAlias = (
     | LinksUsed
 )
 
-_TAGS: Final = tuple(
-    msgspec.msgpack.encode(record.__struct_config__.tag)
-    for record in (
-        Step,
-        CopyStep,
-        AnswersStep,
-        PlanAdopted,
-        PlanRun,
-        Resumed,
-        PinnedResumed,
-        LinksUsed,
-    )
-)
-"""The tag that follows a record's first byte, as msgpack writes it."""
+_NOTHING_BESIDE: Final = ((), None, (), (), ())
+"""The fields of ``AnswersStep`` after ``copy`` where place alone is answered."""
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_DECODER: Final = msgspec.msgpack.Decoder(Record)
 
 
 def opening(run: Run, world: str, place: str, inputs: str = "", numerics: str = "") -> Header:
@@ -192,88 +177,23 @@ def step_of(
     """Make the record of one instant: its events, and what was decided on them but for a plan."""
     assign, wake_ns = decision.assign, decision.wake_ns
     reasons = tuple([(job, int(reason)) for job, reason in decision.reasons.items()])
-    # Where place alone is answered the record is the plain one, whatever else could be asked.
-    if decision.only_places and not later_wakes_ns:
-        return Step(events, assign, reasons, wake_ns)
-    return AnswersStep(
-        events,
-        assign,
-        reasons,
-        wake_ns,
-        shapes=tuple(decision.shapes.items()),
-        groups=decision.groups,
-        classes=tuple(decision.classes.items()),
-        host_classes=tuple((*key, kind) for key, kind in decision.host_classes.items()),
-        later_wakes_ns=later_wakes_ns,
+    beside = (
+        tuple(decision.shapes.items()),
+        decision.groups,
+        tuple(decision.classes.items()),
+        tuple([(*key, kind) for key, kind in decision.host_classes.items()]),
+        later_wakes_ns,
     )
+    # Where place alone is answered the record is the plain one, whatever else could be asked.
+    if beside == _NOTHING_BESIDE:
+        return Step(events, assign, reasons, wake_ns)
+    return AnswersStep(events, assign, reasons, wake_ns, (), *beside)
 
 
 def encode(record: Record) -> bytes:
     """Return a record as one frame: length and checksum, then the msgpack payload."""
     payload = _ENCODER.encode(record)
-    return _FRAME.pack(len(payload), zlib.crc32(payload)) + payload
-
-
-def decode(data: bytes | memoryview) -> Iterator[Record]:
-    """Yield all records of a journal, in order.
-
-    Raises
-    ------
-    JournalError
-        If the magic line is missing, or a frame before the last one is damaged.
-    """
-    return (record for record, _ in frames(data))
-
-
-def frames(data: bytes | memoryview) -> Iterator[tuple[Record, int]]:
-    """Yield all records of a journal, each with the number of bytes up to its end.
-
-    Raises
-    ------
-    JournalError
-        As ``decode``.
-    """
-    view = memoryview(data)
-    if bytes(view[: len(MAGIC)]) != MAGIC:
-        raise JournalError("not a Warren journal (format 1)")
-    offset = len(MAGIC)
-    while offset + _FRAME.size <= len(view):
-        length, checksum = _FRAME.unpack_from(view, offset)
-        end = offset + _FRAME.size + length
-        payload = view[offset + _FRAME.size : end]
-        # Too short for its length: a torn last frame, unless a whole frame follows; then it is the
-        # length that is damaged.
-        if len(payload) < length:
-            if _record_in(bytes(view[offset + 1 :])):
-                raise JournalError(f"damaged length at byte {offset}")
-            return
-        # A wrong checksum in the very last frame is what a crash in the middle of a write leaves.
-        if zlib.crc32(payload) != checksum:
-            if end >= len(view):
-                return
-            raise JournalError(f"damaged record at byte {offset}")
-        try:
-            record = _DECODER.decode(payload)
-        except msgspec.DecodeError as error:
-            raise JournalError(f"unreadable record at byte {offset}: {error}") from error
-        yield record, end
-        offset = end
-
-
-def _record_in(data: bytes) -> bool:
-    """Tell whether a whole frame with a true checksum lies somewhere in ``data``."""
-    # Every record is a msgpack array: one byte for its length, then its tag. So a frame's payload
-    # begins one byte before a tag, and its length and checksum come right before the payload.
-    for tag in _TAGS:
-        place = data.find(tag, _FRAME.size + 1)
-        while place >= 0:
-            begin = place - 1
-            length, checksum = _FRAME.unpack_from(data, begin - _FRAME.size)
-            payload = data[begin : begin + length]
-            if len(payload) == length and zlib.crc32(payload) == checksum:
-                return True
-            place = data.find(tag, place + 1)
-    return False
+    return FRAME.pack(len(payload), zlib.crc32(payload)) + payload
 
 
 def pack_column(column: IntArray) -> bytes:

@@ -1,25 +1,33 @@
-"""Reading a journal back: what every report, check and resume starts from."""
+"""Reading a journal back: what every report, check and resume starts from.
+
+A torn last frame is what a crash leaves and is dropped; damage before it is an error, also in a
+length, which makes a frame look torn while whole ones follow.
+"""
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 import numpy as np
 
 from warren.core.journal import (
+    FRAME,
+    MAGIC,
     AnswersStep,
     CopyStep,
     Header,
     LinksUsed,
     PinnedHeader,
     PinnedResumed,
+    PlanAdopted,
     PlanRun,
     Record,
     Resumed,
     Step,
-    decode,
     link_use,
     plan_outcome,
 )
@@ -39,6 +47,24 @@ from warren.model.events import (
 )
 from warren.model.link_use import LinkUse
 from warren.model.timeline import Timeline
+
+_TAGS: Final = tuple(
+    msgspec.msgpack.encode(record.__struct_config__.tag)
+    for record in (
+        Step,
+        CopyStep,
+        AnswersStep,
+        PlanAdopted,
+        PlanRun,
+        Resumed,
+        PinnedResumed,
+        LinksUsed,
+    )
+)
+"""The tag that follows a record's first byte, as msgpack writes it."""
+_DECODER: Final = msgspec.msgpack.Decoder(Record)
+_NO_ROWS: Final = Timeline.from_events(())
+"""The timeline of a run of which nothing has been read yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +195,7 @@ def read_history(data: bytes | memoryview) -> History:
     racing: dict[tuple[int, int, int], Assignment] = {}
     history = History(
         header=header,
-        timeline=Timeline.from_events(done),
+        timeline=_NO_ROWS,
         finish_ns_J=np.full(len(header.jobs), -1, dtype=np.int64),
     )
     if isinstance(header, PinnedHeader):
@@ -313,3 +339,65 @@ def _roll_back(history: History, done: list[TasksDone], event: RolledBack) -> No
 def _rounds_from(one: TasksDone | RoundsDone, first: int) -> int:
     """Return how many of an event's rounds are ``first`` or later."""
     return max(0, one.round + one.rounds - max(one.round, first))
+
+
+def decode(data: bytes | memoryview) -> Iterator[Record]:
+    """Yield all records of a journal, in order.
+
+    Raises
+    ------
+    JournalError
+        If the magic line is missing, or a frame before the last one is damaged.
+    """
+    return (record for record, _ in frames(data))
+
+
+def frames(data: bytes | memoryview) -> Iterator[tuple[Record, int]]:
+    """Yield all records of a journal, each with the number of bytes up to its end.
+
+    Raises
+    ------
+    JournalError
+        As ``decode``.
+    """
+    view = memoryview(data)
+    if bytes(view[: len(MAGIC)]) != MAGIC:
+        raise JournalError("not a Warren journal (format 1)")
+    offset = len(MAGIC)
+    while offset + FRAME.size <= len(view):
+        length, checksum = FRAME.unpack_from(view, offset)
+        end = offset + FRAME.size + length
+        payload = view[offset + FRAME.size : end]
+        # Too short for its length: a torn last frame, unless a whole frame follows; then it is the
+        # length that is damaged.
+        if len(payload) < length:
+            if _record_in(bytes(view[offset + 1 :])):
+                raise JournalError(f"damaged length at byte {offset}")
+            return
+        # A wrong checksum in the very last frame is what a crash in the middle of a write leaves.
+        if zlib.crc32(payload) != checksum:
+            if end >= len(view):
+                return
+            raise JournalError(f"damaged record at byte {offset}")
+        try:
+            record = _DECODER.decode(payload)
+        except msgspec.DecodeError as error:
+            raise JournalError(f"unreadable record at byte {offset}: {error}") from error
+        yield record, end
+        offset = end
+
+
+def _record_in(data: bytes) -> bool:
+    """Tell whether a whole frame with a true checksum lies somewhere in ``data``."""
+    # Every record is a msgpack array: one byte for its length, then its tag. So a frame's payload
+    # begins one byte before a tag, and its length and checksum come right before the payload.
+    for tag in _TAGS:
+        place = data.find(tag, FRAME.size + 1)
+        while place >= 0:
+            begin = place - 1
+            length, checksum = FRAME.unpack_from(data, begin - FRAME.size)
+            payload = data[begin : begin + length]
+            if len(payload) == length and zlib.crc32(payload) == checksum:
+                return True
+            place = data.find(tag, place + 1)
+    return False

@@ -32,7 +32,6 @@ from warren.core.scheduler import Answer, PolicyScheduler
 from warren.core.scheduling_rules import check_copy, check_invariants
 from warren.core.state import State
 from warren.core.stragglers import StragglerCopier
-from warren.core.view_columns import is_blind
 from warren.model.costs import CostTable
 from warren.model.decision import NOTHING, PLACE_ALONE, Assignment, Decision, Plan, Question
 from warren.model.errors import InfeasibleDecision
@@ -46,7 +45,7 @@ from warren.model.events import (
 )
 from warren.model.past import NO_PAST, Past
 from warren.model.run import Run
-from warren.policy.protocol import AnyPolicy
+from warren.policy.protocol import AnyPolicy, is_blind
 
 Sink = Callable[[bytes], object]
 Observer = Callable[[State, tuple[AnyEvent, ...]], object]

@@ -9,33 +9,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from warren.core.view_columns import read_only
 from warren.model.costs import FloatArray, IntArray
 from warren.model.events import RoundsDone
 from warren.model.job import Job
-from warren.model.view import NO_PROGRESS, Observed, Progress
+from warren.model.view import NO_PROGRESS, Progress
 
 _FIRST_ROOM: Final = 16
 """Points that a job's buffers hold before they are doubled for the first time."""
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
+@dataclass(slots=True, eq=False)
 class MetricHistory:
     """The points of every job that has any; ``Observed`` for a policy that knows all jobs."""
 
-    __slots__ = ("_jobs", "_points")
-
-    def __init__(self, jobs: Sequence[Job]) -> None:
-        self._jobs = jobs
-        self._points: dict[int, _Points] = {}
+    jobs: Sequence[Job]
+    _points: dict[int, _Points] = field(init=False, default_factory=dict)
 
     def note(self, event: RoundsDone) -> None:
         """Keep the value that these rounds ended with, if they tell one. O(1), amortised."""
-        job = self._jobs[event.job]
+        job = self.jobs[event.job]
         if job.stop is None:
             return
         # Evaluations and mean losses of rounds are different curves: a job has one or the other.
@@ -60,28 +60,9 @@ class MetricHistory:
         points = self._points.get(job)
         if points is not None:
             return points.shown()
-        if not 0 <= job < len(self._jobs):
-            raise IndexError(f"job {job} of {len(self._jobs)}")
+        if not 0 <= job < len(self.jobs):
+            raise IndexError(f"job {job} of {len(self.jobs)}")
         return NO_PROGRESS
-
-    def first(self, count: int) -> Observed:
-        """Return what is observed of the first so many jobs only: those that have arrived."""
-        return _First(self, count)
-
-
-class _First:
-    """The observations that a blind policy sees: those of jobs that have arrived."""
-
-    __slots__ = ("_all", "_count")
-
-    def __init__(self, of_all: MetricHistory, count: int) -> None:
-        self._all, self._count = of_all, count
-
-    def of(self, job: int) -> Progress:
-        """See ``Observed``."""
-        if not 0 <= job < self._count:
-            raise IndexError(f"job {job} of {self._count} that have arrived")
-        return self._all.of(job)
 
 
 class _Points:
@@ -117,13 +98,6 @@ class _Points:
             count = self._count
             self._shown = Progress(self._seen_rounds[:count], self._seen_values[:count])
         return self._shown
-
-
-def read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
-    """Return the same memory as an array that nobody can write to."""
-    # A plain view could be made writeable again through its flags or its base.
-    view: npt.NDArray[_Scalar] = np.asarray(array.data.toreadonly())
-    return view
 
 
 def _doubled(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:

@@ -19,13 +19,11 @@ from warren.core.journal import (
     Resumed,
     Step,
     adopted_plan,
-    decode,
-    frames,
 )
+from warren.core.journal_reader import decode, frames
 from warren.core.loop import Core
-from warren.core.outstanding import containing
 from warren.core.ports import Restart
-from warren.core.state import State
+from warren.core.state import State, containing
 from warren.model.decision import Assignment, Group, Plan, Question, Shape
 from warren.model.errors import InfeasibleDecision, JournalError
 from warren.model.events import AnyEvent, Woken

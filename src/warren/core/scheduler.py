@@ -17,11 +17,11 @@ from warren.core.answers.rules import check_answers
 from warren.core.decision_checks import ask, check_policy, plain_decision
 from warren.core.scheduling_rules import check_assignment, check_plan, check_stretches
 from warren.core.state import State
-from warren.core.view_columns import ViewColumns, is_blind
-from warren.model.decision import NOTHING, Assignment, Decision, Plan, Question
+from warren.core.view_columns import ViewColumns
+from warren.model.decision import NOTHING, PLACE_ALONE, Assignment, Decision, Plan, Question
 from warren.model.errors import InfeasibleDecision
 from warren.model.events import AnyEvent, Event, RolledBack, TaskDropped, Woken
-from warren.policy.protocol import AnyPolicy, answers
+from warren.policy.protocol import AnyPolicy, answers, is_blind
 
 _ORDER: Final = tuple(Question)
 Feed = Callable[[tuple[AnyEvent, ...]], tuple[Assignment, ...]]
@@ -29,25 +29,6 @@ Feed = Callable[[tuple[AnyEvent, ...]], tuple[Assignment, ...]]
 Answer = tuple[Decision, tuple[int, ...]]
 """What was answered at one instant, and wake-ups that were asked for after ``wake_ns``."""
 _NOTHING: Final[Answer] = (NOTHING, ())
-
-
-def check_questions(policies: Iterable[AnyPolicy]) -> None:
-    """Refuse policies that are none, and two of them that answer one question.
-
-    Raises
-    ------
-    InfeasibleDecision
-        Naming the policies and the question.
-    """
-    known: dict[Question, str] = {}
-    for policy in policies:
-        check_policy(policy)
-        for question in sorted(answers(policy)):
-            if question in known:
-                raise InfeasibleDecision(
-                    f"policy {policy.name}: {question} is answered by {known[question]} already"
-                )
-            known[question] = policy.name
 
 
 @dataclass(slots=True, eq=False)
@@ -93,14 +74,11 @@ class PolicyScheduler:
     __slots__ = ("_asked", "_place", "_state", "_triggers", "alone", "feed")
 
     def __init__(self, place: AnyPolicy, others: tuple[AnyPolicy, ...], state: State) -> None:
-        check_questions((place, *others))
         self._state = state
         self.feed: Feed | None = None
-        policies = sorted((place, *others), key=_first_question)
-        self._asked = [
-            _Asked(one, answers(one), state.shown_to(blind=is_blind(one)), _triggers(one))
-            for one in policies
-        ]
+        asked = [_asked(one, state) for one in (place, *others)]
+        _refuse_two_for_one(asked)
+        self._asked = sorted(asked, key=_first_question)
         self._place = next(one for one in self._asked if one.policy is place)
         self.alone = not others
         """Whether there is one policy: then nothing has to be put together or kept apart."""
@@ -126,7 +104,7 @@ class PolicyScheduler:
         found: list[Decision] = []
         for asked in self._asked:
             policy = asked.policy
-            asked.memory = ask(policy, policy.initial, self._state.view(shown=asked.shown))
+            asked.memory = ask(policy, policy.initial, asked.shown.view(self._state.now_ns, ()))
             if plan is not None and asked is self._place:
                 check_plan(self._state, policy.name, plan)
                 found.append(Decision(plan=plan))
@@ -138,7 +116,7 @@ class PolicyScheduler:
         """Ask each policy that is due, and apply what it answers."""
         state = self._state
         if self.alone:
-            told = state.told(events)
+            told = self._place.shown.told(events)
             if self._triggers.isdisjoint(map(type, told)):
                 return _NOTHING
             return self._answer(self._place, told), ()
@@ -157,7 +135,7 @@ class PolicyScheduler:
         if not found:
             return f"no policy answers {question}"
         asked, policy = found[0], found[0].policy
-        view = self._state.view(shown=asked.shown)
+        view = asked.shown.view(self._state.now_ns, ())
         if job >= len(view.jobs):
             # The view of a blind policy ends with the last job that has arrived.
             return "has not arrived yet"
@@ -170,7 +148,7 @@ class PolicyScheduler:
         decision, asked.memory = plain_decision(
             policy.name,
             asked.answers,
-            ask(policy, policy.decide, state.view(events, shown=asked.shown), asked.memory),
+            ask(policy, policy.decide, asked.shown.view(state.now_ns, events), asked.memory),
             len(state.phase_J),
             state.now_ns,
         )
@@ -182,7 +160,8 @@ class PolicyScheduler:
             check_plan(state, policy.name, decision.plan)
         if decision.wake_ns is not None and not self.alone:
             asked.wakes_ns.append(decision.wake_ns)
-        if not decision.only_places:
+        # Of a policy that answers place alone, a plain decision holds nothing else.
+        if asked.answers != PLACE_ALONE and not decision.only_places:
             check_answers(state, policy.name, decision)
             state.answer(decision)
         # Each assignment is checked against the state that those before it have led to.
@@ -194,19 +173,33 @@ class PolicyScheduler:
         return decision
 
 
-def _first_question(policy: AnyPolicy) -> int:
-    """Return the place of the first question that a policy answers, in the order of asking."""
-    return min(_ORDER.index(one) for one in answers(policy))
-
-
-def _triggers(policy: AnyPolicy) -> frozenset[type[Event]]:
-    """Return the events after which a policy is asked, besides its own wake-ups."""
-    stated = frozenset(policy.triggers) - {Woken}
-    if Question.PLACE not in answers(policy):
-        return stated
+def _asked(policy: AnyPolicy, state: State) -> _Asked:
+    """Check what a policy states, and return it as one that may be asked; as ``check_policy``."""
+    check_policy(policy)
+    answered, blind = answers(policy), is_blind(policy)
+    triggers = frozenset(policy.triggers) - {Woken}
     # After these two events assigned work is gone or a device is free, so a policy that places is
     # asked, whatever triggers it names.
-    return stated | {RolledBack, TaskDropped}
+    if Question.PLACE in answered:
+        triggers |= {RolledBack, TaskDropped}
+    return _Asked(policy, answered, state.shown_to(blind=blind), triggers)
+
+
+def _refuse_two_for_one(asked: Iterable[_Asked]) -> None:
+    """Refuse two policies that answer one question."""
+    known: dict[Question, str] = {}
+    for one in asked:
+        for question in sorted(one.answers):
+            if question in known:
+                raise InfeasibleDecision(
+                    f"policy {one.policy.name}: {question} is answered by {known[question]} already"
+                )
+            known[question] = one.policy.name
+
+
+def _first_question(asked: _Asked) -> int:
+    """Return the place of the first question that a policy answers, in the order of asking."""
+    return min(_ORDER.index(one) for one in asked.answers)
 
 
 def _together(found: list[Decision]) -> Answer:

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from warren.core.answers.rules import check_standing
-from warren.core.outstanding import task_of
+from warren.core.speculative_runs import task_of
 from warren.core.state import Phase, State
 from warren.model.decision import Assignment, Plan
 from warren.model.errors import InfeasibleDecision

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from enum import IntEnum
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from warren.core.answers.standing import StandingAnswers
 from warren.core.metric_history import MetricHistory
-from warren.core.outstanding import OutstandingGroup, SpeculativeRuns, containing, is_of
+from warren.core.speculative_runs import SpeculativeRuns
 from warren.core.view_columns import ViewColumns, known_rounds
 from warren.model.costs import CostTable
 from warren.model.decision import Assignment, Decision, Reason
@@ -58,6 +59,34 @@ class Phase(IntEnum):
         return self >= Phase.FINISHED
 
 
+class OutstandingGroup:
+    """The outstanding tasks of one round or stretch: its rounds, and how many shards are done."""
+
+    __slots__ = ("done", "rounds")
+
+    def __init__(self, rounds: int) -> None:
+        self.rounds = rounds
+        self.done = 0
+
+
+def containing(groups: Mapping[int, OutstandingGroup], wanted: int) -> int | None:
+    """Return the first round of the group that a round belongs to; None if it is in none."""
+    for first, group in groups.items():
+        if first <= wanted < first + group.rounds:
+            return first
+    return None
+
+
+def is_of(event: CompDone | TasksDone, assignment: Assignment) -> bool:
+    """Tell whether the event ends this assignment, or fewer rounds of it by a stop rule."""
+    return (
+        assignment.job == event.job
+        and assignment.round == event.round
+        and assignment.shards == event.shards
+        and 1 <= event.rounds <= assignment.rounds
+    )
+
+
 # As a plain int: ``assign`` is called for every assignment, and an enum member costs more there.
 _RUNNING: Final = int(Reason.RUNNING)
 
@@ -90,8 +119,6 @@ class State:
         self.open_J = np.zeros(len(jobs), np.bool_)
         self.arrived_J = np.zeros(len(jobs), np.bool_)
         self.done_J = np.zeros(len(jobs), np.bool_)
-        # -1 stands for an unknown number of rounds, here and in every view.
-        self.rounds_J = known_rounds(jobs, blind=blind)
         self.scale_J = np.array([job.scale for job in jobs], dtype=np.int64)
         self.arrival_ns_J = np.array([job.arrival_ns for job in jobs], dtype=np.int64)
         self.weight_J = np.array([job.weight for job in jobs], dtype=np.float64)
@@ -105,12 +132,21 @@ class State:
         # What an ``InvalidTransition`` tells of a job; bounded, since runs have millions of events.
         self.recent: deque[AnyEvent | Assignment] = deque(maxlen=256)
         self.answers = StandingAnswers(run)
-        self._past = past
         self._observed = MetricHistory(jobs)
+        # -1 stands for an unknown number of rounds, here and in every view.
+        self.rounds_J = known_rounds(jobs, blind=blind)
+        self._columns = partial(
+            ViewColumns,
+            self,
+            run,
+            costs,
+            past=past,
+            answers=self.answers,
+            observed=self._observed,
+        )
         # What policies see, by whether they are blind; the first is that of the one that places.
-        self._views: dict[bool, ViewColumns] = {}
-        self._shown = self.shown_to(blind=blind)
-        self.told = self._shown.told
+        self._shown = self._columns(blind=blind)
+        self._views = {blind: self._shown}
 
     def apply(self, event: AnyEvent) -> None:
         """Let one event change the state.
@@ -198,28 +234,12 @@ class State:
     def shown_to(self, *, blind: bool) -> ViewColumns:
         """Return what policies that are blind, or are not, see; to be called before time starts."""
         if blind not in self._views:
-            self._views[blind] = ViewColumns(
-                self,
-                self.run,
-                self.costs,
-                past=self._past,
-                blind=blind,
-                answers=self.answers,
-                observed=self._observed,
-            )
+            self._views[blind] = self._columns(blind=blind)
         return self._views[blind]
 
-    def view(self, changes: tuple[AnyEvent, ...] = (), *, shown: ViewColumns | None = None) -> View:
-        """Return what a policy may see now.
-
-        Parameters
-        ----------
-        changes
-            The events since it was last asked.
-        shown
-            What it sees, of ``shown_to``; None: what the policy that places sees.
-        """
-        return (shown or self._shown).view(self.now_ns, changes)
+    def view(self, changes: tuple[AnyEvent, ...] = ()) -> View:
+        """Return what the policy that places may see now; ``changes``: since it was last asked."""
+        return self._shown.view(self.now_ns, changes)
 
     # Handlers of the transition table ``TRANSITIONS``, at the end of the file.
 
@@ -228,8 +248,8 @@ class State:
         job = event.job
         self.phase_J[job] = Phase.ACTIVE
         self.arrived_J[job] = True
-        for shown in self._views.values():
-            shown.show(job)
+        if True in self._views:
+            self._views[True].show(job)
         self.open_J[job] = not self.planned
         if self.reason_J[job] == Reason.NOT_ARRIVED:
             self.reason_J[job] = Reason.NOT_LOOKED_AT
@@ -289,7 +309,8 @@ class State:
         if before_ns is not None:
             self.round_ns_J[job] = (event.barrier_ns - before_ns) // event.rounds
         self._barrier_ns_J[job] = event.barrier_ns
-        self._observed.note(event)
+        if self.run.workload.jobs[job].stop is not None:
+            self._observed.note(event)
         if event.finished:
             self._end(job, Phase.FINISHED)
 
@@ -331,9 +352,10 @@ class State:
         """Put the job into a terminal phase and take what is left of it from all queues."""
         self.phase_J[job] = phase
         self.done_J[job] = True
-        for shown in self._views.values():
-            shown.keep_back(job)
-        self.answers.forget(job)
+        if True in self._views and not self.arrived_J[job]:
+            self._views[True].keep_back(job)
+        if self.answers.any:
+            self.answers.forget(job)
         self.open_J[job] = False
         # A finished job's beaten runs stay until their ``TaskDropped``: their devices are at work.
         if phase != Phase.FINISHED:

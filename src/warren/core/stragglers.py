@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from warren.core.outstanding import task_of
 from warren.core.scheduling_rules import is_ring, may_take
+from warren.core.speculative_runs import task_of
 from warren.core.state import State
 from warren.model.decision import Assignment
 

@@ -15,20 +15,20 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar, overload
 
 import numpy as np
+import numpy.typing as npt
 from msgspec.structs import force_setattr
 
 from warren.core.answers.standing import StandingAnswers
-from warren.core.metric_history import MetricHistory, read_only
 from warren.model.cluster import REFERENCE_NIC_BPS, Cluster, static_server_hosts
 from warren.model.costs import CostTable, IntArray
 from warren.model.events import AnyEvent
 from warren.model.job import Job
 from warren.model.past import Past
 from warren.model.run import Run
-from warren.model.view import HostColumns, View
-from warren.policy.protocol import AnyPolicy
+from warren.model.view import HostColumns, Observed, Progress, View
 
 _T = TypeVar("_T")
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 _OF_JOBS: Final = (
     "arrived_J",
     "done_J",
@@ -44,9 +44,11 @@ _OF_JOBS: Final = (
 _OF_DEVICES: Final = ("type_D", "queued_D")
 
 
-def is_blind(policy: AnyPolicy) -> bool:
-    """Tell whether a policy is to know nothing of the future, nor how long a job will run."""
-    return not policy.offline and not policy.needs_rounds
+def read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
+    """Return the same memory as an array that nobody can write to."""
+    # A plain view could be made writeable again through its flags or its base.
+    view: npt.NDArray[_Scalar] = np.asarray(array.data.toreadonly())
+    return view
 
 
 def known_rounds(jobs: Sequence[Job], *, blind: bool) -> IntArray:
@@ -100,13 +102,13 @@ class ViewColumns:
         past: Past,
         blind: bool,
         answers: StandingAnswers,
-        observed: MetricHistory,
+        observed: Observed,
     ) -> None:
         self._jobs = run.workload.jobs
         self._costs = costs
         self._blind = blind
         self._answers = answers
-        self.observed = observed
+        self._observed = observed
         self._columns_J = {name: read_only(getattr(state, name)) for name in _OF_JOBS}
         self._columns_J["rounds_J"] = read_only(known_rounds(self._jobs, blind=blind))
         self._columns_J["round_bytes_J"] = read_only(round_bytes(self._jobs, costs))
@@ -126,7 +128,7 @@ class ViewColumns:
             **self._columns_J,
             "jobs": self._jobs,
             "costs": costs,
-            "progress": self.observed,
+            "progress": observed,
             "hosts": host_columns(run.cluster, answers.host_D),
             "host_classes": MappingProxyType(answers.host_classes),
             "groups": answers.groups,
@@ -156,16 +158,16 @@ class ViewColumns:
         self._template = None
 
     def show(self, job: int) -> None:
-        """Show this job, and those before it, to a blind policy from now on."""
-        if self._blind and job >= self._count:
+        """Show this job, and those before it, to the blind policy that sees these columns."""
+        if job >= self._count:
             self._end_at(job + 1)
 
     def keep_back(self, job: int) -> None:
-        """Keep from a blind policy a job that has ended before it arrived.
+        """Keep from the blind policy a job that has ended before it arrived.
 
         Columns end with the last job shown, so to show it would show what arrives before it.
         """
-        if self._blind and job >= self._count:
+        if job >= self._count:
             self._never.add(job)
 
     def told(self, events: tuple[AnyEvent, ...]) -> tuple[AnyEvent, ...]:
@@ -184,7 +186,7 @@ class ViewColumns:
         self.columns["servers_J"] = self.columns["servers_J"].first(count)
         self.columns["jobs"] = _Jobs(self._jobs, self._told, count)
         self.columns["costs"] = self._costs.first(count)
-        self.columns["progress"] = self.observed.first(count)
+        self.columns["progress"] = _FirstObserved(self._observed, count)
 
 
 class _FirstOf(Sequence[_T]):
@@ -239,6 +241,21 @@ class _ServerHosts(_FirstOf[tuple[int, ...]]):
         if answered or run.workload.jobs[at].sync == "ring":
             return answered
         return static_server_hosts(run.cluster.hosts, at, run.scheduler.servers)
+
+
+class _FirstObserved:
+    """The observations that a blind policy sees: those of jobs that have arrived."""
+
+    __slots__ = ("_all", "_count")
+
+    def __init__(self, of_all: Observed, count: int) -> None:
+        self._all, self._count = of_all, count
+
+    def of(self, job: int) -> Progress:
+        """See ``Observed``."""
+        if not 0 <= job < self._count:
+            raise IndexError(f"job {job} of {self._count} that have arrived")
+        return self._all.of(job)
 
 
 class _Jobs(Sequence[Job]):

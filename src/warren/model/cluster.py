@@ -137,7 +137,7 @@ class Cluster:
         """Return the names of the device types, in the order of the type axis."""
         return tuple(device_type.name for device_type in self.types)
 
-    @property
+    @cached_property
     def is_scheduled(self) -> bool:
         """Tell whether a policy decides over a live run.
 
@@ -146,12 +146,12 @@ class Cluster:
         """
         return self.engine != "plain"
 
-    @property
+    @cached_property
     def live_emulate(self) -> Emulate | None:
         """What pads the tasks of a live run; None: they last as long as they take."""
         return self.emulate if self.is_scheduled else None
 
-    @property
+    @cached_property
     def raises_times(self) -> bool:
         """Tell whether a simulation adds measured overheads to tasks.
 
@@ -162,7 +162,7 @@ class Cluster:
         stated = self.overheads is not None and self.overheads.of_tasks
         return stated and self.emulate is None and self.is_scheduled
 
-    @property
+    @cached_property
     def delays_gangs(self) -> bool:
         """Tell whether a simulation lets gangs of rings take time to start.
 

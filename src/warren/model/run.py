@@ -111,6 +111,11 @@ class Run:
     """The texts of the apps, read once for all that is done with the run; None: not read yet."""
 
     @property
+    def stated_tasks(self) -> int:
+        """Return how many tasks the jobs have that state their rounds."""
+        return sum((job.rounds or 0) * job.scale for job in self.workload.jobs)
+
+    @property
     def live_place(self) -> str:
         """Return the place policy of a live run: ``plain`` under the plain engine."""
         return self.scheduler.place if self.cluster.is_scheduled else "plain"

@@ -75,6 +75,11 @@ def answers(policy: AnyPolicy | type[AnyPolicy]) -> frozenset[Question]:
     return stated
 
 
+def is_blind(policy: AnyPolicy) -> bool:
+    """Tell whether a policy is to know nothing of the future, nor how long a job will run."""
+    return not policy.offline and not policy.needs_rounds
+
+
 def plans_rings(policy: AnyPolicy | type[AnyPolicy]) -> bool:
     """Tell whether a policy, or its class, places rings as a whole; False where it says nothing."""
     return bool(getattr(policy, "plans_rings", False))

@@ -202,8 +202,8 @@ def _time_scale(run: Run) -> float | None:
 
     The plain engine pads nothing.
     """
-    emulate = run.cluster.live_emulate
-    return None if emulate is None else emulate.time_scale
+    emulate = run.cluster.emulate
+    return emulate.time_scale if emulate is not None and run.cluster.is_scheduled else None
 
 
 def _noise(run: Run, *, live: bool) -> dict[str, float]:
@@ -340,10 +340,10 @@ def job_rows(record: Record) -> list[JobRow]:
         done = finish_ns >= 0
         row: JobRow = {
             "job": job.name,
-            "arrival_s": ns_to_seconds(job.arrival_ns),
-            "start_s": ns_to_seconds(start_ns) if start_ns < NEVER_NS else None,
-            "finish_s": ns_to_seconds(finish_ns) if done else None,
-            "jct_s": ns_to_seconds(finish_ns - job.arrival_ns) if done else None,
+            "arrival_s": job.arrival_ns / NS_PER_S,
+            "start_s": start_ns / NS_PER_S if start_ns < NEVER_NS else None,
+            "finish_s": finish_ns / NS_PER_S if done else None,
+            "jct_s": (finish_ns - job.arrival_ns) / NS_PER_S if done else None,
             "weight": job.weight,
             "rounds": int(ran_J[job.index]) if done else job.rounds,
             "scale": job.scale,
@@ -402,7 +402,7 @@ def _final_losses(record: Record) -> dict[int, float]:
 
 def _makespan_s(finish_ns: IntArray, arrival_ns: IntArray) -> float:
     """Return last finish minus first arrival in seconds; 0 where no job finished."""
-    return ns_to_seconds(int(finish_ns.max() - arrival_ns.min())) if len(finish_ns) else 0.0
+    return int(finish_ns.max() - arrival_ns.min()) / NS_PER_S if len(finish_ns) else 0.0
 
 
 def _utilization_by_type(record: Record, makespan_s: float | None) -> dict[str, float | None]:

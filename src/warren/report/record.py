@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from warren.core.journal_reader import History
 from warren.model.costs import CostTable
@@ -28,7 +29,8 @@ class Bound:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Without slots: ``cached_property`` keeps its values in ``__dict__``.
+@dataclass(frozen=True, kw_only=True)
 class Record:
     """One run, ready to be reported on.
 
@@ -43,12 +45,12 @@ class Record:
     extra: Mapping[str, float] = field(default_factory=dict)
     bound: Bound | None = None
 
-    @property
+    @cached_property
     def live(self) -> bool:
         """Tell whether real processes executed the run."""
         return self.history.header.world == LIVE
 
-    @property
+    @cached_property
     def place(self) -> str:
         """Return the name of the place policy that scheduled the run.
 

@@ -17,7 +17,7 @@ from warren.model.cluster import static_server_hosts
 from warren.model.costs import CostTable, IntArray
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
-from warren.model.units import NEVER_NS, ns_to_seconds, seconds_to_ns
+from warren.model.units import NEVER_NS, NS_PER_S, seconds_to_ns
 from warren.report.metrics import JobRow, job_rows
 from warren.report.parquet import read_timeline_parquet, timeline_parquet
 from warren.report.record import Record
@@ -149,9 +149,9 @@ def _profile_rows(record: Record) -> Iterable[list[str | float]]:
                 comp_ns = int(costs.comp_ns_JT[job.index, column])
                 sync_ns = int(costs.sync_ns_JT[job.index, column])
                 row: list[str | float] = [job.name, type_name]
-                row += [ns_to_seconds(comp_ns), ns_to_seconds(sync_ns)]
+                row += [comp_ns / NS_PER_S, sync_ns / NS_PER_S]
                 if costs.switch_ns_JT is not None:
-                    row.append(ns_to_seconds(int(costs.switch_ns_JT[job.index, column])))
+                    row.append(int(costs.switch_ns_JT[job.index, column]) / NS_PER_S)
                 yield row
 
 

@@ -248,12 +248,13 @@ def check_carried(run: Run, policies: ChosenPolicies, *, live: bool) -> None:
     SpecError
         Naming the first such question, and what is allowed there.
     """
+    # Nothing is imported for the usual run, of which place alone is answered: ``choose_all`` has
+    # seen to it. The plain engine takes no policy of the run's.
+    alone = not policies.others and run.scheduler.joint is None
+    if alone or (live and not run.cluster.is_scheduled):
+        return
     asked = (policies.place, *policies.others)
     answered = frozenset[Question]().union(*map(answers, asked)) - {Question.PLACE}
-    # Nothing is imported for the usual run, of which place alone is answered. The plain engine
-    # takes no policy of the run's.
-    if not answered or (live and not run.cluster.is_scheduled):
-        return
     for question in sorted(answered - _carried(run, live=live)):
         what, but = _world(run, question, live=live)
         name = getattr(run.scheduler, question)

@@ -211,15 +211,12 @@ _UNTRAINED: Final = ("named_policies", "past", "stated_costs")
 """Properties of ``PreparedRun`` that are the same whatever the texts of apps are."""
 
 
-@dataclass(slots=True)
 class _Memory:
-    """A journal kept in memory, for runs that write no folder."""
+    """A journal kept in memory, for runs that write no folder; called as one of a ``RunFolder``."""
 
-    data: bytearray = field(default_factory=bytearray)
-
-    def journal(self, data: bytes) -> None:
-        """Append to the journal."""
-        self.data += data
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.journal = self.data.extend
 
     def journal_bytes(self) -> memoryview:
         """Return all of the journal so far, without a copy."""
@@ -268,12 +265,13 @@ class _Parts:
     def record(self, solve: Solve | None = None) -> Record:
         """Return the record of what the journal tells so far, with its lower bound."""
         run, costs = self.prepared.run, self.prepared.costs
-        history = read_history(self.journal.journal_bytes())
-        extra = {"decide_s": self.policies.decide_s, "wall_s": perf_counter() - self.begin}
+        extra = {"decide_s": self.policies.decide_s}
         # Ports of live runs have measured figures of their own.
         measured = getattr(self.port, "measured", None)
         if measured is not None:
             extra |= measured()
+        history = read_history(self.journal.journal_bytes())
+        extra["wall_s"] = perf_counter() - self.begin
         bound = lower_bound(run, costs, history, solve)
         return Record(run=run, history=history, costs=costs, extra=extra, bound=bound)
 

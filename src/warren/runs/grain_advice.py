@@ -31,15 +31,13 @@ _ROUNDS: Final = ("10 rounds", "100 rounds", "1000 rounds", "10000 rounds")
 def size_note(prepared: PreparedRun, *, events: bool = False) -> str:
     """Return a line for a run of very many stretches; empty for any other.
 
-    ``events``: it goes event by event whatever its policy. What is wrong with the run is not
-    told here; its simulation tells it.
+    At any grain there are at most as many as tasks, so it need not be asked of a run of fewer than
+    ``MANY_BY_EVENTS``. ``events``: it goes event by event whatever its policy. What is wrong with
+    the run is not told here; its simulation tells it.
     """
     run = prepared.run
     rounds_J = np.array([job.rounds or 0 for job in run.workload.jobs], dtype=np.int64)
     scale_J = np.array([job.scale for job in run.workload.jobs], dtype=np.int64)
-    # At any grain there are at most as many stretches as tasks: nothing else is looked at.
-    if int(rounds_J @ scale_J) <= MANY_BY_EVENTS:
-        return ""
     try:
         policy = prepared.named_policy
         by_plan = policy.offline and run.scheduler.copies_after is None and not events
@@ -68,10 +66,11 @@ def size_note(prepared: PreparedRun, *, events: bool = False) -> str:
 def fine_note(record: Record) -> str:
     """Return a line where a policy assigns single rounds though the run's grain allows more.
 
-    Empty for any other run, for those that plan all at once, and where it costs little.
+    Empty for any other run, and for those that plan all at once. It need not be asked of a run of
+    fewer than ``MANY_SINGLE`` stretches.
     """
     grain, line = record.run.grain, record.history.timeline
-    if grain.rounds == 1 or len(line) < MANY_SINGLE or choose(record.run).offline:
+    if grain.rounds == 1 or choose(record.run).offline:
         return ""
     single_R = line.rounds_R == 1
     took_ns = np.median(line.end_ns_R[single_R] - line.start_ns_R[single_R]) if any(single_R) else 0

@@ -15,7 +15,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
-from warren.core.journal import MAGIC, Step, frames
+from warren.core.journal import MAGIC, Step
+from warren.core.journal_reader import frames
 from warren.live.training.app.app_imports import sources_of
 from warren.model.events import JobCancelled, JobFailed, TasksDone
 from warren.model.history_rows import EndedJob, LiveRun, Profile

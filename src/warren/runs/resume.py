@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warren.core.journal import MAGIC, Step, decode, frames
-from warren.core.journal_reader import History
+from warren.core.journal import MAGIC, Step
+from warren.core.journal_reader import History, decode, frames
 from warren.model.errors import JournalError
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds

@@ -118,12 +118,13 @@ An empty path names the user's own database, which may hold none.
 class JobsAndHistory:
     """Finds the jobs under a ``key`` of a run file; what is wrong goes to ``files``.
 
-    ``rows`` are costs by model, ``batches`` by model those of jobs that state none. Where
-    ``cluster`` is None it is wrong, so nothing can be made for it; where ``recorded`` is None no
-    database can be read.
+    ``stated``: what the file says there, unchecked; None: nothing. ``rows`` are costs by model,
+    ``batches`` by model those of jobs that state none. Where ``cluster`` is None it is wrong, so
+    nothing can be made for it; where ``recorded`` is None no database can be read.
     """
 
     key: str
+    stated: object
     files: NamedFiles
     cluster: Cluster | None
     rows: Mapping[str, ProfileRow]
@@ -187,7 +188,7 @@ class JobsAndHistory:
 
     def _file(self) -> tuple[str | None, Path]:
         """Return the path of the jobs file, and where it is named; None without one."""
-        value = self.files.raw(self.key)
+        value = self.stated
         if isinstance(value, str):
             return value, (self.key,)
         if isinstance(value, dict) and "generate" not in value:

@@ -14,7 +14,7 @@ from warren.model.job import Job
 from warren.workload.specs.cluster import ClusterSpec
 from warren.workload.specs.cluster_build import FilesBeside, build_cluster
 from warren.workload.specs.job import JobContext, JobSpec, JobsSpec, build_jobs
-from warren.workload.text import FLOAT, INT, decoded, hint, shown
+from warren.workload.text import FLOAT, INT, hint, shown
 from warren.workload.validation import check
 from warren.workload.yaml_document import Document, Path, Place, parse_document
 
@@ -42,13 +42,13 @@ _COLUMN_OF: Final = {field: column for column, field in COLUMNS.items()}
 _WHOLE: Final = frozenset({"batch", "scale", "rounds", "seed"})
 
 
-def parse_jobs_csv(file: str, content: bytes, ended: bool = False) -> Document:
+def parse_jobs_csv(file: str, text: str, ended: bool = False) -> Document:
     """Parse rows into a document of job mappings; empty cells are left out (defaults hold).
 
     ``ended``: the table may be the one that a run writes; then only jobs that finished are taken.
     Raises SpecError if the text is no CSV, the header is wrong, or a row is too short or too long.
     """
-    rows = _rows(file, decoded(file, content))
+    rows = _rows(file, text)
     header = next(rows, None)
     if header is None:
         raise SpecError(Problem(file=file, message="is empty; the first line names the columns"))
@@ -129,18 +129,18 @@ def _value(column: str, cell: str) -> Any:
 
 
 # Keys by which a run file and a job are told apart.
-_RUN_KEYS: Final = frozenset({"cluster", "workload"})
-_JOB_KEYS: Final = frozenset({"app", "model"})
+RUN_KEYS: Final = frozenset({"cluster", "workload"})
+JOB_KEYS: Final = frozenset({"app", "model"})
 
 
-def documents(path: str, content: bytes, ended: bool = False) -> Document:
+def documents(path: str, text: str, ended: bool = False) -> Document:
     """Parse a jobs file: CSV by its name, else YAML. ``ended``: its jobs have ended.
 
     Raises SpecError if it cannot be read as such.
     """
     if path.endswith(".csv"):
-        return parse_jobs_csv(path, content, ended)
-    return parse_document(path, content)
+        return parse_jobs_csv(path, text, ended)
+    return parse_document(path, text)
 
 
 def cluster_of(
@@ -171,22 +171,7 @@ def jobs_of(
 def is_run(data: Any) -> bool:
     """Tell whether these are the values of a run file, and not of jobs."""
     keys = data.keys() if isinstance(data, dict) else frozenset[str]()
-    return bool(_RUN_KEYS & keys) and not (_JOB_KEYS | {"jobs"}) & keys
-
-
-def other_than_run(document: Document) -> Problem | None:
-    """Return a problem if a jobs or cluster file was given for a run file, else None."""
-    data = document.data
-    keys = data.keys() if isinstance(data, dict) else frozenset[str]()
-    if _RUN_KEYS & keys:
-        return None
-    if isinstance(data, list) or "jobs" in keys or _JOB_KEYS & keys:
-        message = "this is a jobs file; give a run file that names it under `workload:`"
-    elif "hosts" in keys:
-        message = "this is a cluster file; give a run file that names it under `cluster:`"
-    else:
-        return None
-    return Problem(file=document.file, message=message)
+    return bool(RUN_KEYS & keys) and not (JOB_KEYS | {"jobs"}) & keys
 
 
 def _give_jobs(workload: Any) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from warren.model.errors import Problem, SpecError
 from warren.workload.specs.types import is_path
-from warren.workload.text import Reader, fetch
+from warren.workload.text import Reader, decoded, fetch
 from warren.workload.yaml_document import Document, Path
 
 T = TypeVar("T")
@@ -24,23 +24,19 @@ class NamedFiles:
     read: Reader
     problems: list[Problem] = field(default_factory=list)
 
-    def raw(self, key: str) -> Any:
-        """Return what the run file says under a key, unchecked; None where it says nothing."""
-        data = self.document.data
-        return data.get(key) if isinstance(data, dict) else None
-
     def joined(self, named: str) -> str:
         """Return the path of a file that the run file names, joined to its folder."""
         return posixpath.join(self.folder, named)
 
     def follow(
-        self, at: Path, named: str, parse: Callable[[str, bytes], Document]
+        self, at: Path, named: str, parse: Callable[[str, str], Document]
     ) -> Document | None:
         """Parse the file that stands at ``at``; None and problems where it cannot be."""
         content = self.content(at, named)
         if content is None:
             return None
-        return self.attempt(lambda: parse(self.joined(named), content))
+        file = self.joined(named)
+        return self.attempt(lambda: parse(file, decoded(file, content)))
 
     def content(self, at: Path, named: str) -> bytes | None:
         """Read the file that stands at ``at``; None and a problem where it cannot be read."""

@@ -17,7 +17,7 @@ from warren.model.errors import Problem, SpecError
 from warren.model.job import Workload
 from warren.model.run import Run
 from warren.workload.job_sources import HISTORY, WORKLOAD, JobsAndHistory, Recorded, apart, ended
-from warren.workload.jobs_file import cluster_of, documents, is_run, jobs_of, other_than_run
+from warren.workload.jobs_file import JOB_KEYS, RUN_KEYS, cluster_of, documents, is_run, jobs_of
 from warren.workload.named_files import NamedFiles
 from warren.workload.specs.cluster import ClusterSpec
 from warren.workload.specs.cluster_build import FilesBeside, build_cluster
@@ -30,7 +30,7 @@ from warren.workload.specs.run import (
     build_truth,
     parse_grain,
 )
-from warren.workload.text import Reader, dotted, fetch, plain, shown
+from warren.workload.text import Reader, dotted, fetch_text, plain, shown
 from warren.workload.traces.rows import Trace
 from warren.workload.validation import check
 from warren.workload.yaml_document import Document, Path, parse_document, parse_value
@@ -126,13 +126,15 @@ class RunFile:
         self.problems = self.files.problems
         own, self.inner = divide(document.data, overrides)
         apply(document, own, self.problems)
+        # What the file says by its keys, unchecked.
+        self.stated = document.data if isinstance(document.data, dict) else {}
 
     def run(self) -> Run:
         """Return the resolved run.
 
         Raises SpecError with the problems of all files.
         """
-        other = other_than_run(self.document)
+        other = _other_than_run(self.document)
         if other is not None:
             raise SpecError(other)
         # Each step goes on where an earlier one failed, so that all files' problems are found.
@@ -174,7 +176,7 @@ class RunFile:
 
     def _cluster(self, spec: RunSpec | None) -> Cluster | None:
         """Return the cluster that the run file states or names; None and problems if wrong."""
-        named = self.files.raw("cluster")
+        named = self.stated.get("cluster")
         if isinstance(named, str):
             document = self.files.follow(("cluster",), named, parse_document)
             if document is None:
@@ -193,7 +195,7 @@ class RunFile:
 
     def _profiles(self, spec: RunSpec | None) -> tuple[ProfileRow, ...]:
         """Return the rows of costs that the run file states or names; none where it does not."""
-        named = self.files.raw("profiles")
+        named = self.stated.get("profiles")
         if isinstance(named, str):
             document = self.files.follow(("profiles",), named, parse_document)
             if document is None:
@@ -214,6 +216,7 @@ class RunFile:
     ) -> Trace | None:
         given = JobsAndHistory(
             key=key,
+            stated=self.stated.get(key),
             files=self.files,
             cluster=cluster,
             rows={**self.rows, **{row.model: row for row in profiles}},
@@ -227,7 +230,7 @@ class RunFile:
         self, spec: RunSpec | None, cluster: Cluster | None, profiles: tuple[ProfileRow, ...]
     ) -> Trace | None:
         """Return the jobs that have ended; None where the run file states none, or none has yet."""
-        if self.files.raw(HISTORY) is None:
+        if self.stated.get(HISTORY) is None:
             return None
         found = self._jobs(HISTORY, spec, cluster, profiles)
         if found is None or not found.jobs:
@@ -242,6 +245,21 @@ class RunFile:
             message = f"allowed: 1, got {shown(version)}"
             self.problems.append(document.problem(("format",), message))
         return document
+
+
+def _other_than_run(document: Document) -> Problem | None:
+    """Return a problem if a jobs or cluster file was given for a run file, else None."""
+    data = document.data
+    keys = data.keys() if isinstance(data, dict) else frozenset[str]()
+    if RUN_KEYS & keys:
+        return None
+    if isinstance(data, list) or "jobs" in keys or JOB_KEYS & keys:
+        message = "this is a jobs file; give a run file that names it under `workload:`"
+    elif "hosts" in keys:
+        message = "this is a cluster file; give a run file that names it under `cluster:`"
+    else:
+        return None
+    return Problem(file=document.file, message=message)
 
 
 def _sorted(found: Trace) -> Workload:
@@ -288,7 +306,7 @@ def load_run(
     SpecError
         With all problems of all files.
     """
-    document = parse_document(path, fetch(path, read))
+    document = parse_document(path, fetch_text(path, read))
     values = {
         key: parse_value(path, dotted(key), text) for key, text in split_keys(overrides).items()
     }
@@ -327,7 +345,7 @@ def load_cluster(path: str, read: Reader) -> Cluster:
     Raises SpecError with all problems of the file.
     """
     problems: list[Problem] = []
-    document = parse_document(path, fetch(path, read))
+    document = parse_document(path, fetch_text(path, read))
     nearby = FilesBeside(read=read, base=posixpath.dirname(path))
     cluster = cluster_of(document, (), problems, nearby)
     if cluster is None or problems:
@@ -340,7 +358,7 @@ def describes_run(path: str, read: Reader) -> bool:
 
     Raises SpecError if it cannot be read, or is no YAML.
     """
-    return is_run(documents(path, fetch(path, read)).data)
+    return is_run(documents(path, fetch_text(path, read)).data)
 
 
 def load_jobs(
@@ -354,7 +372,7 @@ def load_jobs(
     Paths of apps stay relative to the file. Raises SpecError with all problems of the file.
     """
     problems: list[Problem] = []
-    document = documents(path, fetch(path, read))
+    document = documents(path, fetch_text(path, read))
     jobs = jobs_of(document, JobContext(run_seed=run_seed, batches=batches), problems)
     if jobs is None or problems:
         raise SpecError(problems)

@@ -19,7 +19,6 @@ MAX_BYTES: Final = 64 << 20
 MAX_UNPACKED_BYTES: Final = 1 << 30
 _GZIP: Final = b"\x1f\x8b"
 _SHOWN_CHARS: Final = 60
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,80}")
 # Unlike YAML 1.1: no octal or sexagesimal numbers.
 INT: Final = re.compile(r"[-+]?[0-9]{1,400}")
 FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -39,12 +38,6 @@ def shown(value: object) -> str:
         return "a number of more than 30 digits"
     text = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
     return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 3]}..."
-
-
-def is_name(text: str) -> bool:
-    """Tell whether a text can name a job or a type: it becomes the name of files and folders."""
-    # The two names of dots mean folders.
-    return _NAME.fullmatch(text) is not None and text not in (".", "..")
 
 
 def hint(name: str, allowed: Iterable[str]) -> str:
@@ -113,6 +106,11 @@ def fetch(file: str, read: Reader, named_by: str = "") -> bytes:
         where = f" (named in {named_by})" if named_by else ""
         message = f"cannot be read: {error.strerror or error}{where}"
         raise SpecError(Problem(file=file, message=message)) from None
+
+
+def fetch_text(file: str, read: Reader, named_by: str = "") -> str:
+    """Read the content of a file as text; raises SpecError as ``fetch`` and ``decoded`` do."""
+    return decoded(file, fetch(file, read, named_by))
 
 
 def plain(value: Any, depth: int = 50) -> Any:

@@ -82,13 +82,12 @@ class Document:
         )
 
 
-def parse_document(file: str, content: bytes) -> Document:
+def parse_document(file: str, text: str) -> Document:
     """Read one YAML document.
 
-    Raises SpecError if the text is not UTF-8 or not YAML, or uses what is refused; all problems
-    that can be told from one reading.
+    Raises SpecError if the text is not YAML, or uses what is refused; all problems that can be told
+    from one reading.
     """
-    text = decoded(file, content)
     builder = _Builder(file)
     try:
         return builder.document(yaml.parse(text, Loader=_LOADER))
@@ -103,7 +102,7 @@ def parse_value(file: str, field_name: str, text: str) -> Any:
     """Read one value as it would stand in a file: the right side of ``--set KEY=VALUE``."""
     try:
         # An argument that is no UTF-8 holds surrogates; so encoded, it is refused like a file.
-        return parse_document(file, text.encode("utf-8", "surrogatepass")).data
+        return parse_document(file, decoded(file, text.encode("utf-8", "surrogatepass"))).data
     except SpecError as error:
         first = error.problems[0].message
         message = f"{shown(text)} cannot be read as a value: {first}"

@@ -215,10 +215,11 @@ def _go_on(
 
 def _say_size(prepared: PreparedRun, *, events: bool = False) -> None:
     """Say of a run of very many stretches how many there are, and which grain has fewer."""
-    from warren.runs.grain_advice import size_note
+    from warren.runs.grain_advice import MANY_BY_EVENTS, size_note
 
-    note = size_note(prepared, events=events)
-    if note:
+    if prepared.run.stated_tasks <= MANY_BY_EVENTS:
+        return
+    if note := size_note(prepared, events=events):
         say(note)
 
 
@@ -254,18 +255,22 @@ def finish(record: Record, out: str | None, json_: bool) -> None:
     """Print the summary; exit code 1 if a job did not finish."""
     from warren.cli.views.summary_text import OVERRUN_SHARE, summary_lines
     from warren.report.metrics import summary
-    from warren.report.overruns import needed_time_scale
-    from warren.runs.grain_advice import fine_note
+    from warren.runs.grain_advice import MANY_SINGLE, fine_note
 
     values = summary(record)
     if json_:
         print_json(values)
     else:
-        # At which most tasks would have kept their emulated time, for the advice on overruns.
-        scale = needed_time_scale(record, OVERRUN_SHARE)
+        scale = None
+        if values["overruns"]:
+            from warren.report.overruns import needed_time_scale
+
+            # At which most tasks would have kept their emulated time, for the advice on overruns.
+            scale = needed_time_scale(record, OVERRUN_SHARE)
         for line in summary_lines(values, _notes(record.run), scale):
             answer(line)
-    if note := fine_note(record):
+    many = len(record.history.timeline.job_R) >= MANY_SINGLE
+    if many and (note := fine_note(record)):
         say(note)
     if out:
         say(f"report: {out}/report.html")

@@ -42,11 +42,6 @@ def simulation_view(run: Run) -> Attend:
     return progress(run)
 
 
-def tasks_of(run: Run) -> int:
-    """Return how many tasks the jobs have that state their rounds."""
-    return sum((job.rounds or 0) * job.scale for job in run.workload.jobs)
-
-
 @contextmanager
 def progress_lines(core: Core) -> Iterator[None]:
     """Print lines from a thread of their own, so that they come while a policy plans, too."""
@@ -70,7 +65,7 @@ def progress_lines(core: Core) -> Iterator[None]:
 def _line(core: Core, passed_s: float) -> str:
     """Return how far a simulation is; ``passed_s``: real seconds so far."""
     # Read from another thread while the core goes on: figures may be of two steps.
-    state, total = core.state, tasks_of(core.run)
+    state, total = core.state, core.run.stated_tasks
     done = int(np.sum(state.round_J * state.scale_J))
     if not done:
         return f"  {core.policy.name}: planning, {passed_s:.0f} s"
@@ -101,7 +96,7 @@ def progress(run: Run) -> Attend:
             TextColumn("{task.fields[jobs]}"),
             TimeElapsedColumn(),
         )
-        total = tasks_of(run)
+        total = run.stated_tasks
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(f"simulating {core.policy.name}", total=None, jobs="planning")
             due = monotonic()

@@ -21,11 +21,11 @@ class StandingAnswers:
     ``worker_hosts`` and ``group_hosts`` hold, by job, the hosts that its shape and its group leave
     to its tasks; a job that is in neither may run anywhere. ``shapes``: those of ``shape_J`` whose
     jobs have not ended. ``planned_hosts``: where a plan has placed tasks, by job; without a plan of
-    no job.
+    no job. ``any``: whether there ever was an answer; most runs have none.
     """
 
     __slots__ = (
-        "_any",
+        "any",
         "class_J",
         "group_J",
         "group_hosts",
@@ -53,8 +53,7 @@ class StandingAnswers:
         self.worker_hosts: dict[int, frozenset[int]] = {}
         self.group_hosts: dict[int, frozenset[int]] = {}
         self.planned_hosts: dict[int, set[int]] = {}
-        # Whether there ever was an answer: most runs have none.
-        self._any = False
+        self.any = False
 
     def classes(self, done_J: BoolArray) -> dict[int, int]:
         """Return the class of each job that has not ended and has another one than 0."""
@@ -63,7 +62,7 @@ class StandingAnswers:
 
     def apply(self, decision: Decision) -> None:
         """Let the checked answers of a decision stand, but for place's."""
-        self._any = True
+        self.any = True
         if decision.shapes:
             self._reshape(decision.shapes)
         if decision.groups is not None:
@@ -98,8 +97,6 @@ class StandingAnswers:
 
         So its servers take no memory any more, and its classes no place.
         """
-        if not self._any:
-            return
         self.shapes.pop(job, None)
         self.worker_hosts.pop(job, None)
         self.group_hosts.pop(job, None)

@@ -50,6 +50,7 @@ def gantt(record: Record, colours: Colouring, span_s: Scale) -> Markup:
     row_px = row_height(len(devices))
     boxes = boxes_of(record, span_s, len(devices))
     x_ticks, unit = time_ticks(span_s, 8)
+    marked = bool(record.history.answers) and row_px >= 14
     frame = ChartFrame(
         label=f"Schedule of {len(record.run.workload.jobs)} jobs on {len(devices)} devices",
         height=row_px * len(devices),
@@ -58,7 +59,7 @@ def gantt(record: Record, colours: Colouring, span_s: Scale) -> Markup:
         x_title=f"cluster time, {unit}",
         over=_device_labels(record, len(devices), row_px)
         + (_names(record, span_s, len(devices), row_px) if row_px >= 18 else "")
-        + (class_marks(record, span_s, len(devices), row_px) if row_px >= 14 else ""),
+        + (class_marks(record, span_s, len(devices), row_px) if marked else ""),
         kind="gantt",
     )
     return frame.render(colours.legend, _notes(record, boxes, colours))

@@ -117,7 +117,7 @@ def _run(record: Record, number: int) -> Markup:
             ("Jobs in the system", jobs_chart(record, span_s)),
             *((name.capitalize(), chart) for name, chart in learned),
         ],
-        answers=answer_lines(record),
+        answers=answer_lines(record) if record.history.answers else [],
         failures=_failures(record),
         jobs=jobs_table(job_rows(record), colours),
         info=_info(record, colours, span_s),

@@ -15,7 +15,7 @@ from warren.model.run import Run
 from warren.report.record import Record
 from warren.runs.comparison.variations import PlannedSimulation, Variations, planned_simulations
 from warren.runs.compose import Attend
-from warren.runs.grain_advice import size_note
+from warren.runs.grain_advice import MANY_BY_EVENTS, size_note
 from warren.runs.notices import say
 from warren.runs.results import load_record
 from warren.runs.simulate_many import simulated
@@ -141,7 +141,8 @@ def compared(
         message = f"{against!r} is not simulated; allowed: {', '.join(places) or 'none'}"
         raise SpecError(Problem(file="--against", message=message))
     # Each note once: many runs of a comparison are of one size.
-    for note in dict.fromkeys(size_note(one.prepared) for one in runs):
+    large = [one for one in runs if one.run.stated_tasks > MANY_BY_EVENTS]
+    for note in dict.fromkeys(size_note(one.prepared) for one in large):
         if note:
             say(note)
     records = iter(simulated([(one.path, one.prepared) for one in runs], processes, watch))

@@ -28,7 +28,7 @@ from warren.workload.specs.cluster import (
 )
 from warren.workload.specs.measured import OverheadsSpec
 from warren.workload.specs.types import Spec
-from warren.workload.text import Reader, fetch, hint, shown
+from warren.workload.text import Reader, fetch_text, hint, shown
 from warren.workload.validation import check
 from warren.workload.yaml_document import Document, Path, parse_document
 
@@ -74,7 +74,7 @@ def _followed(
     # The path is relative to the file that names it, as all paths in files are.
     path = posixpath.join(nearby.base, nearby.folder, named)
     try:
-        document = parse_document(path, fetch(path, nearby.read, by))
+        document = parse_document(path, fetch_text(path, nearby.read, by))
     except SpecError as error:
         problems += error.problems
         return None

@@ -13,7 +13,7 @@ from warren.model.errors import Problem, SpecError
 from warren.model.testbed import COMMAND, DEFAULT_QUEUE, QUEUES, Bed, BedHost, Queue, checked_name
 from warren.model.units import parse_rate_bps
 from warren.workload.specs.types import Format, Spec, choice
-from warren.workload.text import Reader, fetch, shown
+from warren.workload.text import Reader, fetch_text, shown
 from warren.workload.validation import check
 from warren.workload.yaml_document import parse_document
 
@@ -111,7 +111,7 @@ def load_testbed(path: str, read: Reader, name: str) -> Bed:
     Raises SpecError with all problems of the file.
     """
     problems: list[Problem] = []
-    document = parse_document(path, fetch(path, read))
+    document = parse_document(path, fetch_text(path, read))
     spec = check(BedSpec, document, problems)
     if spec is None:
         raise SpecError(problems)

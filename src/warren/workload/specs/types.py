@@ -24,8 +24,9 @@ from warren.model.units import (
     parse_time_s,
     seconds_to_ns,
 )
-from warren.workload.text import is_name, shown
+from warren.workload.text import shown
 
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,80}")
 _EXACT_NS: Final = re.compile(r"\s*([0-9]{1,19})\s*ns\s*")
 MAX_SEED: Final = 2**63 - 1
 MAX_LINE: Final = 200
@@ -113,6 +114,12 @@ def _positive(value: T) -> T:
     if value <= 0:
         raise ValueError("must be more than 0")
     return value
+
+
+def is_name(text: str) -> bool:
+    """Tell whether a text can name a job or a type: it becomes the name of files and folders."""
+    # The two names of dots mean folders.
+    return _NAME.fullmatch(text) is not None and text not in (".", "..")
 
 
 def _name(value: str) -> str:

@@ -12,7 +12,8 @@ from typing import Final
 
 from warren.model.errors import Problem, SpecError
 from warren.model.units import NEVER_NS, NS_PER_S, seconds_to_ns
-from warren.workload.text import MAX_UNPACKED_BYTES, decoded, is_name, shown, unpacked
+from warren.workload.specs.types import is_name
+from warren.workload.text import MAX_UNPACKED_BYTES, decoded, shown, unpacked
 from warren.workload.traces.rows import BadRow, NoJob, TraceRequest, TraceRow
 
 # Longest text of a cell, columns that a message lists, and largest time: about 31 years.

@@ -1,45 +1,16 @@
-"""Outstanding tasks of jobs: one group a round, or a stretch of several; and those that run twice.
+"""Tasks that run twice: a copy of a late one was started on another device.
 
-A task runs twice where a copy of a late one was started on another device: the first of both that
-is done counts.
+The first of both runs that is done counts.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from warren.model.decision import Assignment
-from warren.model.events import CompDone, TaskDropped, TasksDone
-
-
-class OutstandingGroup:
-    """The outstanding tasks of one round or stretch: its rounds, and how many shards are done."""
-
-    __slots__ = ("done", "rounds")
-
-    def __init__(self, rounds: int) -> None:
-        self.rounds = rounds
-        self.done = 0
-
-
-def containing(groups: Mapping[int, OutstandingGroup], wanted: int) -> int | None:
-    """Return the first round of the group that a round belongs to; None if it is in none."""
-    for first, group in groups.items():
-        if first <= wanted < first + group.rounds:
-            return first
-    return None
-
-
-def is_of(event: CompDone | TasksDone, assignment: Assignment) -> bool:
-    """Tell whether the event ends this assignment, or fewer rounds of it by a stop rule."""
-    return (
-        assignment.job == event.job
-        and assignment.round == event.round
-        and assignment.shards == event.shards
-        and 1 <= event.rounds <= assignment.rounds
-    )
-
+from warren.model.events import TaskDropped, TasksDone
 
 Task = tuple[int, int, int]
 """(job, round, shard)."""
@@ -50,6 +21,7 @@ def task_of(one: Assignment) -> Task | None:
     return (one.job, one.round, one.shards[0]) if one.rounds == len(one.shards) == 1 else None
 
 
+@dataclass(slots=True)
 class SpeculativeRuns:
     """Tasks that run twice: which run is the first one, which the copy, and which was beaten.
 
@@ -57,10 +29,9 @@ class SpeculativeRuns:
     lost run stays on its device until ``TaskDropped``: nothing is killed.
     """
 
-    def __init__(self) -> None:
-        self.pairs: dict[Task, tuple[Assignment, Assignment]] = {}
-        # A dict without values, not a set: its order is the same in every process.
-        self.lost: dict[Assignment, None] = {}
+    pairs: dict[Task, tuple[Assignment, Assignment]] = field(default_factory=dict)
+    # A dict without values, not a set: its order is the same in every process.
+    lost: dict[Assignment, None] = field(default_factory=dict)
 
     def head(self, queue: deque[Assignment]) -> Assignment | None:
         """Return what stands first in a queue, apart from runs that have lost."""
