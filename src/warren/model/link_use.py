@@ -111,7 +111,19 @@ class LinkUseRecorder:
         self._intervals.extend((job, flow_class, begin_ns, end_ns, len(links)))
         self._byte_counts.append(byte_count)
         self._waiting += 1
-        if self._waiting == _BUFFERED:
+        if self._waiting >= _BUFFERED:
+            self._add_up()
+
+    def add_all(self, links_N: IntArray, what_I5: IntArray, bytes_I: FloatArray) -> None:
+        """Note many intervals I at once: job, class, begin, end and number of links of each.
+
+        ``links_N`` has their links one after another; the rest is as in ``add``.
+        """
+        self._links.frombytes(links_N.astype(np.int64).tobytes())
+        self._intervals.frombytes(what_I5.astype(np.int64).tobytes())
+        self._byte_counts.frombytes(bytes_I.astype(np.float64).tobytes())
+        self._waiting += len(bytes_I)
+        if self._waiting >= _BUFFERED:
             self._add_up()
 
     def use(self) -> LinkUse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from warren.cost.run_rings import with_rings
 from warren.cost.run_servers import linked_J, with_servers
@@ -14,15 +15,15 @@ from warren.sim.lanes import Lanes
 from warren.sim.network.contention import PricedRounds
 from warren.sim.network.fluid import FluidRounds
 from warren.sim.network.gang_starts import GangStarts
-from warren.sim.network.link_flows import LinkFlows
-from warren.sim.network.linked_rings import LinkedRings
 from warren.sim.network.ring_gangs import GangsAtWork, RoundEnds
-from warren.sim.network.server_rounds import ServerRounds
-from warren.sim.port import Parts, SimPort
+from warren.sim.port import Parts, SimPort, may_classify
 from warren.sim.shared_cpu import SharedProcessors
 from warren.sim.speculation import TaskCopies
 from warren.sim.task_durations import TaskDurations, check_simulable
 from warren.sim.verified_tasks import VerifiedTasks
+
+if TYPE_CHECKING:
+    from warren.sim.network.link_flows import LinkFlows
 
 
 def simulated_costs(run: Run, costs: CostTable) -> CostTable:
@@ -79,8 +80,13 @@ def parts_of(run: Run, costs: CostTable) -> Parts:
         processors = None
         lanes = Lanes(run, costs, TaskDurations(run, costs))
     flows, servers = None, None
-    if has_servers or (run.cluster.network.model == "fluid" and _may_classify(run)):
-        flows = LinkFlows(run, lanes, records=True)
+    on_links = run.cluster.network.model == "fluid" and (has_servers or may_classify(run))
+    if on_links:
+        # Imported here, so that numba is loaded only where links are shared in compiled code.
+        from warren.sim.network.link_flows import LinkFlows
+        from warren.sim.network.server_rounds import ServerRounds
+
+        flows = LinkFlows(run, lanes, tells_classes=may_classify(run))
         servers = ServerRounds(run, costs, lanes, flows) if has_servers else None
     return Parts(
         lanes=lanes,
@@ -112,16 +118,13 @@ def check_linked(run: Run) -> None:
         raise SpecError(problems)
 
 
-def _may_classify(run: Run) -> bool:
-    """Tell whether a policy may answer whose bytes go first."""
-    return run.scheduler.flow != "fair" or run.scheduler.joint is not None
-
-
 def _gangs(run: Run, costs: CostTable, lanes: Lanes, flows: LinkFlows | None) -> GangsAtWork:
     """Return the part that runs rings, with the network that the cluster names."""
     # ``PricedRounds`` stands for three models: under ``constant`` and ``lane`` an exchange is T^s.
     round_ends: RoundEnds
     if flows is not None:
+        from warren.sim.network.linked_rings import LinkedRings
+
         round_ends = LinkedRings(run, costs, lanes, flows)
     elif run.cluster.network.model == "fluid":
         round_ends = FluidRounds(run, costs, lanes)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from warren.model.costs import CostTable
 from warren.model.decision import PLACE_ALONE, Assignment, Plan, Question, Shape
@@ -26,13 +27,16 @@ from warren.model.link_use import LinkUse
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
 from warren.sim.lanes import Lanes
-from warren.sim.network.link_flows import LinkFlows
 from warren.sim.network.ring_gangs import GangsAtWork
-from warren.sim.network.server_rounds import ServerRounds
 from warren.sim.parts import IDLE_NS
 from warren.sim.shared_cpu import SharedProcessors
 from warren.sim.speculation import TaskCopies
 from warren.sim.task_durations import TaskDurations, check_simulable
+
+if TYPE_CHECKING:
+    # Links are shared in compiled code, which a run without them does not load.
+    from warren.sim.network.link_flows import LinkFlows
+    from warren.sim.network.server_rounds import ServerRounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +63,13 @@ def questions_of_links(run: Run) -> frozenset[Question]:
     """
     if run.cluster.network.model != "fluid":
         return PLACE_ALONE
-    return frozenset({Question.PLACE, Question.FLOW, Question.SHAPE})
+    carried = frozenset({Question.PLACE, Question.SHAPE})
+    return carried | {Question.FLOW} if may_classify(run) else carried
+
+
+def may_classify(run: Run) -> bool:
+    """Tell whether a policy of the run may answer whose bytes go first."""
+    return run.scheduler.flow != "fair" or run.scheduler.joint is not None
 
 
 class SimPort:
@@ -373,7 +383,7 @@ class SimPort:
             # Links come first of all: rings, servers and events follow from what has arrived.
             if flows is not None and flows_ns < IDLE_NS and flows_ns <= others_ns:
                 lanes.now_ns = flows_ns
-                flows.timers.step(flows_ns)
+                flows.step(flows_ns)
             elif rings is not None and rings_ns < IDLE_NS and rings_ns <= min(leg_ns, over_ns):
                 if events_ns < rings_ns:
                     return

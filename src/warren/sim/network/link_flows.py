@@ -20,13 +20,16 @@ from warren.cost.run_rings import fluid_network
 from warren.model.decision import CLASSES
 from warren.model.link_use import LinkUse, LinkUseRecorder
 from warren.model.run import Run
-from warren.model.units import NEVER_NS, NS_PER_S, seconds_to_ns
+from warren.model.units import NS_PER_S, seconds_to_ns
 from warren.sim.lanes import Lanes
 from warren.sim.network.timers import Timers
-from warren.solve.flows.classes import FlowClasses, strict_classes, weighted_classes
-from warren.solve.flows.link_sharing import LinkSharing, NewFlow
+from warren.sim.parts import IDLE_NS
+from warren.solve.flows.classes import strict_classes, weighted_classes
+from warren.solve.flows.link_sharing import NewFlow
+from warren.solve.flows.timed_flows import NO_END_NS, TimedFlows
 
-_NOBODY: Final = -1
+_NOTED: Final = 2**13
+"""How many intervals in which bytes passed are noted before they are added up."""
 
 
 class Arrival(Protocol):
@@ -38,29 +41,27 @@ class Arrival(Protocol):
 
 
 class LinkFlow:
-    """A flow: ``left_bytes`` of each of its transfers were left at ``since_ns``.
+    """A flow of ``byte_count`` bytes over some links, for each of its ``arrivals``.
 
-    ``source``: the host that sends it; -1 for a ring, which all its hosts do.
+    ``source``: the host that sends it; -1 for a ring, which all its hosts do. ``cap``: the most
+    that it takes, in bytes a second. ``number``: among ``TimedFlows``; -1 before it is there.
+    ``sent``: its rate, since when it has had it, and its end so far, if it has sent before.
     """
 
     __slots__ = (
-        "_flows",
         "arrivals",
-        "byte_rate",
+        "byte_count",
         "cap",
         "flow_class",
         "job",
-        "left_bytes",
         "links",
         "number",
-        "since_ns",
+        "sent",
         "source",
-        "timer",
     )
 
     def __init__(
         self,
-        flows: LinkFlows,
         job: int,
         links: tuple[int, ...],
         byte_count: float,
@@ -68,25 +69,17 @@ class LinkFlow:
         *,
         source: int = -1,
         cap: float = inf,
+        sent: tuple[float, int, int] | None = None,
     ) -> None:
-        self._flows = flows
         self.job = job
-        self.source = source
         self.links = links
-        self.left_bytes = byte_count
+        self.byte_count = byte_count
         self.arrivals = arrivals
+        self.source = source
         self.cap = cap
+        self.sent = sent
         self.flow_class = 0
-        self.number = _NOBODY
-        self.byte_rate = 0.0
-        self.since_ns = 0
-        self.timer = 0
-
-    def due(self, now: int) -> None:
-        """End: all its bytes have arrived."""
-        self._flows.end(self, now)
-        for one in self.arrivals:
-            one.arrived(now)
+        self.number = -1
 
 
 class Alone(Protocol):
@@ -139,9 +132,8 @@ class LinkFlows:
         Its cluster has the links, and how classes share them.
     lanes
         What time it is.
-    records
-        Whether bytes are added up by link, job, class and time from the beginning; else from
-        where a class is answered.
+    tells_classes
+        Whether bytes may be of any class; else all are of class 0, and one rank is all there is.
 
     ``timers``: what is due when; the other parts of the simulation have theirs here, too.
     """
@@ -150,23 +142,20 @@ class LinkFlows:
         "_alone_L",
         "_begun",
         "_class_J",
-        "_classes",
         "_flow_F",
-        "_gone",
         "_host_class",
         "_hosts",
         "_inner_S",
         "_lanes",
         "_latency_ns",
-        "_moved",
         "_new",
         "_on_L",
         "_recorder",
-        "_sharing",
+        "_timed",
         "timers",
     )
 
-    def __init__(self, run: Run, lanes: Lanes, *, records: bool) -> None:
+    def __init__(self, run: Run, lanes: Lanes, *, tells_classes: bool) -> None:
         network = fluid_network(run.cluster)
         stated = run.cluster.network
         self._lanes = lanes
@@ -174,21 +163,23 @@ class LinkFlows:
         self._hosts = len(run.cluster.hosts)
         self._inner_S: list[float] = network.inner_bytes_per_s_S.tolist()
         self._latency_ns = seconds_to_ns(stated.latency_s)
-        self._classes = _classes_of(stated.class_weights)
-        # All flows are of class 0 until somebody says otherwise: then one rank is all there is.
-        self._sharing = LinkSharing(network.capacity_L, strict_classes(1))
+        classes = strict_classes(1)
+        if tells_classes:
+            weights = stated.class_weights
+            classes = strict_classes(CLASSES)
+            if weights is not None:
+                classes = weighted_classes([1.0, *weights])
+        self._timed = TimedFlows(network.capacity_L, classes, notes=True)
+        self._recorder = LinkUseRecorder(self._hosts)
         self._class_J = [0 for _ in run.workload.jobs]
         self._host_class: dict[tuple[int, int], int] = {}
         self._flow_F: dict[int, LinkFlow] = {}
         # How many flows are on each link, and who counts on being alone there.
         self._on_L = [0 for _ in range(2 * self._hosts)]
         self._alone_L: dict[int, Alone] = {}
-        # What changes at this instant.
+        # What begins at this instant.
         self._begun: dict[tuple[int, int, int, float], list[Arrival]] = {}
         self._new: list[LinkFlow] = []
-        self._gone: list[int] = []
-        self._moved: list[LinkFlow] = []
-        self._recorder = LinkUseRecorder(self._hosts) if records else None
 
     def transfer(
         self, job: int, source: int, target: int, byte_count: float, arrival: Arrival
@@ -208,15 +199,6 @@ class LinkFlows:
         """Let a flow begin now, without latency."""
         self._new.append(flow)
 
-    def end(self, flow: LinkFlow, now: int) -> None:
-        """Take a flow whose last byte has arrived off its links."""
-        if self._recorder is not None:
-            self._record(flow, now, flow.left_bytes)
-        del self._flow_F[flow.number]
-        self._gone.append(flow.number)
-        for link in flow.links:
-            self._on_L[link] -= 1
-
     def is_free(self, links: Sequence[int]) -> bool:
         """Tell whether no bytes flow over any of these links, and nobody counts on that."""
         return not any(self._on_L[link] or link in self._alone_L for link in links)
@@ -234,8 +216,9 @@ class LinkFlows:
         self, job: int, links: Sequence[int], begin_ns: int, end_ns: int, byte_count: float
     ) -> None:
         """Add up bytes that have passed these links of a job alone."""
-        if self._recorder is not None and byte_count > 0:
-            numbers = self._record_links(links)
+        if byte_count > 0:
+            # In records up and down of a host are neighbours.
+            numbers = [2 * (link % self._hosts) + link // self._hosts for link in links]
             flow_class = self._class_J[job]
             self._recorder.add(numbers, job, flow_class, begin_ns, end_ns, byte_count)
 
@@ -245,15 +228,26 @@ class LinkFlows:
         What has changed now is shared before time passes, to there or to ``others_ns``, the next
         instant of all others.
         """
-        first_ns = self.timers.next_ns()
         now = self._lanes.now_ns
+        first_ns = min(self.timers.next_ns(), self._timed.next_ns)
         while min(first_ns, others_ns) > now and (
-            self._begun or self._new or self._gone or self._moved
+            self._begun or self._new or self._timed.has_changes
         ):
             self._begin()
             self._share(now)
-            first_ns = self.timers.next_ns()
-        return first_ns
+            first_ns = min(self.timers.next_ns(), self._timed.next_ns)
+        return first_ns if first_ns < NO_END_NS else IDLE_NS
+
+    def step(self, now: int) -> None:
+        """Do all that is due at ``now``: what has arrived first."""
+        while self._timed.next_ns <= now:
+            for number in self._timed.end(now):
+                flow = self._flow_F.pop(number)
+                for link in flow.links:
+                    self._on_L[link] -= 1
+                for one in flow.arrivals:
+                    one.arrived(now)
+        self.timers.step(now)
 
     def classify(
         self, classes: Mapping[int, int], host_classes: Mapping[tuple[int, int], int]
@@ -262,15 +256,16 @@ class LinkFlows:
 
         Classes of ``host_classes``, by (host, job), hold for what that host sends.
         """
-        if len(self._sharing.state.rank_K) == 1:
-            self._tell_classes_apart()
         now = self._lanes.now_ns
         # What has been sent alone so far was of the old class.
         for alone in [one for one in dict.fromkeys(self._alone_L.values()) if one.job in classes]:
             alone.part(now)
         for flow in self._new:
-            flow.flow_class = self._class_of(flow)
-            self._pass_bytes(flow, now)
+            if flow.sent is not None:
+                byte_rate, since_ns, end_ns = flow.sent
+                sent = min(flow.byte_count, byte_rate * ((now - since_ns) / NS_PER_S))
+                self.note_bytes(flow.job, flow.links, since_ns, now, sent)
+                flow.byte_count, flow.sent = flow.byte_count - sent, (byte_rate, now, end_ns)
         for job, flow_class in classes.items():
             self._class_J[job] = flow_class
         for key in [key for key in self._host_class if key[1] in classes]:
@@ -279,14 +274,13 @@ class LinkFlows:
         for flow in self._flow_F.values():
             flow_class = self._class_of(flow)
             if flow_class != flow.flow_class:
-                # What has passed so far was of the old class.
-                self._pass_bytes(flow, now)
                 flow.flow_class = flow_class
-                self._moved.append(flow)
+                self._timed.reclassify(flow.number, flow_class)
 
-    def link_use(self) -> LinkUse | None:
-        """Return which bytes passed each link when; None: that was not added up."""
-        return None if self._recorder is None else self._recorder.use()
+    def link_use(self) -> LinkUse:
+        """Return which bytes passed each link when."""
+        self._record()
+        return self._recorder.use()
 
     def _class_of(self, flow: LinkFlow) -> int:
         """Return the class of a flow: that of its job where it is sent."""
@@ -299,7 +293,7 @@ class LinkFlows:
         if not self._begun:
             return
         flows = [
-            LinkFlow(self, job, (source, self._hosts + target), size, arrivals, source=source)
+            LinkFlow(job, (source, self._hosts + target), size, arrivals, source=source)
             for (job, source, target, size), arrivals in self._begun.items()
         ]
         self._begun = {}
@@ -310,34 +304,23 @@ class LinkFlows:
 
     def _share(self, now: int) -> None:
         """Share the links anew after all that has changed at this instant."""
+        timed = self._timed
         if self._alone_L:
             self._part(now)
         new, self._new = self._new, []
-        gone, self._gone = self._gone, []
-        moved, self._moved = self._moved, []
-        if not (new or gone or moved):
-            return
         for flow in new:
-            flow.flow_class = self._class_of(flow)
-        numbers, changed_N = self._sharing.change(
-            gone=gone,
-            moved=[(flow.number, flow.flow_class) for flow in moved],
-            new=[NewFlow(f.links, f.flow_class, len(f.arrivals), f.cap) for f in new],
-        )
-        flow_F = self._flow_F
-        for number, flow in zip(numbers, new, strict=True):
-            flow.number = number
-            flow_F[number] = flow
+            flow.flow_class = flow_class = self._class_of(flow)
+            sharing = NewFlow(flow.links, flow_class, len(flow.arrivals), flow.cap)
+            flow.number = number = timed.begin(sharing, flow.byte_count, flow.job, now)
+            if flow.sent is not None:
+                timed.go_on(number, *flow.sent)
+            self._flow_F[number] = flow
             for link in flow.links:
                 self._on_L[link] += 1
-            # Who has been alone so far has sent already.
-            if flow.byte_rate:
-                self._set_rate(flow, self._sharing.rate_F.item(number), now)
-            else:
-                flow.since_ns = now
-        rates = self._sharing.rate_F[changed_N].tolist()
-        for number, byte_rate in zip(changed_N.tolist(), rates, strict=True):
-            self._set_rate(flow_F[number], byte_rate, now)
+        if timed.has_changes:
+            timed.share(now)
+            if timed.noted > _NOTED:
+                self._record()
 
     def _part(self, now: int) -> None:
         """Tell jobs that counted on being alone on their links who begins to send there."""
@@ -348,57 +331,9 @@ class LinkFlows:
                 if alone is not None and alone.job != flow.job:
                     alone.part(now)
 
-    def _set_rate(self, flow: LinkFlow, byte_rate: float, now: int) -> None:
-        """Let what is left of a flow go on at this rate."""
-        # The end of an unchanged rate stays as it is: computed again from what is left, it could
-        # move by a rounding.
-        if byte_rate == flow.byte_rate:
-            return
-        self._pass_bytes(flow, now)
-        flow.byte_rate = byte_rate
-        if byte_rate > 0:
-            left_ns = flow.left_bytes / byte_rate * NS_PER_S
-            self.timers.set(flow, now + (round(left_ns) if left_ns < NEVER_NS else NEVER_NS))
-        else:
-            self.timers.cancel(flow)
-
-    def _pass_bytes(self, flow: LinkFlow, now: int) -> None:
-        """Take off a flow what it has sent until now."""
-        if now > flow.since_ns:
-            sent = min(flow.left_bytes, flow.byte_rate * ((now - flow.since_ns) / NS_PER_S))
-            if self._recorder is not None:
-                self._record(flow, now, sent)
-            flow.left_bytes -= sent
-            flow.since_ns = now
-
-    def _record(self, flow: LinkFlow, now: int, byte_count: float) -> None:
-        """Add up bytes that have passed the links of a flow since they were last."""
-        assert self._recorder is not None, "asked before"
-        if byte_count > 0:
-            links = self._record_links(flow.links)
-            byte_count *= len(flow.arrivals)
-            self._recorder.add(links, flow.job, flow.flow_class, flow.since_ns, now, byte_count)
-
-    def _record_links(self, links: Sequence[int]) -> list[int]:
-        """Return the numbers of links in records, where up and down of a host are neighbours."""
-        return [2 * (link % self._hosts) + link // self._hosts for link in links]
-
-    def _tell_classes_apart(self) -> None:
-        """Put all flows on links that know classes, in the class that all of them had so far."""
-        sharing = LinkSharing(self._sharing.state.capacity_L, self._classes)
-        flows = list(self._flow_F.values())
-        numbers, _ = sharing.change(
-            new=[NewFlow(flow.links, 0, len(flow.arrivals), flow.cap) for flow in flows]
-        )
-        # Flows that end now are not on the new links.
-        self._gone = []
-        self._flow_F = dict(zip(numbers, flows, strict=True))
-        self._sharing = sharing
-        for number, flow in self._flow_F.items():
-            flow.number = number
-            self._set_rate(flow, sharing.rate_F.item(number), self._lanes.now_ns)
-
-
-def _classes_of(weights: tuple[float, ...] | None) -> FlowClasses:
-    """Return how classes share: one before the next, or by the weights of all but the first."""
-    return strict_classes(CLASSES) if weights is None else weighted_classes([1.0, *weights])
+    def _record(self) -> None:
+        """Add up what has been noted of bytes that passed."""
+        noted = self._timed.passed()
+        # In records up and down of a host are neighbours.
+        link_N = 2 * (noted.link_N % self._hosts) + noted.link_N // self._hosts
+        self._recorder.add_all(link_N, noted.what_I5, noted.bytes_I)

@@ -21,7 +21,7 @@ from warren.sim.parts import IDLE_NS
 
 
 class _Ring:
-    """A ring at work: it computes, it sends (``flow``), or it does ``alone`` many equal rounds.
+    """A ring at work: it computes, it ``sends``, or it does ``alone`` many equal rounds.
 
     ``wait_ns``: from the beginning of a round to its first byte. ``over``: all of the round has
     passed, and it ends when it has lasted a nanosecond.
@@ -31,13 +31,13 @@ class _Ring:
         "_rounds",
         "alone",
         "alone_bytes_per_s",
-        "flow",
         "gang",
         "job",
         "latency_ns",
         "limit_bytes_per_s",
         "links",
         "over",
+        "sends",
         "sent_bytes",
         "timer",
         "wait_ns",
@@ -59,7 +59,7 @@ class _Ring:
         self.alone = 0
         self.over = False
         self.wait_ns = 0
-        self.flow: LinkFlow | None = None
+        self.sends = False
         self.timer = 0
 
     @property
@@ -112,7 +112,7 @@ class LinkedRings:
         for ring in list(self._rings.values()) if changed else ():
             if ring.alone:
                 ring.part(now)
-            if ring.flow is None and not ring.over and ring.gang.begin_ns >= now:
+            if not (ring.sends or ring.over) and ring.gang.begin_ns >= now:
                 self._start_round(ring)
         if len(self._rings) < len(gangs):
             for job, gang in gangs.items():
@@ -138,8 +138,8 @@ class LinkedRings:
 
     def send(self, ring: _Ring) -> None:
         """Let a ring send the bytes of its round."""
-        ring.flow = self._flow(ring)
-        self._flows.add(ring.flow)
+        ring.sends = True
+        self._flows.add(self._flow(ring))
 
     def end_round(self, ring: _Ring, now: int) -> None:
         """Move a ring to the end of what has passed: the round at hand, or all equal ones."""
@@ -149,7 +149,7 @@ class LinkedRings:
         else:
             gang.round_ns, gang.count = now - gang.begin_ns, 1
             gang.pass_on()
-        ring.over, ring.flow = False, None
+        ring.over, ring.sends = False, False
         if gang.left:
             self._start_round(ring)
         else:
@@ -181,16 +181,14 @@ class LinkedRings:
             self.wait(ring, first_ns)
             return
         self._flows.timers.cancel(ring)
-        ring.flow = flow = self._flow(ring)
-        flow.byte_rate, flow.since_ns = ring.alone_bytes_per_s, first_ns
-        self._flows.timers.set(flow, gang.begin_ns + gang.round_ns)
-        self._flows.add(flow)
+        end_ns = gang.begin_ns + gang.round_ns
+        self._flows.add(self._flow(ring, (ring.alone_bytes_per_s, first_ns, end_ns)))
+        ring.sends = True
 
-    def _flow(self, ring: _Ring) -> LinkFlow:
+    def _flow(self, ring: _Ring, sent: tuple[float, int, int] | None = None) -> LinkFlow:
         """Return a flow of a ring's bytes of a round."""
-        return LinkFlow(
-            self._flows, ring.job, ring.links, ring.sent_bytes, (ring,), cap=ring.limit_bytes_per_s
-        )
+        cap = ring.limit_bytes_per_s
+        return LinkFlow(ring.job, ring.links, ring.sent_bytes, (ring,), cap=cap, sent=sent)
 
     def _start_round(self, ring: _Ring) -> None:
         """Begin a ring's next round, or all equal ones at once where it is alone."""

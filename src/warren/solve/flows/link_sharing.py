@@ -131,7 +131,7 @@ class LinkSharing:
         self._check(gone, moved, new)
         # Slots are filled before any is freed, so that a new flow never has the number of one
         # that ends at the same instant.
-        flows = [self._place(one) for one in new]
+        flows = [self.place(one) for one in new]
         changed = change_flows(
             self._state,
             np.array(gone, np.int64) if gone else _NO_FLOWS,
@@ -140,7 +140,7 @@ class LinkSharing:
             np.array(flows, np.int64) if flows else _NO_FLOWS,
         )
         for flow in gone:
-            self._forget(flow)
+            self.forget(flow)
         return flows, np.sort(self._state.changed_F[:changed])
 
     def _check(
@@ -168,8 +168,12 @@ class LinkSharing:
             if not one.cap > 0:
                 raise ValueError(f"the cap of a flow may not be {one.cap}")
 
-    def _place(self, one: NewFlow) -> int:
-        """Write what a new flow is into a slot; return its number."""
+    def place(self, one: NewFlow) -> int:
+        """Write what a new flow is into a slot; return its number.
+
+        Nothing is checked, and it has no rate before ``level_sweep.change_flows`` is told of it:
+        for compiled code that does more than share links in one call.
+        """
         # A block of cells is used again whole, by a flow over as many links: none is ever cut.
         flow = self._free.pop() if self._free else self._flows
         size = len(one.links)
@@ -194,8 +198,8 @@ class LinkSharing:
         state.flow_C[first : first + size] = flow
         return flow
 
-    def _forget(self, flow: int) -> None:
-        """Free the slot and the cells of a flow that has ended."""
+    def forget(self, flow: int) -> None:
+        """Free the slot and the cells of a flow that has ended; see ``place``."""
         state = self._state
         self._free.append(flow)
         self._free_cells.setdefault(int(state.links_F[flow]), []).append(int(state.first_F[flow]))
