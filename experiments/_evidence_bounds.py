@@ -26,8 +26,7 @@ def tiny(result: Mapping[str, Any]) -> str:
         "5 % above the optimum, which an exhaustive search finds. Weighted JCT over the "
         "optimum's:\n\n"
         + table(head, rows)
-        + "\n\n*hare without search* leaves out the exhaustive search, which larger instances "
-        "cannot have.\n\n"
+        + "\n\n"
         + _medium(result["medium"])
         + f"\n\nThe bound on the weighted JCT is {weighted['mean']:.3f} of the optimum on average, "
         f"{weighted['least']:.3f} at least and never above it; on the makespan "

@@ -54,20 +54,13 @@ class Case:
         return float((both.max(axis=1) / both.min(axis=1)).max())
 
 
-def planned_s(case: Case, *, budget: int = 1_000_000, exhaustive: bool = True) -> float:
-    """What ``hare`` plans, in seconds; without exhaustive search it lists and moves tasks alone."""
+def planned_s(case: Case, *, budget: int = 1_000_000) -> float:
+    """What ``hare`` plans, in seconds."""
     view = State(case.run, case.costs).view()
-    planner = (Planner if exhaustive else _Listing)(view, OBJECTIVES[0])
+    planner = Planner(view, OBJECTIVES[0])
     planner.start()
     planner.improve(budget)
     return weighted_s(case, planner.finish_ns_J)
-
-
-class _Listing(Planner):
-    """``hare`` on an instance that is too large to be searched for the optimum."""
-
-    def _branch(self) -> None:
-        return None
 
 
 def draw_medium(seed: int) -> Case:

@@ -15,7 +15,6 @@ from test_solve_rules import random_instance
 
 from warren.model.timeline import PlanOutcome, Timeline
 from warren.sim.plan_runner import run_plan
-from warren.solve.bounds.branch_and_bound import new_branch, search
 from warren.solve.lists.earliest_completion import dispatch
 from warren.solve.lists.hare_algorithm1 import algorithm1
 from warren.solve.lists.serial_insertion import insertion
@@ -48,10 +47,6 @@ def answers(seed: int) -> Iterator[Any]:
                 seed,
                 np.random.default_rng(seed),
             )
-        branch = new_branch(instance, np.inf, makespan=False)
-        if branch is not None:
-            search(branch, 500)
-            yield branch
 
 
 def digest(seeds: int) -> str:

@@ -25,7 +25,6 @@ from warren.policy.place.hare.problem import (
 )
 
 if TYPE_CHECKING:
-    from warren.solve.bounds.branch_and_bound import SearchTree
     from warren.solve.lists.dispatch_options import TypePreferences
     from warren.solve.relaxation.divisible_devices import SharingRule
 
@@ -39,6 +38,9 @@ MOVED_ROWS: Final = 20_000
 """Up to this many rows, single moves of jobs are judged by whole schedules, too."""
 WALKED_ROWS: Final = 500
 """Up to this many rows, single tasks are moved, too."""
+FEW_ROWS: Final = 24
+WALKS_OF_FEW: Final = 20
+"""Of so few rows, single tasks are moved this much more: their order is all that counts."""
 FLOWS_A_SCHEDULE: Final = 20
 """Before the n-th schedule of a rule the search spends this many least costs, and n / 2 for each
 row."""
@@ -48,8 +50,6 @@ PATIENCE_A_JOB: Final = 20
 """For each job it goes on for so many more trials without a gain."""
 START_ALLOWANCE: Final = 10_000_000
 """What the search for a first rule may take, beyond the budget."""
-NODES_A_TURN: Final = 20_000
-"""Nodes of the branch and bound that are searched at once; each counts as one placement."""
 SWITCHES_A_STRETCH: Final = (1, 10, 100)
 """Where switching between jobs is charged, stretches that last so many switches compete."""
 # How the best schedule was made, and so how moves away from it are: by a rule of sharing, by a
@@ -223,17 +223,7 @@ class Planner:
         return others_J[:, None] * prices, visits
 
     def _turns(self) -> Iterator[int]:
-        """Search, a piece at a time, and yield what each piece cost. Ends when all is known."""
-        # Small problems are searched for the optimum; less than a whole turn: nothing is left.
-        branch = self._branch()
-        while branch is not None:
-            from warren.solve.bounds.branch_and_bound import search
-
-            nodes = search(branch, NODES_A_TURN)
-            self._take_from(branch)
-            if nodes < NODES_A_TURN:
-                return
-            yield nodes
+        """Search, a piece at a time, and yield what each piece cost. Ends where nothing runs."""
         if self._rows == 0:
             return
         # Turn by turn as much is spent on rules, whose trials are cheap, as on whole schedules. The
@@ -293,29 +283,13 @@ class Planner:
         """Move single tasks of the best schedule, and return what it cost."""
         from warren.solve.lists.task_search import walked
 
-        rows, looked = walked(self._instance, self._best, self._makespan, turn, self._random)
-        self._consider(rows)
-        return max(MIN_COST, looked // 10)
-
-    def _branch(self) -> SearchTree | None:
-        """Begin a branch and bound; None where it cannot be exact or the problem is too large."""
-        # It knows single rounds, synchronisations that never wait, and no switching.
-        if self._stretched or self.view.cluster.network.model == "lane":
-            return None
-        if self.view.costs.switch_ns_JT is not None:
-            return None
-        from warren.solve.bounds.branch_and_bound import new_branch
-
-        # A little less than the best value, so that it looks for what is really better.
-        value = self.value * NS_PER_S * (1 - 1e-12)
-        return new_branch(self._instance, value, makespan=self._makespan)
-
-    def _take_from(self, branch: SearchTree) -> None:
-        """Consider the best schedule of the branch and bound, if it has found one."""
-        from warren.solve.bounds.branch_and_bound import best_rows
-
-        if branch.best_NX[0, 0] >= 0:
-            self._consider(best_rows(branch))
+        cost = 0
+        walks = WALKS_OF_FEW if self._rows <= FEW_ROWS else 1
+        for walk in range(turn * walks, (turn + 1) * walks):
+            rows, looked = walked(self._instance, self._best, self._makespan, walk, self._random)
+            self._consider(rows)
+            cost += max(MIN_COST, looked // 10)
+        return cost
 
     def _consider(self, rows: Any) -> bool:
         """Run the schedule, keep it if it is better than the best, and tell whether it is."""

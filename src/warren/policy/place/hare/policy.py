@@ -8,9 +8,9 @@ What
     order. Stretches of rounds are inserted, job by job, into what is left of the devices' time,
     or dispatched in time, the least left to do first; one such schedule is that of ``srtf``.
     *Tasks*: where there are few, lists of earliest completion compete, moves of jobs are judged by
-    whole schedules, up to 500 tasks are moved one by one (``solve.lists.task_search``), and at most
-    two dozen are searched for the optimum. Each schedule is run with the profile's times before it
-    is compared, so more budget never gives a worse plan.
+    whole schedules, and up to 500 tasks are moved one by one (``solve.lists.task_search``). Each
+    schedule is run with the profile's times before it is compared, so more budget never gives a
+    worse plan.
 Source
     Hare (HPDC'22), problem Hare_Sched (4)-(8) and the idea of Algorithm 1: relax to jobs, spread
     over rounds, list.
