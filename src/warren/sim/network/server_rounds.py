@@ -234,7 +234,12 @@ class ServerRounds:
             self.look(rank.device)
 
     def begin_round(self, job: int, round_: int) -> None:
-        """Note that a round has begun: its state is there for those who want it."""
+        """Note that a round has begun: its state is there for those who want it.
+
+        A job that has ended has no round to begin, whatever was assigned of it.
+        """
+        if round_ >= self._lanes.rounds_J[job]:
+            return
         self._at_J[job] = round_
         for device in self._wanting.pop((job, round_), ()):
             self._pull(job, round_, device)
