@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -81,10 +84,19 @@ def median_busy(tasks: list) -> int:  # type: ignore[type-arg]
     return sorted(task.busy_ns for task in tasks)[len(tasks) // 2]
 
 
+def short_phases(
+    devices: int, of: Mapping[str, tuple[int, ...]], repeat: int, every: Any = calibrating._phases
+) -> list[CalibrationPhase]:
+    """All phases of a repeat, with a third of the rounds."""
+    phases = every(devices, of, repeat)
+    return [replace(one, rounds=max(2, one.rounds // 3)) for one in phases]
+
+
 def test_the_constants_of_this_machine_go_into_a_file_that_a_cluster_names(
     warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calibrating, "REPEATS", 1)
+    monkeypatch.setattr(calibrating, "_phases", short_phases)
     out = tmp_path / "machine.yaml"
     found = warren("calibrate", "--local", "--out", out, "--json")
     assert found.code == 0, found.err

@@ -1,5 +1,6 @@
 """The HTML page: whole, self-contained, safe with any name, and small."""
 
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -85,6 +86,12 @@ def answered(name="job-00", **more):
 PAGES["answered"] = lambda: page(answered("</b> <i>"))
 
 
+def tree_info(record):
+    """What tooltips say."""
+    text = page(record).split('<script type="application/json">')[1].split("</script>")[0]
+    return json.loads(text)
+
+
 def test_answers_are_told_in_words_and_classes_marked_where_they_change():
     record = answered()
     hosts = [host.name for host in record.run.cluster.hosts]
@@ -94,7 +101,16 @@ def test_answers_are_told_in_words_and_classes_marked_where_they_change():
     assert f"job-00: class 2 on {hosts[1]}" in text
     assert "no groups; job-00: class 1" in text
     marks = [attrs["title"] for _, attrs in Tree(page(record)).tags if attrs.get("class") == "kind"]
-    assert marks == ["job-00: class 3", "job-01: class 1", "job-00: class 1"]
+    assert marks == [
+        "job-00: class 3",
+        "job-01: class 1",
+        f"job-00: class 2 on {hosts[1]}",
+        "job-00: class 1",
+        f"job-00: server on {hosts[1]}",
+        f"job-00: server on {hosts[0]}",
+    ]
+    told = [said for name, said in tree_info(record)["jobs"] if name == "job-00"]
+    assert told[0].endswith(f", class 3, 1, servers on {hosts[1]}, {hosts[0]}")
     assert "kind" not in [a.get("class") for _, a in Tree(page(record_of())).tags]
     assert "Shapes, groups" not in page(record_of())
 

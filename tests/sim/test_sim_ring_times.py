@@ -27,8 +27,9 @@ def kernel_ends_s(one: World, rows: Rows) -> list[float]:
         first_J=first_J,
         ready_ns_J=np.array([job.arrival_ns for job in jobs]),
         rounds_J=np.array([job.rounds for job in jobs]),
-        comp_ns_JT=one.costs.comp_ns_JT,
-        sync_ns_JT=one.costs.sync_ns_JT,
+        # Copies, as policies pass: for arrays that are read-only all kernels would be made again.
+        comp_ns_JT=np.array(one.costs.comp_ns_JT),
+        sync_ns_JT=np.array(one.costs.sync_ns_JT),
         shared_J=np.full(len(jobs), shared),
         sent_bytes_J=ring_exchanges(jobs, one.costs).sent_bytes_J,
     )

@@ -99,7 +99,8 @@ def _sent_L(run: FolderTables, links: FolderLinks, job: int, rows: IntArray) -> 
     device_R, sent_HL = line.device_R[rows], np.zeros((hosts, 2))
     # A device pulls once a round, however many of its tasks it runs: rows that share a device and a
     # (first) round pull once. Each task pushes.
-    pulls = np.unique(np.stack((device_R, line.round_R[rows])), axis=1, return_index=True)[1]
+    pairs = device_R * (line.round_R[rows].max(initial=0) + 1) + line.round_R[rows]
+    pulls = np.unique(pairs, return_index=True)[1]
     host_R = links.host_D[device_R]
     pulls_H = np.bincount(host_R[pulls], line.rounds_R[rows][pulls], hosts)
     pushes_H = np.bincount(host_R, line.tasks_R[rows], hosts)
@@ -116,9 +117,10 @@ def _ring_L(
 ) -> FloatArray:
     """Return the bytes that a ring's rounds send over each link: none of a ring on one host."""
     line, hosts = run.timeline, len(links.hosts)
-    pairs = np.stack((line.round_R[rows], links.host_D[line.device_R[rows]]))
-    (round_P, host_P), first_P = np.unique(pairs, axis=1, return_index=True)
-    _, group_P, size_G = np.unique(round_P, return_inverse=True, return_counts=True)
+    pairs = line.round_R[rows] * hosts + links.host_D[line.device_R[rows]]
+    pair_P, first_P = np.unique(pairs, return_index=True)
+    host_P = pair_P % hosts
+    _, group_P, size_G = np.unique(pair_P // hosts, return_inverse=True, return_counts=True)
     crosses_P = size_G[group_P] > 1
     rounds_P = line.rounds_R[rows][first_P]
     # The ring goes once into each of its hosts and once out; each member sends as much.

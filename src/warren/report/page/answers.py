@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -20,37 +22,98 @@ MOST_LINES: Final = 50
 """Answers up to this number are told in words."""
 
 
-def class_marks(record: Record, span_s: Scale, devices: int, row_px: float) -> str:
-    """Mark where the class of a job's bytes changes: its number, on a device that the job is on.
+def answer_marks(record: Record, span_s: Scale, devices: int, row_px: float) -> str:
+    """Mark where classes change and servers are: on a device that the job is on, or of the host.
 
-    Empty for a run without classes, and where there are too many changes to be read.
+    A class is marked by its number, servers by an S. Empty for a run without such answers, and
+    where there are too many to be read.
     """
-    changes = [
-        (one.time_ns, job, kind)
-        for one in record.history.answers
-        for job, kind in one.decision.classes.items()
-    ]
-    if not changes or len(changes) > MOST_MARKS:
+    answers = [one.decision for one in record.history.answers]
+    # Each is looked up in the whole timeline.
+    if sum(len(d.classes) + len(d.host_classes) + len(d.shapes) for d in answers) > MOST_MARKS:
         return ""
-    line = record.history.timeline
-    marks = []
-    for time_ns, job, kind in changes:
-        # The row that runs then, or else the next one: a class may come before the first task.
-        of_job = np.flatnonzero(
-            (line.job_R == job) & (line.end_ns_R > time_ns) & (line.device_R < devices)
-        )
-        if not len(of_job):
-            continue
-        row = of_job[np.lexsort((line.device_R[of_job], line.start_ns_R[of_job]))[0]]
-        at_s = max(time_ns, int(line.start_ns_R[row])) / 1e9
-        left = (at_s - span_s.low) / (span_s.high - span_s.low) * 100
-        top = (int(line.device_R[row]) + 1) * row_px
-        name = escaped(record.run.workload.jobs[job].name)
-        marks.append(
-            f'<span class="kind" style="left:{left:.2f}%;top:{top:g}px" '
-            f'title="{name}: class {kind}">{kind}</span>'
-        )
-    return "".join(marks)
+    marks = [*_class_marks(record, devices), *_server_marks(record, devices)]
+    # What would lie on one another is one mark, which tells all.
+    at: dict[tuple[float, int], list[_Mark]] = defaultdict(list)
+    for mark in marks:
+        left = (mark.time_ns / 1e9 - span_s.low) / (span_s.high - span_s.low) * 100
+        at[round(min(100.0, max(0.0, left)), 2), mark.device].append(mark)
+    return "".join(
+        f'<span class="kind" style="left:{left:.2f}%;top:{(device + 1) * row_px:g}px" '
+        f'title="{escaped("; ".join(mark.told for mark in found))}">'
+        f"{','.join(dict.fromkeys(mark.text for mark in found))}</span>"
+        for (left, device), found in at.items()
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mark:
+    """A mark of the chart: where, what stands there, and what it tells when it is pointed at."""
+
+    time_ns: int
+    device: int
+    text: str
+    told: str
+
+
+def _class_marks(record: Record, devices: int) -> Iterator[_Mark]:
+    """Yield the changes of classes, each on a row of the job that runs then, or else next.
+
+    What is said of one host is marked on the first device of the host.
+    """
+    line, jobs = record.history.timeline, record.run.workload.jobs
+    first = _first_devices(record, devices)
+    for one in record.history.answers:
+        for job, kind in one.decision.classes.items():
+            # A class may come before the first task.
+            of_job = np.flatnonzero(
+                (line.job_R == job) & (line.end_ns_R > one.time_ns) & (line.device_R < devices)
+            )
+            if len(of_job):
+                row = of_job[np.lexsort((line.device_R[of_job], line.start_ns_R[of_job]))[0]]
+                yield _Mark(
+                    time_ns=max(one.time_ns, int(line.start_ns_R[row])),
+                    device=int(line.device_R[row]),
+                    text=str(kind),
+                    told=f"{jobs[job].name}: class {kind}",
+                )
+        for (host, job), kind in one.decision.host_classes.items():
+            if host in first:
+                told = f"{jobs[job].name}: class {kind} on {_hosts(record, (host,))}"
+                yield _Mark(time_ns=one.time_ns, device=first[host], text=str(kind), told=told)
+
+
+def _server_marks(record: Record, devices: int) -> Iterator[_Mark]:
+    """Yield where shapes put servers, each on the first device of its host."""
+    first = _first_devices(record, devices)
+    for one in record.history.answers:
+        for job, shape in one.decision.shapes.items():
+            for host in dict.fromkeys(shape.servers):
+                if host in first:
+                    name = record.run.workload.jobs[job].name
+                    told = f"{name}: server on {_hosts(record, (host,))}"
+                    yield _Mark(time_ns=one.time_ns, device=first[host], text="S", told=told)
+
+
+def _first_devices(record: Record, devices: int) -> dict[int, int]:
+    """Return the first device of each host, by index, among those that are shown."""
+    place = {host.name: index for index, host in enumerate(record.run.cluster.hosts)}
+    first: dict[int, int] = {}
+    for device in record.run.cluster.devices[:devices]:
+        first.setdefault(place[device.host], device.index)
+    return first
+
+
+def answers_of(record: Record, job: int) -> list[str]:
+    """Tell the classes and the servers of a job in words, for its tooltip."""
+    told = []
+    kinds = list(dict.fromkeys(kind for _, kind in record.history.classes_of(job)[1:]))
+    if kinds:
+        told.append("class " + ", ".join(map(str, kinds)))
+    shapes = record.history.shapes_of(job)
+    if shapes and shapes[-1][1].servers:
+        told.append(f"servers on {_hosts(record, shapes[-1][1].servers)}")
+    return told
 
 
 def answer_lines(record: Record) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from warren.model.costs import FloatArray, IntArray
-from warren.report.page.answers import class_marks
+from warren.report.page.answers import answer_marks
 from warren.report.page.colours import Colouring
 from warren.report.page.fill import escaped
 from warren.report.page.svg import WIDTH, ChartFrame, Scale, boxes_path, time_ticks
@@ -50,7 +50,9 @@ def gantt(record: Record, colours: Colouring, span_s: Scale) -> Markup:
     row_px = row_height(len(devices))
     boxes = boxes_of(record, span_s, len(devices))
     x_ticks, unit = time_ticks(span_s, 8)
+    # Most runs have no answers to mark.
     marked = bool(record.history.answers) and row_px >= 14
+    marks = answer_marks(record, span_s, len(devices), row_px) if marked else ""
     frame = ChartFrame(
         label=f"Schedule of {len(record.run.workload.jobs)} jobs on {len(devices)} devices",
         height=row_px * len(devices),
@@ -59,10 +61,10 @@ def gantt(record: Record, colours: Colouring, span_s: Scale) -> Markup:
         x_title=f"cluster time, {unit}",
         over=_device_labels(record, len(devices), row_px)
         + (_names(record, span_s, len(devices), row_px) if row_px >= 18 else "")
-        + (class_marks(record, span_s, len(devices), row_px) if marked else ""),
+        + marks,
         kind="gantt",
     )
-    return frame.render(colours.legend, _notes(record, boxes, colours))
+    return frame.render(colours.legend, _notes(record, boxes, colours, marked=bool(marks)))
 
 
 def row_height(devices: int) -> float:
@@ -243,15 +245,18 @@ def _names(record: Record, span_s: Scale, devices: int, row_px: float) -> str:
     )
 
 
-def _notes(record: Record, boxes: Boxes, colours: Colouring) -> str:
+def _notes(record: Record, boxes: Boxes, colours: Colouring, *, marked: bool) -> str:
     """Tell what the reader must know about what is drawn."""
     notes = [] if colours.by == "job" else [f"Coloured by {colours.by}."]
     if not boxes.exact:
         notes.append(
             "Each column shows the job with most time in it, as high as the column is busy."
         )
-    if any(one.decision.classes for one in record.history.answers):
+    answers = [one.decision for one in record.history.answers]
+    if marked and any(one.classes or one.host_classes for one in answers):
         notes.append("Numbers in rows: the class of a job's bytes from there on; 1 goes first.")
+    if marked and any(one.shapes for one in answers):
+        notes.append("S: a server of a job is on this host.")
     total = len(record.run.cluster.devices)
     if total > MOST_DEVICES:
         notes.append(f"The first {MOST_DEVICES} of {total} devices are shown.")

@@ -13,13 +13,14 @@ from warren.report.compare import compare, jct_errors
 from warren.report.metrics import JobRow, job_rows, loss_sentence, summary
 from warren.report.number_text import duration
 from warren.report.number_text import number as number_text
-from warren.report.page.answers import answer_lines
+from warren.report.page.answers import answer_lines, answers_of
 from warren.report.page.colours import Colouring, colour_css, colouring
 from warren.report.page.curves import jct_chart, learning_charts
 from warren.report.page.fill import fill, source
 from warren.report.page.gantt import MOST_DEVICES, MOST_NAMED, gantt
 from warren.report.page.head import bound_sentence, subtitle, tiles
 from warren.report.page.jobs import jobs_table
+from warren.report.page.links import link_charts, link_table
 from warren.report.page.seeds import by_group, seeds_chart
 from warren.report.page.svg import Scale
 from warren.report.page.use import jobs_chart, share_chart, use_chart
@@ -97,6 +98,7 @@ def _run(record: Record, number: int) -> Markup:
     # One time axis for all charts, so that they can be read above each other.
     span_s = _span(record)
     learned = learning_charts(record, colours, span_s)
+    counted = record.history.link_use is not None
     return fill(
         "run.html",
         number=number,
@@ -117,6 +119,8 @@ def _run(record: Record, number: int) -> Markup:
             ("Jobs in the system", jobs_chart(record, span_s)),
             *((name.capitalize(), chart) for name, chart in learned),
         ],
+        links=link_charts(record, colours, span_s) if counted else [],
+        link_table=link_table(record, colours) if counted else "",
         answers=answer_lines(record) if record.history.answers else [],
         failures=_failures(record),
         jobs=jobs_table(job_rows(record), colours),
@@ -144,11 +148,15 @@ def _failures(record: Record) -> list[tuple[str, str]]:
 def _info(record: Record, colours: Colouring, span_s: Scale) -> Markup:
     """Return what tooltips say, as JSON that cannot end its own element."""
     rows = job_rows(record) if len(colours.class_J) <= MOST_NAMED else []
+    told = bool(record.history.answers)
     info = {
         "from": span_s.low,
         "to": span_s.high,
         "devices": [device.name for device in record.run.cluster.devices[:MOST_DEVICES]],
-        "jobs": [[row["job"], _tooltip(row)] for row in rows],
+        "jobs": [
+            [row["job"], ", ".join([_tooltip(row), *(answers_of(record, job) if told else ())])]
+            for job, row in enumerate(rows)
+        ],
     }
     # A job may be called "</script>": inside JSON strings the escapes mean the same characters.
     text = json.dumps(info).replace("<", "\\u003c").replace("&", "\\u0026")

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 from markupsafe import Markup
 
+from warren.model.costs import FloatArray
 from warren.report.number_text import number, time_unit
 from warren.report.page.fill import fill
 
@@ -66,6 +68,17 @@ def step_path(points: Sequence[tuple[float, float]]) -> str:
     return f"M{short(first[0])} {short(first[1])}" + "".join(
         f"H{short(x)}V{short(y)}" for x, y in rest
     )
+
+
+def band_path(floor: FloatArray, top: FloatArray, most: float) -> str:
+    """Return the ``d`` around the area between two curves of equal steps; ``most``: full height."""
+    x = np.linspace(0, WIDTH, len(top)).tolist()
+    upper, lower = ((1 - curve / most) * HEIGHT for curve in (top, floor))
+    points = [
+        *zip(x, upper.tolist(), strict=True),
+        *zip(x[::-1], lower[::-1].tolist(), strict=True),
+    ]
+    return line_path(points) + "z"
 
 
 def boxes_path(boxes: Iterable[tuple[float, float, float, float]]) -> str:

@@ -16,6 +16,7 @@ from warren.report.page.svg import (
     WIDTH,
     ChartFrame,
     Scale,
+    band_path,
     line_path,
     step_path,
     ticks,
@@ -88,7 +89,7 @@ def share_chart(record: Record, colours: Colouring, span_s: Scale) -> Markup:
     floor, bands = np.zeros(BINS), []
     for key, (colour, jobs) in groups:
         top = floor + busy_devices(record, np.isin(line.job_R, jobs), span_s)
-        bands.append(f'<path class="{colour}" data-k="{key}" d="{_band(floor, top, total)}"/>')
+        bands.append(f'<path class="{colour}" data-k="{key}" d="{band_path(floor, top, total)}"/>')
         floor = top
     x_ticks, unit = time_ticks(span_s)
     return ChartFrame(
@@ -99,14 +100,6 @@ def share_chart(record: Record, colours: Colouring, span_s: Scale) -> Markup:
         y_ticks=[t for t in ticks(Scale(low=0.0, high=float(total)), 4) if "." not in t.label],
         x_title=f"cluster time, {unit}",
     ).render()
-
-
-def _band(floor: FloatArray, top: FloatArray, total: int) -> str:
-    """Return the path around the area between two curves of device counts."""
-    x = np.linspace(0, WIDTH, BINS)
-    upper = [(float(x[k]), (1 - float(top[k]) / total) * HEIGHT) for k in range(BINS)]
-    lower = [(float(x[k]), (1 - float(floor[k]) / total) * HEIGHT) for k in range(BINS)]
-    return line_path([*upper, *reversed(lower)]) + "z"
 
 
 def _ramps(at: FloatArray, begin: FloatArray, rate: FloatArray) -> FloatArray:

@@ -234,7 +234,12 @@ class ServerRounds:
             self.look(rank.device)
 
     def begin_round(self, job: int, round_: int) -> None:
-        """Note that a round has begun: its state is there for those who want it."""
+        """Note that a round has begun: its state is there for those who want it.
+
+        A job that has ended has no round to begin, whatever was assigned of it.
+        """
+        if round_ >= self._lanes.rounds_J[job]:
+            return
         self._at_J[job] = round_
         for device in self._wanting.pop((job, round_), ()):
             self._pull(job, round_, device)
@@ -319,7 +324,8 @@ class ServerRounds:
     def _want(self, job: int, round_: int, device: int) -> None:
         """Let a device have the state of a round as soon as that may be, once."""
         wanted = self._wanted_D[device]
-        if wanted.get(job, -1) >= round_:
+        # A policy may have queued tasks beyond a job's end, which it does not know: they pull none.
+        if wanted.get(job, -1) >= round_ or round_ >= self._lanes.rounds_J[job]:
             return
         wanted[job] = round_
         if self._at_J[job] == round_:
