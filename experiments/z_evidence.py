@@ -17,6 +17,7 @@ import _evidence_placements
 import _evidence_ring
 import _evidence_rounds
 import _evidence_struck
+import _evidence_worlds
 from _evidence_live import table
 
 PAGE = _common.ROOT / "docs" / "evidence.md"
@@ -193,6 +194,7 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "ring_tables": _evidence_ring.tables,
     "ring_placements": _evidence_placements.placements,
     "ring_mixed": _evidence_mixed.ring_mixed,
+    "fluid_worlds": _evidence_worlds.fluid_worlds,
     "link_mixes": _evidence_links.link_mixes,
 }
 
