@@ -145,8 +145,12 @@ class PreparedRun:
         """
         if self.world == LIVE:
             from warren.cost.run_rings import with_rings
+            from warren.cost.run_servers import with_servers
+            from warren.live.emulated_times import on_links
 
-            return with_rings(self.run, self._costs_of_tasks())
+            costs = with_rings(self.run, self._costs_of_tasks())
+            # As in a simulation: real bytes on known links take the place of T^s.
+            return with_servers(self.run, costs) if on_links(self.run.cluster) else costs
         from warren.sim.build import simulated_costs
 
         return simulated_costs(self.run, self._costs_of_tasks())
