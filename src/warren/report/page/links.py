@@ -84,19 +84,25 @@ def _name(record: Record, link: int) -> str:
 def _job_bands(record: Record, colours: Colouring, use: LinkUse, rows_R: BoolArray) -> list[_Band]:
     """Return a band for each job or model; those of fewest bytes are one."""
     names = {key: label for _, key, label in colours.legend}
+    groups = list(colours.groups().items())
+    group_J = np.zeros(len(colours.key_J), dtype=np.int64)
+    for place, (_, (_, jobs)) in enumerate(groups):
+        group_J[jobs] = place
+    group_R = group_J[use.job_R]
+    bytes_G = np.bincount(group_R[rows_R], use.bytes_R[rows_R], len(groups))
+    ranked = np.argsort(-bytes_G, kind="stable")[: np.count_nonzero(bytes_G)].tolist()
+    kept = ranked if len(ranked) <= MOST_BANDS else ranked[: MOST_BANDS - 1]
     bands = []
-    for key, (colour, jobs) in colours.groups().items():
+    for place in sorted(kept):
+        key, (colour, jobs) = groups[place]
         label = names.get(key, record.run.workload.jobs[jobs[0]].name)
-        held_R = rows_R & np.isin(use.job_R, jobs)
-        if held_R.any():
-            bands.append(_Band(colour=colour, key=key, label=label, rows_R=held_R))
-    if len(bands) <= MOST_BANDS:
-        return bands
-    ranked = sorted(bands, key=lambda band: -int(use.bytes_R[band.rows_R].sum()))
-    kept = {band.key for band in ranked[: MOST_BANDS - 1]}
-    few = np.logical_or.reduce([band.rows_R for band in bands if band.key not in kept])
-    rest = _Band(colour="rest", key="", label=f"{len(bands) - len(kept)} others", rows_R=few)
-    return [*(band for band in bands if band.key in kept), rest]
+        held_R = rows_R & (group_R == place)
+        bands.append(_Band(colour=colour, key=key, label=label, rows_R=held_R))
+    if len(kept) < len(ranked):
+        few_R = rows_R & ~np.isin(group_R, kept)
+        label = f"{len(ranked) - len(kept)} others"
+        bands.append(_Band(colour="rest", key="", label=label, rows_R=few_R))
+    return bands
 
 
 def _class_bands(use: LinkUse, rows_R: BoolArray) -> list[_Band]:
