@@ -13,6 +13,7 @@ import pytest
 from bed_worlds import host_of, on_hosts, standing_bed
 from live_worlds import drive, job, of, shuffled, world
 
+from warren.core.ports import Restart
 from warren.live.control.local_engine import LivePort
 from warren.live.control.plain_engine import PlainPort
 from warren.live.process.specs import ExecutorRole, ServerRole
@@ -167,6 +168,38 @@ def test_a_shape_places_servers_before_their_job_begins_and_not_after(
     assert hashes(events) == plain
     assert not of(events, RolledBack)
     assert at == {0: {(0, 1): 1, (1, 1): 1, (2, 0): 1}, 1: {(0, 0): 1, (1, 1): 1}}
+
+
+def test_a_run_that_goes_on_is_told_what_stands_and_takes_it(
+    bed: Bed, tmp_path: Path, plain: dict[int, str]
+) -> None:
+    """Its jobs had begun, so their servers may be placed: there are none that would move."""
+    run, costs = on_bed(tmp_path, servers=1)
+    every = (True,) * len(JOBS)
+    restart = Restart(
+        now_ns=7, rounds_J=(0,) * len(JOBS), arrived_J=every, ended_J=(False,) * len(JOBS)
+    )
+    at: Counter[tuple[int, int | None]] = Counter()
+
+    def body() -> list[AnyEvent]:
+        def look(event: AnyEvent) -> None:
+            if isinstance(event, RoundsDone) and event.job == 0 and not at:
+                roles = port.processes().items()
+                servers = [(pid, one) for pid, one in roles if isinstance(one, ServerRole)]
+                at.update((one.part, host_of(pid)) for pid, one in servers if one.job.index == 0)
+
+        port = LivePort(run, costs, tmp_path / "out")
+        port.resume(restart)
+        with port:
+            port.reshape({0: Shape(None, (1, 0))})
+            port.classify(dict.fromkeys(range(len(JOBS)), 6), {})
+            return drive(port, tasks(run), look)
+
+    events, sent = counted(bed, body)
+    assert len(of(events, RolledBack)) == len(JOBS)
+    assert hashes(events) == plain
+    assert at == {(0, 1): 1, (1, 0): 1}
+    assert sent[6] > 0.98 * sum(sent)
 
 
 def replace_workers(shape: Shape) -> Shape:

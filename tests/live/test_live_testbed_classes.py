@@ -94,8 +94,9 @@ def test_a_port_serves_the_first_class_alone_and_a_connection_changes_its_class_
     least = 0.8 * SECONDS * 200e6 / 8
     assert sent[1] > least
     assert sent[3] > least
-    # What was in the queue of its old class when the order changed came out behind the others.
-    assert sent[2] + sent[4] < 0.1 * (sent[1] + sent[3])
+    # Ports are never idle: who is behind has what is left while the other is not at work, and what
+    # was in the queue of its old class when the order changed.
+    assert sent[2] + sent[4] < 0.25 * (sent[1] + sent[3])
     assert not any(sent[5:])
     for kind in (1, 3):
         assert arrived[kind] == pytest.approx(sent[kind], rel=0.02)
