@@ -196,6 +196,7 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "ring_mixed": _evidence_mixed.ring_mixed,
     "fluid_worlds": _evidence_worlds.fluid_worlds,
     "link_mixes": _evidence_links.link_mixes,
+    "link_priority": _evidence_links.link_priority,
 }
 
 if __name__ == "__main__":
