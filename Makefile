@@ -76,7 +76,7 @@ $(PLANNED): $(KERNELS)
 # Kernels of rings and of flows share next to nothing with the others, so they need not wait.
 $(LINKED): $(STAMP) $(shell find src/warren/solve -name '*.py')
 	@$(KEEP) $(BIN)/python -m pytest -qq -p no:xdist tests/policy/test_policy_contract.py \
-	  tests/solve/test_solve_flows_changes.py \
+	  tests/solve/test_solve_flows_changes.py tests/solve/test_solve_timed_flows.py \
 	  -k '(every_job_ends and (braid or sjf)) or by_hand or many_changes' >/dev/null 2>&1 || true
 	@touch $@
 
