@@ -15,7 +15,8 @@ import pytest
 from cli_runs import JOBS, Warren, write_run
 from rich.console import Console
 
-from warren.cli.views import progress as screen
+from warren.cli.views import live_view as screen
+from warren.cli.views import progress
 from warren.cli.views.job_progress import JobProgress
 from warren.cli.views.live_table import LiveTable
 from warren.core.loop import Core
@@ -174,7 +175,7 @@ def test_a_failure_is_told_with_its_reason(run: Run) -> None:
 def test_a_terminal_gets_a_table_and_a_bar_that_go_away(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for attend in (lambda: screen.live_view(run, "DIR"), lambda: screen.progress(run)):
+    for attend in (lambda: screen.live_view(run, "DIR"), lambda: progress.progress(run)):
         terminal = Terminal()
         monkeypatch.setattr(sys, "stderr", terminal)
         monkeypatch.setenv("TERM", "xterm")

@@ -10,8 +10,6 @@ import logging
 from functools import cache
 from typing import Final
 
-from warren.solve.common.compile_listeners import LISTENERS
-
 LOGGER: Final = logging.getLogger("warren")
 
 
@@ -26,8 +24,6 @@ def say_once(text: str) -> None:
     say(text)
 
 
-@cache
-def tell_of_compiling() -> None:
-    """Let people be told, once in this process, when what a policy computes with is compiled."""
-    text = "compiling what is needed to decide and simulate: once, until Warren or numba changes"
-    LISTENERS.append(lambda: say(text))
+def say_compiling() -> None:
+    """Tell, once in this process, that what a policy computes with is compiled."""
+    say_once("compiling what is needed to decide and simulate: once, until Warren or numba changes")

@@ -1,29 +1,23 @@
-"""The port and the costs of a simulation, chosen by what the run asks for."""
+"""The port and the costs of a simulation, chosen by what the run asks for.
+
+A part is imported where it is chosen: most runs need few of them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from warren.cost.run_rings import with_rings
-from warren.cost.run_servers import linked_J, with_servers
-from warren.cost.switching import with_switching
 from warren.model.costs import CostTable
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.sim.lanes import Lanes
-from warren.sim.network.contention import PricedRounds
-from warren.sim.network.fluid import FluidRounds
-from warren.sim.network.gang_starts import GangStarts
-from warren.sim.network.ring_gangs import GangsAtWork, RoundEnds
 from warren.sim.port import Parts, SimPort, may_classify
-from warren.sim.shared_cpu import SharedProcessors
-from warren.sim.speculation import TaskCopies
 from warren.sim.task_durations import TaskDurations, check_simulable
-from warren.sim.verified_tasks import VerifiedTasks
 
 if TYPE_CHECKING:
     from warren.sim.network.link_flows import LinkFlows
+    from warren.sim.network.ring_gangs import GangsAtWork, RoundEnds
 
 
 def simulated_costs(run: Run, costs: CostTable) -> CostTable:
@@ -38,9 +32,18 @@ def simulated_costs(run: Run, costs: CostTable) -> CostTable:
         If switching makes tasks longer than time can count.
     """
     if run.cluster.switching is not None:
+        from warren.cost.switching import with_switching
+
         costs = with_switching(run, costs)
-    costs = with_servers(run, costs)
-    return with_rings(run, costs) if has_rings(run) else costs
+    if run.cluster.network.model == "fluid":
+        from warren.cost.run_servers import with_servers
+
+        costs = with_servers(run, costs)
+    if has_rings(run):
+        from warren.cost.run_rings import with_rings
+
+        costs = with_rings(run, costs)
+    return costs
 
 
 def has_rings(run: Run) -> bool:
@@ -68,32 +71,41 @@ def parts_of(run: Run, costs: CostTable) -> Parts:
         As for ``sim_port``.
     """
     check_simulable(run)
-    has_servers = any(linked_J(run, costs))
+    is_fluid, has_servers = run.cluster.network.model == "fluid", False
+    if is_fluid:
+        from warren.cost.run_servers import linked_J
+
+        has_servers = any(linked_J(run, costs))
     if has_servers:
         check_linked(run)
+    processors, flows, servers, copies = None, None, None, None
     if run.cluster.raises_times:
+        from warren.sim.shared_cpu import SharedProcessors
+        from warren.sim.verified_tasks import VerifiedTasks
+
         # What a task pays after one of another job was measured with its row.
         costs = replace(costs, switch_ns_JT=costs.turn_ns_JT)
         processors = SharedProcessors(run, costs)
         lanes = Lanes(run, costs, processors, VerifiedTasks(run))
     else:
-        processors = None
         lanes = Lanes(run, costs, TaskDurations(run, costs))
-    flows, servers = None, None
-    on_links = run.cluster.network.model == "fluid" and (has_servers or may_classify(run))
-    if on_links:
-        # Imported here, so that numba is loaded only where links are shared in compiled code.
+    if is_fluid and (has_servers or may_classify(run)):
+        # numba is loaded only here, where links are shared in compiled code.
         from warren.sim.network.link_flows import LinkFlows
         from warren.sim.network.server_rounds import ServerRounds
 
         flows = LinkFlows(run, lanes, tells_classes=may_classify(run))
         servers = ServerRounds(run, costs, lanes, flows) if has_servers else None
+    if run.scheduler.copies_after is not None:
+        from warren.sim.speculation import TaskCopies
+
+        copies = TaskCopies(lanes)
     return Parts(
         lanes=lanes,
         rings=_gangs(run, costs, lanes, flows) if has_rings(run) else None,
         flows=flows,
         servers=servers,
-        copies=None if run.scheduler.copies_after is None else TaskCopies(lanes),
+        copies=copies,
         processors=processors,
     )
 
@@ -120,6 +132,11 @@ def check_linked(run: Run) -> None:
 
 def _gangs(run: Run, costs: CostTable, lanes: Lanes, flows: LinkFlows | None) -> GangsAtWork:
     """Return the part that runs rings, with the network that the cluster names."""
+    from warren.sim.network.contention import PricedRounds
+    from warren.sim.network.fluid import FluidRounds
+    from warren.sim.network.gang_starts import GangStarts
+    from warren.sim.network.ring_gangs import GangsAtWork
+
     # ``PricedRounds`` stands for three models: under ``constant`` and ``lane`` an exchange is T^s.
     round_ends: RoundEnds
     if flows is not None:

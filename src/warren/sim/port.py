@@ -27,16 +27,16 @@ from warren.model.link_use import LinkUse
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
 from warren.sim.lanes import Lanes
-from warren.sim.network.ring_gangs import GangsAtWork
 from warren.sim.parts import IDLE_NS
-from warren.sim.shared_cpu import SharedProcessors
-from warren.sim.speculation import TaskCopies
 from warren.sim.task_durations import TaskDurations, check_simulable
 
 if TYPE_CHECKING:
     # Links are shared in compiled code, which a run without them does not load.
     from warren.sim.network.link_flows import LinkFlows
+    from warren.sim.network.ring_gangs import GangsAtWork
     from warren.sim.network.server_rounds import ServerRounds
+    from warren.sim.shared_cpu import SharedProcessors
+    from warren.sim.speculation import TaskCopies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

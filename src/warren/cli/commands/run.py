@@ -187,7 +187,7 @@ def run(
 
 def _watch_start(run: Run, path: str, past: Sequence[RoundsDone]) -> Attend:
     """Say that a live run begins, and return what then says how far it is."""
-    from warren.cli.views.progress import live_view
+    from warren.cli.views.live_view import live_view
 
     _say_start(run)
     return live_view(run, path, past)
@@ -200,7 +200,7 @@ def _go_on(
 
     ``given``: arguments that do not go with it, by name; those that were typed are refused.
     """
-    from warren.cli.views.progress import live_view
+    from warren.cli.views.live_view import live_view
     from warren.runs.resume import resume
 
     wrong = [name for name, value in given.items() if value]
