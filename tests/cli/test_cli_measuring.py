@@ -15,10 +15,10 @@ from warren.model.job import Job
 from warren.model.run import Run
 from warren.profile.averages import TaskAverages, blank, with_measured, with_taken
 from warren.profile.measured import PROCESSOR, MeasuredCost
-from warren.runs import measure_profiles as measuring
 from warren.runs.check_apps import with_apps
 from warren.runs.inputs import run_of
-from warren.runs.measure_profiles import measured_rows, profiles_of
+from warren.runs.profiles import measured_rows as measuring
+from warren.runs.profiles.measured_rows import measured_rows, profiles_of
 from warren.store import history_database as opened
 from warren.store.history_database import Database, default_file
 

@@ -19,8 +19,8 @@ from warren.model.errors import Problem, SpecError
 from warren.model.history_rows import EndedJob, LiveRun, Profile
 from warren.model.run import Run
 from warren.profile.averages import averaged
-from warren.runs import compose
 from warren.runs import history_writer as remembering
+from warren.runs import train as training
 from warren.runs.history_writer import remembered
 from warren.runs.inputs import run_of
 from warren.store.history_database import Database
@@ -232,7 +232,7 @@ def test_a_run_leaves_the_history_alone_when_told_to(
     asked = Mock(wraps=remembered)
     monkeypatch.setattr(remembering, "remembered", asked)
     train = Mock(side_effect=KeyboardInterrupt)
-    monkeypatch.setattr(compose, "run_live", train)
+    monkeypatch.setattr(training, "run_live", train)
     path = write_run(tmp_path / "in", jobs=JOBS)
     assert warren("run", path, "--out", tmp_path / "out", *options).code == 130
     assert [call.kwargs for call in asked.call_args_list] == [{"wanted": not options}]

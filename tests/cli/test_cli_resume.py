@@ -18,7 +18,7 @@ from warren.core.journal import MAGIC, Record, Step
 from warren.core.journal_reader import frames, read_history
 from warren.live.control.engine import refuse_another_class
 from warren.model.events import AnyEvent
-from warren.runs import compose
+from warren.runs import train as training
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
 import core_faults
@@ -56,7 +56,7 @@ class World:
         self._disk = core_faults.Disk()
         self.cut_at: int | None = None
         self.trouble = core_faults.Trouble(seed=1, rate=0.05, older=0.0)
-        monkeypatch.setattr(compose, "_live_port", self._port)
+        monkeypatch.setattr(training, "_live_port", self._port)
 
     def _port(self, run: Any, costs: Any, out: object) -> Stand:
         return Stand(run, costs, self.trouble, self._disk, self.cut_at)
@@ -295,6 +295,6 @@ def test_a_run_that_its_policy_refuses_starts_no_process_and_leaves_no_folder(
 def test_a_run_says_at_once_that_it_starts_before_its_policy_plans(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compose, "TimedPolicies", Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(training, "TimedPolicies", Mock(side_effect=KeyboardInterrupt))
     told = world.begin(None)
     assert told.err[0] == "tiny: planning 3 jobs, starting 3 devices"

@@ -12,7 +12,7 @@ import warren as from_python
 from warren.model.errors import SpecError
 from warren.profile import cost_table as tables
 from warren.report.record import LIVE
-from warren.runs import compose
+from warren.runs import compose, train
 from warren.runs.compose import SIMULATED, PreparedRun
 from warren.runs.inputs import run_of
 
@@ -31,7 +31,7 @@ WRONG = {
 @pytest.fixture
 def never(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail where a live run would begin."""
-    monkeypatch.setattr(compose, "run_live", Mock(side_effect=AssertionError("was started")))
+    monkeypatch.setattr(train, "run_live", Mock(side_effect=AssertionError("was started")))
 
 
 @pytest.mark.usefixtures("never")

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.report.record import LIVE
-from warren.runs.compose import PreparedRun, train
+from warren.runs.compose import PreparedRun
 from warren.runs.compose import simulate as simulate_run
 from warren.runs.history_source import recorded, recorded_elsewhere
 from warren.runs.inputs import named_after, placed, with_absolute_base
+from warren.runs.train import train
 from warren.store.files import read, read_dir
 from warren.store.run_folder import RunFolder, default_dir
 

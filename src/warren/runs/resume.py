@@ -11,7 +11,7 @@ from warren.model.run import Run
 from warren.model.units import ns_to_seconds
 from warren.report.record import LIVE, Record
 from warren.runs.check_apps import check_apps
-from warren.runs.compose import OnError, Options, PreparedRun, Watch, run_live
+from warren.runs.compose import Options, PreparedRun
 from warren.runs.history_writer import remembered
 from warren.runs.inputs import named_after
 from warren.runs.notices import say
@@ -29,6 +29,7 @@ from warren.runs.results import (
     load_record,
     result_files,
 )
+from warren.runs.train import OnError, Watch, run_live
 from warren.store.files import read_dir, refused
 from warren.store.run_folder import ReopenedFolder
 

@@ -18,7 +18,7 @@ from warren.model.events import RoundsDone
 from warren.model.run import Run
 from warren.report.number_text import count
 from warren.report.record import LIVE, Record
-from warren.runs.compose import Attend, Options, PreparedRun, train
+from warren.runs.compose import Attend, Options, PreparedRun
 from warren.runs.compose import simulate as simulate_run
 from warren.runs.inputs import named_after, run_of
 from warren.store.run_folder import ReopenedFolder, RunFolder, default_dir
@@ -179,6 +179,9 @@ def run(
             _show_resolved(prepared.trainable(), out, json_)
         return
     path = out or default_dir(run)
+    # Imported here: the same file has the command that simulates.
+    from warren.runs.train import train
+
     record = train(
         prepared, path, file=run_file, check=check, watch=_watch_start, on_error=say_what_is_left
     )

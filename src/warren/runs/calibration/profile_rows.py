@@ -18,7 +18,7 @@ from warren.model.run import Run
 from warren.model.units import NS_PER_S
 from warren.profile.cost_table import measured_key
 from warren.runs.calibration.phases import CalibrationPhase, PhaseFailed, Sample, run_phases
-from warren.runs.measure_profiles import failed_while_measured
+from warren.runs.profiles.measured_rows import failed_while_measured
 
 PASSES_MIN: Final = 3
 PASSES_MAX: Final = 9

@@ -75,7 +75,7 @@ def measure_kept(run: Run, job_file: str, db: str | None, tasks: int) -> Measure
     the database cannot be used; then nothing was measured.
     """
     # Imported here: a look at what is known needs nothing of what measures.
-    from warren.runs.measure_profiles import profiles_of, row_of_run
+    from warren.runs.profiles.measured_rows import profiles_of, row_of_run
 
     with named_after(job_file, run):
         run = check_apps(run)
