@@ -7,17 +7,40 @@ one step; when others come, it goes back to the round at hand.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from warren.cost.max_min import FluidNetwork, crosses_JL, latency_s_J, limit_J, ring_rates_J
 from warren.cost.run_rings import fluid_network, ring_exchanges
-from warren.model.costs import CostTable
+from warren.model.costs import CostTable, IntArray
 from warren.model.run import Run
 from warren.model.units import seconds_to_ns
 from warren.sim.lanes import Lanes
 from warren.sim.network.link_flows import LinkFlow, LinkFlows
 from warren.sim.network.ring_gangs import RingGang
 from warren.sim.parts import IDLE_NS
+
+
+class _Route(NamedTuple):
+    """Where the bytes of a ring flow: its links, and its rate and latency alone there."""
+
+    links: tuple[int, ...]
+    limit_bytes_per_s: float
+    latency_ns: int
+    alone_bytes_per_s: float
+
+
+def _route(network: FluidNetwork, workers_S: IntArray, sent_bytes: float) -> _Route:
+    """Return the route of a ring with so many workers on each host."""
+    workers_JS = workers_S[None]
+    crossed = np.flatnonzero(crosses_JL(workers_JS)[0]).tolist() if sent_bytes > 0 else ()
+    return _Route(
+        links=tuple(crossed),
+        limit_bytes_per_s=limit_J(network, workers_JS).item(),
+        latency_ns=seconds_to_ns(latency_s_J(network, workers_JS).item()),
+        alone_bytes_per_s=ring_rates_J(network, workers_JS).item(),
+    )
 
 
 class _Ring:
@@ -44,18 +67,16 @@ class _Ring:
     )
 
     def __init__(
-        self, rounds: LinkedRings, job: int, gang: RingGang, sent_bytes: float, net: FluidNetwork
+        self, rounds: LinkedRings, job: int, gang: RingGang, sent_bytes: float, route: _Route
     ) -> None:
-        workers_JS = gang.workers_S[None]
-        crossed = np.flatnonzero(crosses_JL(workers_JS)[0]) if sent_bytes > 0 else ()
         self._rounds = rounds
         self.job = job
         self.gang = gang
         self.sent_bytes = sent_bytes
-        self.links = tuple(map(int, crossed))
-        self.limit_bytes_per_s = limit_J(net, workers_JS).item()
-        self.latency_ns = seconds_to_ns(latency_s_J(net, workers_JS).item())
-        self.alone_bytes_per_s = ring_rates_J(net, workers_JS).item()
+        self.links = route.links
+        self.limit_bytes_per_s = route.limit_bytes_per_s
+        self.latency_ns = route.latency_ns
+        self.alone_bytes_per_s = route.alone_bytes_per_s
         self.alone = 0
         self.over = False
         self.wait_ns = 0
@@ -96,7 +117,7 @@ class _Ring:
 class LinkedRings:
     """``warren.sim.network.ring_gangs.RoundEnds`` on the links of ``flows``."""
 
-    __slots__ = ("_ended", "_flows", "_lanes", "_network", "_rings", "_sent_bytes_J")
+    __slots__ = ("_ended", "_flows", "_lanes", "_network", "_rings", "_routes", "_sent_bytes_J")
 
     def __init__(self, run: Run, costs: CostTable, lanes: Lanes, flows: LinkFlows) -> None:
         self._lanes = lanes
@@ -104,6 +125,8 @@ class LinkedRings:
         self._network = fluid_network(run.cluster)
         self._sent_bytes_J = ring_exchanges(run.workload.jobs, costs).sent_bytes_J.tolist()
         self._rings: dict[int, _Ring] = {}
+        # By job, the hosts of its last gang and the route of that.
+        self._routes: dict[int, tuple[bytes, _Route]] = {}
         self._ended: list[_Ring] = []
 
     def settle(self, gangs: dict[int, RingGang], changed: bool) -> None:
@@ -117,8 +140,8 @@ class LinkedRings:
         if len(self._rings) < len(gangs):
             for job, gang in gangs.items():
                 if job not in self._rings:
-                    sent_bytes = self._sent_bytes_J[job]
-                    ring = self._rings[job] = _Ring(self, job, gang, sent_bytes, self._network)
+                    sent_bytes, route = self._sent_bytes_J[job], self._route_of(job, gang)
+                    ring = self._rings[job] = _Ring(self, job, gang, sent_bytes, route)
                     self._start_round(ring)
 
     def next_ns(self, gangs: dict[int, RingGang]) -> int:
@@ -184,6 +207,15 @@ class LinkedRings:
         end_ns = gang.begin_ns + gang.round_ns
         self._flows.add(self._flow(ring, (ring.alone_bytes_per_s, first_ns, end_ns)))
         ring.sends = True
+
+    def _route_of(self, job: int, gang: RingGang) -> _Route:
+        """Return the route of a ring, which may start on the same hosts again and again."""
+        hosts = gang.workers_S.tobytes()
+        known = self._routes.get(job)
+        if known is None or known[0] != hosts:
+            route = _route(self._network, gang.workers_S, self._sent_bytes_J[job])
+            self._routes[job] = known = hosts, route
+        return known[1]
 
     def _flow(self, ring: _Ring, sent: tuple[float, int, int] | None = None) -> LinkFlow:
         """Return a flow of a ring's bytes of a round."""

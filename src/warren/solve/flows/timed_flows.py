@@ -162,13 +162,14 @@ class TimedFlows:
 
     def _make_room(self) -> None:
         """Make room for all intervals that one call may note."""
-        ends, state = self._ends, self._sharing.state
-        if self._notes:
-            # Each flow may pass bytes twice in a call: as its class changes, and as its rate does.
-            more, links = 2 * len(state.rate_F), 2 * len(state.link_C)
-            noted, noted_links = ends.count.tolist()
-            if noted + more > len(ends.bytes_I) or noted_links + links > len(ends.link_N):
-                self._ends = _with_intervals(ends, noted + more, noted_links + links)
+        ends = self._ends
+        noted, links = ends.count.item(INTERVALS), ends.count.item(LINKS)
+        # Each flow may pass bytes twice in a call: as its class changes, and as its rate does.
+        more, more_links = 2 * len(ends.left_F), 2 * len(self._sharing.state.link_C)
+        if self._notes and (
+            noted + more > len(ends.bytes_I) or links + more_links > len(ends.link_N)
+        ):
+            self._ends = _with_intervals(ends, noted + more, links + more_links)
 
 
 @kernel
