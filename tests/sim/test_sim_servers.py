@@ -16,7 +16,7 @@ from warren.model.errors import InfeasibleDecision, SpecError
 from warren.model.events import RoundsDone, TasksDone
 from warren.model.measured import Overheads
 from warren.model.run import Scheduler, Truth
-from warren.sim.build import sim_port
+from warren.sim.build import sim_port, simulated_costs
 from warren.sim.task_durations import factor_ppm, scaled
 
 
@@ -253,6 +253,20 @@ def test_what_is_not_simulated_for_servers_on_links_is_refused_in_a_line_each() 
     ]
     # Rings alone, and jobs whose bytes nobody knows, go with all of it.
     sim_port(run, replace(one.costs, model_bytes_J=None))
+
+
+def test_no_task_ends_sooner_after_its_comp_than_the_push_that_bounds_count() -> None:
+    """And some take no longer: bounds could not count more."""
+    tight = 0
+    for seed in range(60):
+        world, rows = drawn(seed, rings=0)
+        least_J = simulated_costs(world.run, world.costs).sync_ns_JT[:, 0].tolist()
+        for event in events_of(world, rows):
+            if isinstance(event, TasksDone):
+                beyond_ns = event.end_ns - event.comp_end_ns - least_J[event.job]
+                assert beyond_ns >= 0
+                tight += least_J[event.job] > 0 and beyond_ns < 10
+    assert tight > 10
 
 
 def test_events_of_an_instant_come_together() -> None:
