@@ -9,7 +9,10 @@ together. No part is a form of another one, so all of them combine; what is stil
 - *lanes*, always the same: queues, COMP and COMM lanes and barriers (``lanes``);
 - *network*, where jobs are rings: gangs that come together and hold their devices
   (``network.ring_gangs``), and when a round of theirs is over: by T^s or contention
-  (``network.contention``), or as flows (``network.fluid``);
+  (``network.contention``), or as flows (``network.fluid``, ``network.linked_rings``);
+- *flows* and *servers*, where jobs with servers have their bytes on links, or bytes have classes:
+  what is on which link (``network.link_flows``), and pulls, tasks and pushes
+  (``network.server_rounds``);
 - *copies* of late tasks (``speculation``);
 - *verified* tasks, which are computed again (``verified_tasks``).
 

@@ -9,8 +9,8 @@ parameter but comes out: it may fall to nothing where rounds interlock, or be 1 
 *How.* A ring alone on its links takes its equal rounds in one step, as under ``contention``. Where
 several share, a round is two steps, and each looks at all rings of the pool (``flows``).
 
-Jobs with parameter servers are timed as under ``constant``: their T^s is that of the profile, and
-their bytes are on no link here.
+This is for runs in which nothing but rings is on links, and all bytes are of one class. Others
+have the same model in ``linked_rings``, where rates are rounded, which may move an end by 1 ns.
 """
 
 from __future__ import annotations

@@ -7,11 +7,12 @@ at work (``warren.cost.ring``). Whenever one starts or ends, the others are pric
 that have begun keep their pace, so a change counts from the next round on. The paper counts whole
 rounds a time slot, which is none if a round is longer than a slot; here time has no slots. Under
 ``network: fluid`` the same gangs share links within a round. So when a round is over is told by
-one of two ``RoundEnds``: ``warren.sim.network.contention`` or ``warren.sim.network.fluid``. Where
+one of three ``RoundEnds``: ``warren.sim.network.contention``, ``warren.sim.network.fluid``, or
+``warren.sim.network.linked_rings`` beside the bytes of servers and in classes. Where
 it was measured what a gang takes to start, the first round waits for it:
 ``warren.sim.network.gang_starts``.
 
-The traffic of jobs with parameter servers is in their T^s and slows no ring.
+Except there, the traffic of jobs with parameter servers is in their T^s and slows no ring.
 """
 
 from __future__ import annotations
