@@ -26,7 +26,7 @@ MBIT = 200
 WIDTH = 62_500
 MODEL_BYTES = 40 * WIDTH
 COMP_S = 0.1
-ROUNDS = 6
+ROUNDS = 10
 
 
 @pytest.fixture(scope="module")

