@@ -102,13 +102,21 @@ def _verdict(parts: Mapping[str, Any], names: Sequence[str], all_: int) -> str:
     means = {what: fmean(row[f"mean_{what}_pct"] for row in rows) for what in ("round", "jct")}
     most = {what: max(row[f"max_{what}_pct"] for row in rows) for what in means}
     kept = "within" if max(means.values()) <= 5 else "not within"
-    short = sum(job["jct_pct"] < 0 for row in rows for job in row["each"])
-    jobs = sum(len(row["each"]) for row in rows)
+    every = [job for row in rows for job in row["each"]]
+    short, jobs = sum(job["jct_pct"] < 0 for job in every), len(every)
+    kinds = {
+        kind: [job["round_pct"] for job in every if job["sync"] == sync]
+        for kind, sync in (("jobs with servers", "ps"), ("rings", "ring"))
+    }
+    split = "; ".join(
+        f"{kind} {fmean(map(abs, errors)):.2f} % in the mean, with a bias of {fmean(errors):+.2f} %"
+        for kind, errors in kinds.items()
+    )
     missing = (
         "" if len(names) == all_ else f" Of {all_} mixes {all_ - len(names)} are not made yet."
     )
     return (
         f"\n\nOf all: rounds {means['round']:.2f} % in the mean, {most['round']:.2f} % at most; "
         f"JCTs {means['jct']:.2f} %, {most['jct']:.2f} %: {kept} the limits. {short} of {jobs} are "
-        f"simulated too short.{missing}"
+        f"simulated too short. By kind, of rounds: {split}.{missing}"
     )
