@@ -106,3 +106,27 @@ def test_the_plain_engine_decides_by_its_own_policy_and_in_a_simulation_by_the_r
     run = run_of(tiny, None, ["cluster.engine=plain"])
     assert PreparedRun(run=run, world=LIVE).policies.place.name == "plain"
     assert PreparedRun(run=run, world=SIMULATED).policies.place.name == "srtf"
+
+
+class Started(Exception):
+    """The engine of a live run was to start."""
+
+
+@pytest.mark.parametrize(("place", "rehearsals"), [("srtf", 1), ("hlas", 1), ("hare", 0)])
+def test_an_online_policy_decides_over_a_few_rounds_before_the_engine_of_a_live_run_starts(
+    warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, rehearsals: int
+) -> None:
+    """So nothing is compiled while devices wait; a plan has been made by then."""
+    told: list[PreparedRun] = []
+    port = Mock(start=Mock(side_effect=Started))
+    monkeypatch.setattr(train, "simulate", told.append)
+    monkeypatch.setattr(train, "_live_port", Mock(return_value=port))
+    path = write_run(tmp_path / "in", run=RUN.replace("srtf", place))
+    with pytest.raises(Started):
+        from_python.run(path, out=tmp_path / "out")
+    assert len(told) == rehearsals
+    for one in told:
+        jobs = one.run.workload.jobs
+        assert 1 <= len(jobs) <= 8
+        assert all(job.rounds is not None and 1 <= job.rounds <= 2 for job in jobs)
+        assert one.world == SIMULATED

@@ -91,13 +91,14 @@ def test_a_port_serves_the_first_class_alone_and_a_connection_changes_its_class_
             assert takes.wait(30) == 0
         sent = [after - one for after, one in zip(sent_bytes(bed, 1), before, strict=True)]
         arrived = received_bytes(bed, 0)
-    # Half of the link at least: other tests run beside this one, and may take the sender's core.
+    # Half of the link at least: other tests run beside this one, and may take the sender's core. Of
+    # what leaves the port the first class has nearly all, in the first order and in the second.
     least = 0.5 * SECONDS * 200e6 / 8
-    assert sent[1] > least
-    assert sent[3] > least
-    # Ports are never idle: who is behind has what is left while the other is not at work, and what
-    # was in the queue of its old class when the order changed.
-    assert sent[2] + sent[4] < 0.25 * (sent[1] + sent[3])
+    for first, behind in ((1, 2), (3, 4)):
+        assert sent[first] > least
+        # Ports are never idle: who is behind has what is left while the other is not at work, and
+        # what was in the queue of its old class when the order changed.
+        assert sent[behind] < 0.25 * sent[first]
     assert not any(sent[5:])
     for kind in (1, 3):
         assert arrived[kind] == pytest.approx(sent[kind], rel=0.02)
