@@ -72,8 +72,8 @@ def link_priority(result: Mapping[str, Any]) -> str:
         "kernel, by class, every 0.2 s; the rest of the link is for what the other job sends while "
         "the first one pulls and waits for its barrier. Limits: 90 % within 1 s, and from then on; "
         "simulated the same to 5 %. All parameters are those of the plain engine. These figures "
-        "are of a machine that did nothing else. On one that was busy (load 9 to 13) one of two runs "
-        "with `fair` missed the second limit, with 91.7 % live for 97.3 % simulated.\n\n"
+        "are of a machine that did nothing else. On one that was busy (load 9 to 13) one of two "
+        "runs with `fair` missed the second limit, with 91.7 % live for 97.3 % simulated.\n\n"
     ) + table(head, rows)
 
 
