@@ -1,0 +1,90 @@
+"""How much better a job's metric will be after the next period, and how many steps that period has.
+
+*What.* ``accuracy_gain`` is A_imp of the paper; ``expected_gain`` is ours, with what real runs do
+beside what the families say. Jobs are ordered by it, the greatest first; on a host the orders of
+the jobs that are there become 1, 2, 3, ...
+
+*Source.* JPAS (JNCA'20), 4.2 (the engineering method; equations (13) to (20), the mathematical one,
+are ``warren.cost.parameter_server.StepTimes``), 4.3 with (21) and (22), Pseudocode 1
+(GenerateLocalOrder) and Fig. 7.
+
+*Differs.* The paper's metric is an accuracy from 0 to 1. Here one in percent counts as a hundredth,
+what falls (a loss, an error) in parts of its first value, and other values in parts of the range
+seen: gains of jobs can be compared. The paper subtracts y_t, the last value; ``expected_gain`` the
+curve's value without its noise, since the noise of one evaluation is no gain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from warren.predict.curve import Curve, direction_of, limit_of
+from warren.predict.forecast import DEFAULT, Scaled, forecast
+
+
+def steps_ahead(period_s: float, steps_per_s: float) -> float:
+    """Return T_schedule V_train of (21): the steps of the next period."""
+    return period_s * steps_per_s
+
+
+def fastest_steps_per_s(step_s: Sequence[float]) -> float:
+    """Estimate V_train (13) by the engineering method: one over the shortest step seen.
+
+    ``step_s``: seconds of steps while the job had the highest priority, or of all its steps.
+    Raises ValueError without a step, or for one that does not last.
+    """
+    if not len(step_s) or min(step_s) <= 0:
+        raise ValueError("a speed needs the seconds of a step, more than 0")
+    return 1.0 / min(step_s)
+
+
+def accuracy_gain(curve: Curve, steps: float, seed: int) -> float:
+    """Eq. (21), (22) of JPAS: return the mean of the sampled curves so many steps on, less y_t.
+
+    Below 0 where the last value lies above the curve. See the module for its unit.
+    """
+    direction = direction_of(curve)
+    if direction == 0:
+        return 0.0
+    scaled = Scaled.of(curve, direction)
+    horizon = scaled.horizon(curve.steps[-1:] + steps)
+    later = scaled.back(scaled.posterior(seed, DEFAULT.rise).values(horizon).mean(axis=0))
+    return direction * float(later[0] - curve.values[-1]) / unit_of(curve, direction)
+
+
+def expected_gain(curve: Curve, steps: float, seed: int) -> float:
+    """Return how much better the metric is expected to be so many steps on, 0 or more.
+
+    The difference of two values of ``warren.predict.forecast``, both without noise.
+    """
+    last = float(curve.steps[-1])
+    found = forecast(curve, [last, last + steps], seed)
+    if found.direction == 0:
+        return 0.0
+    now, later = found.mean
+    return max(0.0, found.direction * float(later - now) / unit_of(curve, found.direction))
+
+
+def unit_of(curve: Curve, direction: int) -> float:
+    """Return what a gain of 1 is: the limit of an accuracy, the first value of what falls.
+
+    Else the range of the values seen.
+    """
+    limit = limit_of(curve, direction)
+    first = float(curve.values[0])
+    return limit or (first if direction < 0 and first > 0 else float(np.ptp(curve.values)))
+
+
+def orders_by_gain(gains: Sequence[float]) -> tuple[int, ...]:
+    """Return each job's order by its gain, 1 the greatest; of equals the earlier job is first."""
+    ranked = sorted(range(len(gains)), key=lambda job: -gains[job])
+    place = {job: order for order, job in enumerate(ranked, start=1)}
+    return tuple(place[job] for job in range(len(gains)))
+
+
+def local_orders(orders: Sequence[int]) -> tuple[int, ...]:
+    """Map the global orders of a host's jobs to 1, 2, 3, ..., as Pseudocode 1 does."""
+    place = {order: local for local, order in enumerate(sorted(set(orders)), start=1)}
+    return tuple(place[order] for order in orders)

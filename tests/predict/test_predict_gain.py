@@ -1,0 +1,71 @@
+"""The gain of the next period: JPAS (21)-(22), its orders and its speed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from warren.predict.accuracy_gain import (
+    accuracy_gain,
+    expected_gain,
+    fastest_steps_per_s,
+    local_orders,
+    orders_by_gain,
+    steps_ahead,
+)
+from warren.predict.curve import Curve, curve_of
+
+Gain = Callable[[Curve, float, int], float]
+STEPS = np.arange(1.0, 61.0)
+
+
+def test_fig_7_of_jpas_maps_global_orders_to_local_ones() -> None:
+    assert local_orders((4, 9, 20, 21)) == (1, 2, 3, 4)
+    assert local_orders((20, 4, 21, 9)) == (3, 1, 4, 2)
+    assert local_orders((7, 3, 7)) == (2, 1, 2)  # two nodes of one job
+
+
+def test_the_greatest_gain_is_the_first_order() -> None:
+    assert orders_by_gain((0.1, 0.4, 0.0, 0.4)) == (3, 1, 4, 2)
+
+
+def test_the_fastest_step_is_the_speed() -> None:
+    assert fastest_steps_per_s((0.5, 0.2, 4.0)) == pytest.approx(5)
+    assert steps_ahead(60, 5) == 300
+    with pytest.raises(ValueError, match="more than 0"):
+        fastest_steps_per_s(())
+    with pytest.raises(ValueError, match="more than 0"):
+        fastest_steps_per_s((0.1, 0.0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gain", [accuracy_gain])
+def test_a_gain_is_what_the_curve_gains_in_units_of_its_limit(gain: Gain) -> None:
+    values = 0.9 - 0.7 * STEPS**-0.5
+    truth = 0.7 * (60**-0.5 - 90**-0.5)
+    found = gain(curve_of(STEPS, values), 30, 1)
+    assert found == pytest.approx(truth, abs=0.01)
+    assert gain(curve_of(STEPS, 100 * values), 30, 1) == pytest.approx(found, abs=0.002)
+    falling = gain(curve_of(STEPS, 3 * (1.1 - values)), 30, 1)
+    assert falling == pytest.approx(truth / 0.9, abs=0.015)
+    assert gain(curve_of(STEPS, np.full(60, 0.3)), 30, 1) == 0
+
+
+@pytest.mark.slow
+def test_a_young_job_gains_more_than_an_old_one_and_no_time_gains_nothing() -> None:
+    values = 0.9 - 0.7 * STEPS**-0.5
+    young, old = curve_of(STEPS[:10], values[:10]), curve_of(STEPS, values)
+    assert expected_gain(young, 20, 1) > 2 * expected_gain(old, 20, 1)
+    assert expected_gain(old, 0, 1) == 0
+
+
+@pytest.mark.slow
+def test_one_lucky_evaluation_lowers_the_published_gain_and_hardly_ours() -> None:
+    values = 0.9 - 0.7 * STEPS**-0.5
+    lucky = values.copy()
+    lucky[-1] += 0.05
+    usual, other = curve_of(STEPS, values), curve_of(STEPS, lucky)
+    assert accuracy_gain(other, 30, 1) < accuracy_gain(usual, 30, 1) - 0.03
+    assert expected_gain(other, 30, 1) == pytest.approx(expected_gain(usual, 30, 1), abs=0.015)
