@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -147,3 +149,27 @@ def test_whoever_listens_is_told_once_before_kernels_are_compiled_and_not_when_t
         for _ in range(2)
     ]
     assert found == [["compiling", "2", "8"], ["2", "8"]]
+
+
+CALLERS = """
+from warren.solve.common.compile import kernel
+
+@kernel
+def inner(value, twice):
+    return value + value if twice else value
+
+@kernel
+def outer(value):
+    return inner(0, True) + inner(1, True) + inner(value, True)
+"""
+
+
+def test_a_kernel_is_compiled_once_for_all_integers_that_stand_in_its_callers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not so yes and no, which make variants of it."""
+    (tmp_path / "callers.py").write_text(CALLERS)
+    monkeypatch.syspath_prepend(tmp_path)
+    callers: Any = importlib.import_module("callers")
+    assert callers.outer(20) == 42
+    assert [str(one) for one in callers.inner.signatures] == ["(int64, Literal[bool](True))"]

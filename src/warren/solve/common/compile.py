@@ -179,9 +179,36 @@ def _get_ready_to_compile() -> None:
         import_module("numba.np.arraymath")
 
 
+def _without_values(usual: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return what gives a kernel the types of its arguments when another kernel calls it.
+
+    numba's own (``usual``) takes an integer that stands in the source for a type of its own: a
+    kernel would be compiled once for each such number, and once more for numbers that are
+    computed. Yes and no stay types of their own: by them a kernel is one of two that differ in
+    their hot loops.
+    """
+
+    def template_of(args: Any, kws: Any) -> Any:
+        return usual(tuple(map(_plain, args)), {name: _plain(one) for name, one in kws.items()})
+
+    return template_of
+
+
+def _plain(kind: Any) -> Any:
+    """Return the type of an integer without its value."""
+    has_value = isinstance(kind, types.IntegerLiteral)
+    return types.unliteral(kind) if has_value else kind  # type: ignore[no-untyped-call]
+
+
 # nogil: Python's other threads go on while a kernel runs. error_model "numpy": no check for a zero
-# divisor. _nrt: numba's memory runtime; why there is none, says ``kernel``.
-_OPTIONS: Final[Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+# divisor. _nrt: numba's memory runtime; why there is none, says ``kernel``. no_cfunc_wrapper: no
+# second entry beside that for Python, for those who have a kernel's address only; nobody has.
+_OPTIONS: Final[Any] = {
+    "nogil": True,
+    "error_model": "numpy",
+    "_nrt": False,
+    "no_cfunc_wrapper": True,
+}
 
 
 def _compiled(**options: Any) -> Callable[[Any], Any]:
@@ -193,6 +220,7 @@ def _compiled(**options: Any) -> Callable[[Any], Any]:
         if made is not function:
             made._cache = _MachineCode(function)
             made._compilation_chain_init_hook = _nothing
+            made.get_call_template = _without_values(made.get_call_template)
         return made
 
     return kernel
