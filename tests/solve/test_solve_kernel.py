@@ -160,16 +160,23 @@ def inner(value, twice):
 
 @kernel
 def outer(value):
-    return inner(0, True) + inner(1, True) + inner(value, True)
+    return inner(0, True) + inner(1, True) + inner(value, True) + inner(value, False)
 """
 
 
 def test_a_kernel_is_compiled_once_for_all_integers_that_stand_in_its_callers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not so yes and no, which make variants of it."""
+    """Not so yes and no, and the entry for Python, each of which makes a variant of its own."""
     (tmp_path / "callers.py").write_text(CALLERS)
     monkeypatch.syspath_prepend(tmp_path)
     callers: Any = importlib.import_module("callers")
-    assert callers.outer(20) == 42
-    assert [str(one) for one in callers.inner.signatures] == ["(int64, Literal[bool](True))"]
+
+    def variants(name: str) -> int:
+        return len(list((tmp_path / "__pycache__").glob(f"callers.{name}-*.nbc")))
+
+    assert callers.outer(20) == 62
+    assert (variants("outer"), variants("inner")) == (1, 2)
+    assert callers.inner(21, True) == 42
+    assert callers.outer(20) == 62
+    assert (variants("outer"), variants("inner")) == (1, 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any, Final
@@ -75,14 +75,27 @@ class _Loader(CompileResultCacheImpl):
     def rebuild(self, target_context: Any, payload: Any) -> Any:
         """Rebuild a kernel with ``_Library`` in the place of numba's own class for it."""
         codegen, symbols = target_context.codegen(), payload[1]
-        names = (symbols.llvm_func_name, symbols.llvm_cpython_wrapper_name)
-        codegen._engine._defined_symbols.update(names)
+        codegen._engine._defined_symbols.update(self.names(symbols))
         # numba asks the code generator for the class, so it is exchanged for the time of the call.
         codegen._library_class, usual = _Library, codegen._library_class
         try:
             return super().rebuild(target_context, payload)  # type: ignore[no-untyped-call]
         finally:
             codegen._library_class = usual
+
+    @staticmethod
+    def names(symbols: Any) -> tuple[str, ...]:
+        """Return the symbols that a call of the kernel needs."""
+        return symbols.llvm_func_name, symbols.llvm_cpython_wrapper_name
+
+
+class _InnerLoader(_Loader):
+    """The loader of a kernel as other kernels call it, which has no entry for Python."""
+
+    @staticmethod
+    def names(symbols: Any) -> tuple[str, ...]:
+        """Return the symbol that a call of the kernel needs."""
+        return (symbols.llvm_func_name,)
 
 
 class _MachineCode(FunctionCache):
@@ -94,10 +107,9 @@ class _MachineCode(FunctionCache):
     kernels only, so the folder is first looked at when Python calls one.
     """
 
-    _impl_class = _Loader
-
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Any, *, is_inner: bool = False) -> None:
         self._function, self._is_open = function, False
+        self._impl_class = _InnerLoader if is_inner else _Loader
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         """Return the kernel compiled for these types, or None after getting ready to compile."""
@@ -111,6 +123,11 @@ class _MachineCode(FunctionCache):
         if found is None:
             _get_ready_to_compile()
         return found
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        """Return numba's key, and whether there is an entry for Python."""
+        key = super()._index_key(sig, codegen)  # type: ignore[no-untyped-call]
+        return (*key, self._impl_class.__name__)
 
     def _known(self, signature: Any, target: Any) -> Any:
         """Return what is on disk for these types, or None.
@@ -179,51 +196,61 @@ def _get_ready_to_compile() -> None:
         import_module("numba.np.arraymath")
 
 
-def _without_values(usual: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return what gives a kernel the types of its arguments when another kernel calls it.
-
-    numba's own (``usual``) takes an integer that stands in the source for a type of its own: a
-    kernel would be compiled once for each such number, and once more for numbers that are
-    computed. Yes and no stay types of their own: by them a kernel is one of two that differ in
-    their hot loops.
-    """
-
-    def template_of(args: Any, kws: Any) -> Any:
-        return usual(tuple(map(_plain, args)), {name: _plain(one) for name, one in kws.items()})
-
-    return template_of
-
-
-def _plain(kind: Any) -> Any:
-    """Return the type of an integer without its value."""
-    has_value = isinstance(kind, types.IntegerLiteral)
-    return types.unliteral(kind) if has_value else kind  # type: ignore[no-untyped-call]
-
-
 # nogil: Python's other threads go on while a kernel runs. error_model "numpy": no check for a zero
 # divisor. _nrt: numba's memory runtime; why there is none, says ``kernel``. no_cfunc_wrapper: no
 # second entry beside that for Python, for those who have a kernel's address only; nobody has.
 _OPTIONS: Final[Any] = {
-    "nogil": True,
-    "error_model": "numpy",
-    "_nrt": False,
-    "no_cfunc_wrapper": True,
-}
+    "nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True
+}  # fmt: skip
 
 
 def _compiled(**options: Any) -> Callable[[Any], Any]:
     """Return a decorator that makes kernels with these options of numba beside the common ones."""
 
     def kernel(function: Any) -> Any:
-        made: Any = njit(**_OPTIONS, **options)(function)
+        made = _dispatcher(function, options)
         # Where NUMBA_DISABLE_JIT is set, numba gives the function itself back.
         if made is not function:
-            made._cache = _MachineCode(function)
-            made._compilation_chain_init_hook = _nothing
-            made.get_call_template = _without_values(made.get_call_template)
+            inner = cache(lambda: _dispatcher(function, options, is_inner=True))
+            _let_kernels_call(made, inner)
         return made
 
     return kernel
+
+
+def _dispatcher(function: Any, options: dict[str, Any], *, is_inner: bool = False) -> Any:
+    """Return what compiles a kernel by the types of its arguments."""
+    given: Any = {**_OPTIONS, **options, "no_cpython_wrapper": is_inner}
+    made: Any = njit(**given)(function)
+    if made is not function:
+        made._cache = _MachineCode(function, is_inner=is_inner)
+        made._compilation_chain_init_hook = _nothing
+    return made
+
+
+def _let_kernels_call(made: Any, inner: Callable[[], Any]) -> None:
+    """Let kernels that call ``made`` be linked with ``inner``, the same with no entry for Python.
+
+    The entry takes a third of the time to compile a kernel, and most are called by kernels only.
+
+    numba takes an integer that stands in the source for a type of its own: a kernel would be
+    compiled once for each such number, and once more for numbers that are computed. Here it is
+    not. Yes and no stay types of their own: by them a kernel is one of two that differ in their
+    hot loops.
+    """
+
+    def template_of(args: Any, kws: Any) -> Any:
+        plain = {name: _plain(one) for name, one in kws.items()}
+        return inner().get_call_template(tuple(map(_plain, args)), plain)
+
+    made.get_call_template = template_of
+    made.get_overload = lambda types_of: inner().get_overload(types_of)
+
+
+def _plain(kind: Any) -> Any:
+    """Return the type of an integer without its value."""
+    has_value = isinstance(kind, types.IntegerLiteral)
+    return types.unliteral(kind) if has_value else kind  # type: ignore[no-untyped-call]
 
 
 kernel: Final[Any] = _compiled()
