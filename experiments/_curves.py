@@ -6,6 +6,7 @@ no such curve (BERT of Pollux, MLPerf) are left out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -14,12 +15,19 @@ import _common
 
 from warren.predict.curve import Curve, first, part_of
 from warren.predict.curve_files import log_curve, table_curve
+from warren.predict.curve_kind import CurveKind
 from warren.store.files import read
 from warren.workload.text import decoded, unpacked
 
 FOLDER: Final = _common.DATA / "curves"
 LEAST_POINTS: Final = 20
 OBSERVED: Final = (0.1, 0.3, 0.5)
+TASKS: Final = {
+    "pollux cifar10": "cifar10", "gluon cifar10": "cifar10", "dawnbench cifar10": "cifar10",
+    "pollux imagenet": "imagenet", "gluon imagenet": "imagenet", "dawnbench imagenet": "imagenet",
+    "gluon detection": "detection", "gluon nlp": "text", "dawnbench squad": "text",
+    "gluon ucf101": "video", "rubick": "language model",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,13 @@ class Real:
     what: str
     unit: float | None
     curve: Curve
+    cuts: tuple[float, ...] | None = None
+    """Where its learning rate is cut, as the head of its own log states it."""
+
+    @property
+    def kind(self) -> CurveKind:
+        """What is stated before the first step."""
+        return CurveKind(self.what, self.cuts)
 
     def seen(self, share: float) -> Curve:
         """The first so many of its points, as ``warren predict --observe`` counts them."""
@@ -56,6 +71,9 @@ class Real:
         return float(self.curve.values[-1])
 
 
+_CUTS: Final = re.compile(r"lr_decay_epoch='([\d,]+)'")
+_HEAD: Final = 8000
+"""Characters of a log in which its options stand."""
 _EPOCH: Final = r"\[Epoch (?P<step>\d+)\]"
 _GLUON: Final = _EPOCH + r" train={} val={} loss={}"
 _NUMBER: Final = r"(?P<value>[\d.]+)"
@@ -108,4 +126,14 @@ def real_curves() -> Iterator[Real]:
                 else table_curve(path.name, text, source.how)
             )
             if len(found) >= LEAST_POINTS:
-                yield Real(source.dataset, path.name, source.what, source.unit, found)
+                yield Real(
+                    source.dataset, path.name, source.what, source.unit, found, cuts_of(text)
+                )
+
+
+def cuts_of(text: str) -> tuple[float, ...] | None:
+    """The epochs at which a log says that it cuts its rate; None: it says nothing, or cosine."""
+    found = _CUTS.search(text[:_HEAD])
+    if found is None or "lr_mode='cosine'" in text[:_HEAD]:
+        return None
+    return tuple(float(epoch) for epoch in found[1].split(","))

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import _common
-import _departures
 import numpy as np
-from _curves import FOLDER, Real, real_curves
+from _curves import FOLDER, TASKS, Real, real_curves
 from _parts import ask, make_parts
 from _remaining import CHOSEN_LIMIT, LIMIT, REACHED, SEEN, Case, cases, chooser
 from numpy.typing import NDArray
@@ -66,7 +65,7 @@ def _cases(scratch: Path) -> Mapping[str, Any]:
     return {
         "curves": len(curves),
         "files": len({real.name for real in curves}),
-        "tasks": sorted({_departures.TASKS[real.dataset] for real in curves}),
+        "tasks": sorted({TASKS[real.dataset] for real in curves}),
         "curve": [case.curve for case in every],
         "seen": [case.seen for case in every],
         "reached": [case.reached for case in every],
@@ -79,7 +78,7 @@ def _chosen(scratch: Path) -> Mapping[str, Any]:
     """Constants: of the tuned half, without each task, of all."""
     curves, every = _known()
     choose, tuned = chooser(every), _tuned()
-    task = np.array([_departures.TASKS[curves[case.curve].dataset] for case in every])
+    task = np.array([TASKS[curves[case.curve].dataset] for case in every])
     half = np.array([tuned[case.curve] for case in every])
     return {
         "half": _told(*choose(half)),
@@ -106,7 +105,7 @@ def _by_task(scratch: Path) -> Mapping[str, Any]:
     """With the constants chosen without the curve's task."""
     made = _common.earlier("remaining_rounds")["chosen"]["without_task"]
     of = {task: Cautiousness(**one["caution"]) for task, one in made.items()}
-    tasks = [_departures.TASKS[real.dataset] for real in _known()[0]]
+    tasks = [TASKS[real.dataset] for real in _known()[0]]
     return _predicted(lambda case: sure_rounds(case.progress, case.target, of[tasks[case.curve]]))
 
 

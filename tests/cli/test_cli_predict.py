@@ -91,6 +91,21 @@ def test_other_columns_of_a_table_are_named(warren: Warren, tmp_path: Path) -> N
     assert told["mean"] < 1.2
 
 
+def test_a_stated_cut_and_the_columns_name_are_heeded(warren: Warren, tmp_path: Path) -> None:
+    path = tmp_path / "flat.csv"
+    values = [0.2, 0.4, 0.5, 0.55, *(0.6 + 0.01 * (step % 2) for step in range(20))]
+    rows = [f"{step},{value},{value}" for step, value in enumerate(values, start=1)]
+    path.write_text("\n".join(["step,acc,f1", *rows]) + "\n")
+
+    def mean(*options: str) -> float:
+        return float(warren("predict", path, "--at", "60", "--json", *options).json["mean"])
+
+    accuracy, f1 = ("--columns", "step,acc"), ("--columns", "step,f1")
+    assert mean(*accuracy, "--cuts", "30,50") > mean(*accuracy, "--cuts", "none") + 0.05
+    assert mean(*accuracy, "--cuts", "70") == mean(*accuracy, "--cuts", "none")
+    assert mean(*f1) == mean(*accuracy, "--metric", "F1")
+
+
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_a_picture_shows_points_mean_and_band(
     warren: Warren, curve: Path, tmp_path: Path, suffix: str
@@ -118,6 +133,8 @@ def test_a_picture_shows_points_mean_and_band(
         (("--at", "50"), "--at: step 50 lies before the last one observed, 100; give a later one"),
         (("--at", "soon"), "--at: 'soon' is neither a step nor a percentage, such"),
         (("--at", "nan"), "--at: 'nan' is neither"),
+        (("--cuts", "soon"), "--cuts: 'soon' is neither steps, such as 100,150, nor none"),
+        (("--cuts", "1,inf"), "--cuts: '1,inf' is neither steps"),
         (("--observe", "-3"), "--observe: '-3' is neither"),
         (("--observe", "1%"), "--observe: 1% leaves 1 of 100 points; from step 2 on it is 2"),
         (("--target", "nan"), "--target: nan is not a finite number"),

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from types import SimpleNamespace
-from typing import cast
 
 import numpy as np
 import pytest
 
 from warren.model.costs import FloatArray
 from warren.predict.curve import curve_of
-from warren.predict.family_error import FamilyError, departed
+from warren.predict.curve_kind import CurveKind
 from warren.predict.forecast import Settings, forecast
-from warren.predict.mcmc import Posterior
+from warren.predict.late_rise import LateRise
 
 pytestmark = pytest.mark.slow
 
 STEPS = np.arange(1.0, 101.0)
-FAITHFUL = replace(Settings(), departure=FamilyError(0.0, 0.0, 0.0))
-"""For runs that never depart from the families."""
+NEVER = CurveKind("accuracy", ())
+FAITHFUL = Settings(late=LateRise(stated=1000.0, wobble=0.0))
+"""With ``NEVER``: for runs that never depart from the families."""
 KNOWN: dict[str, Callable[[FloatArray], FloatArray]] = {
     "pow4": lambda x: 0.9 - (0.5 * x + 2) ** -0.7,
     "exp4": lambda x: 0.8 - np.exp(-0.2 * x**0.6 - 0.3),
@@ -40,7 +38,7 @@ def accuracy(steps: FloatArray, noise: float = 0.01, seed: int = 3) -> FloatArra
 @pytest.mark.parametrize("way", [1, -1])
 def test_a_curve_of_a_family_is_continued(name: str, way: int) -> None:
     values = way * KNOWN[name](STEPS)
-    found = forecast(curve_of(STEPS, values), [200.0, 300.0], 1, FAITHFUL)
+    found = forecast(curve_of(STEPS, values), [200.0, 300.0], 1, NEVER, FAITHFUL)
     truth = way * KNOWN[name](np.array([200.0, 300.0]))
     assert found.direction == way
     # Six families of at least 0 each: what rises longer than the truth adds, nothing takes away.
@@ -49,7 +47,7 @@ def test_a_curve_of_a_family_is_continued(name: str, way: int) -> None:
 
 def test_a_weighted_sum_of_families_is_continued() -> None:
     both = lambda x: 0.4 * KNOWN["exp4"](x) + 0.6 * KNOWN["MMF"](x)  # noqa: E731
-    found = forecast(curve_of(STEPS, both(STEPS)), [200.0], 1, FAITHFUL)
+    found = forecast(curve_of(STEPS, both(STEPS)), [200.0], 1, NEVER, FAITHFUL)
     assert found.mean[0] == pytest.approx(both(200.0), abs=0.03)
     assert found.mean[0] > both(100.0)
 
@@ -58,7 +56,7 @@ def test_the_interval_holds_the_truth_in_about_four_of_five_noisy_curves() -> No
     hits = 0
     for seed in range(30):
         curve = curve_of(STEPS, accuracy(STEPS, 0.02, seed))
-        found = forecast(curve, [200.0], seed, FAITHFUL)
+        found = forecast(curve, [200.0], seed, NEVER, FAITHFUL)
         value = accuracy(np.array([200.0]), 0.02, 1000 + seed)[0]
         hits += bool(found.low[0] <= value <= found.high[0])
     assert 18 <= hits <= 29
@@ -112,28 +110,6 @@ def test_the_interval_widens_with_the_distance_and_begins_with_the_noise() -> No
     assert np.all(np.diff(width) > 0)
     assert width[0] == pytest.approx(2 * 1.28 * 10, rel=0.5)
     assert np.all((found.low < found.mean) & (found.mean < found.high))
-
-
-def test_runs_depart_from_their_families_as_the_process_says() -> None:
-    """Cuts and wobble of a flat curve against their closed forms."""
-    flat = cast("Posterior", SimpleNamespace(values=lambda at: np.full((40_000, len(at)), 0.6)))
-    horizon = np.array([1.0, np.e, np.e**3])
-    random = np.random.default_rng(1)
-    paths, mean = departed(flat, horizon, 1.0, FamilyError(), random)
-    # Cuts come with rate 0.75 a factor of e; one leaves exp(-0.5 X) of what is left, X exponential.
-    kept = np.exp(-0.75 * np.array([0, 1, 3]) * 0.5 / 1.5)
-    assert mean == pytest.approx(0.6 + 0.4 * (1 - kept), abs=2e-3)
-    assert np.std(paths[:, 0]) == 0
-    wobbling, _ = departed(flat, horizon, 1.0, FamilyError(rate=0.0), random)
-    wide = np.log((1 - wobbling[:, 1:]) / 0.4).std(axis=0)
-    assert wide == pytest.approx([0.2, 0.2 * np.sqrt(3)], rel=0.01)
-
-
-def test_a_forecast_departs_unless_it_is_told_not_to() -> None:
-    curve = curve_of(STEPS, accuracy(STEPS))
-    usual, faithful = (forecast(curve, [400.0], 1, one) for one in (Settings(), FAITHFUL))
-    assert usual.mean[0] > faithful.mean[0] + 0.005
-    assert usual.high[0] - usual.low[0] > 1.2 * (faithful.high[0] - faithful.low[0])
 
 
 def test_no_accuracy_is_predicted_above_1_and_no_loss_below_0() -> None:

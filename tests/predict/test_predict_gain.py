@@ -40,8 +40,7 @@ def test_the_fastest_step_is_the_speed() -> None:
         fastest_steps_per_s((0.1, 0.0))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("gain", [accuracy_gain])
+@pytest.mark.parametrize("gain", [accuracy_gain, expected_gain])
 def test_a_gain_is_what_the_curve_gains_in_units_of_its_limit(gain: Gain) -> None:
     values = 0.9 - 0.7 * STEPS**-0.5
     truth = 0.7 * (60**-0.5 - 90**-0.5)
@@ -53,7 +52,6 @@ def test_a_gain_is_what_the_curve_gains_in_units_of_its_limit(gain: Gain) -> Non
     assert gain(curve_of(STEPS, np.full(60, 0.3)), 30, 1) == 0
 
 
-@pytest.mark.slow
 def test_a_young_job_gains_more_than_an_old_one_and_no_time_gains_nothing() -> None:
     values = 0.9 - 0.7 * STEPS**-0.5
     young, old = curve_of(STEPS[:10], values[:10]), curve_of(STEPS, values)
@@ -61,7 +59,6 @@ def test_a_young_job_gains_more_than_an_old_one_and_no_time_gains_nothing() -> N
     assert expected_gain(old, 0, 1) == 0
 
 
-@pytest.mark.slow
 def test_one_lucky_evaluation_lowers_the_published_gain_and_hardly_ours() -> None:
     values = 0.9 - 0.7 * STEPS**-0.5
     lucky = values.copy()

@@ -17,11 +17,17 @@ curve's value without its noise, since the noise of one evaluation is no gain.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
+from warren.model.costs import FloatArray
 from warren.predict.curve import Curve, direction_of, limit_of
-from warren.predict.forecast import DEFAULT, Scaled, forecast
+from warren.predict.curve_kind import UNSTATED, CurveKind
+from warren.predict.forecast import Scaled, forecast
+
+_RISE: Final = 0.1
+"""The mean gain of each family beforehand, in units of the rise seen; decision 0019."""
 
 
 def steps_ahead(period_s: float, steps_per_s: float) -> float:
@@ -40,6 +46,20 @@ def fastest_steps_per_s(step_s: Sequence[float]) -> float:
     return 1.0 / min(step_s)
 
 
+def published_mean(curve: Curve, at: Sequence[float] | FloatArray, seed: int) -> FloatArray:
+    """Eq. (12) of JPAS: return the mean of the sampled sums of families at some steps, (a,).
+
+    The same seed gives the same mean. No value passes the limit that accuracies and losses have.
+    """
+    direction = direction_of(curve)
+    at_a = np.asarray(at, dtype=float)
+    if direction == 0:
+        return np.full(len(at_a), curve.values[0])
+    scaled = Scaled.of(curve, direction)
+    horizon = scaled.horizon(at_a)
+    return scaled.back(scaled.posterior(seed, _RISE).values(horizon).mean(axis=0))
+
+
 def accuracy_gain(curve: Curve, steps: float, seed: int) -> float:
     """Eq. (21), (22) of JPAS: return the mean of the sampled curves so many steps on, less y_t.
 
@@ -48,19 +68,18 @@ def accuracy_gain(curve: Curve, steps: float, seed: int) -> float:
     direction = direction_of(curve)
     if direction == 0:
         return 0.0
-    scaled = Scaled.of(curve, direction)
-    horizon = scaled.horizon(curve.steps[-1:] + steps)
-    later = scaled.back(scaled.posterior(seed, DEFAULT.rise).values(horizon).mean(axis=0))
+    later = published_mean(curve, curve.steps[-1:] + steps, seed)
     return direction * float(later[0] - curve.values[-1]) / unit_of(curve, direction)
 
 
-def expected_gain(curve: Curve, steps: float, seed: int) -> float:
+def expected_gain(curve: Curve, steps: float, seed: int, kind: CurveKind = UNSTATED) -> float:
     """Return how much better the metric is expected to be so many steps on, 0 or more.
 
-    The difference of two values of ``warren.predict.forecast``, both without noise.
+    The difference of two values of ``warren.predict.forecast``, both without noise; ``kind``:
+    what is stated of the curve.
     """
     last = float(curve.steps[-1])
-    found = forecast(curve, [last, last + steps], seed)
+    found = forecast(curve, [last, last + steps], seed, kind)
     if found.direction == 0:
         return 0.0
     now, later = found.mean

@@ -1,23 +1,27 @@
 """What value a curve will have at a later step: mean, interval, chance to reach a target.
 
-The posterior of `warren.predict.mcmc` says which sums of families agree with what was seen. It
-knows nothing of what is in no family: learning rates that are cut, schedules that end, overfitting.
-`warren.predict.family_error` adds that, and the noise of a single evaluation comes on top.
+``warren.predict.family_members`` says how the curve goes on as its families do, and
+``warren.predict.late_rise`` how likely it departs from them; what is stated of the curve
+(``warren.predict.curve_kind``) decides that. The noise of a single evaluation comes on top.
 
-*Differs.* JPAS predicts with the mean of the sampled curves alone (12).
+*Differs.* JPAS predicts with the mean of sampled sums of families (12), which is
+``warren.predict.accuracy_gain.published_mean``; docs/decisions/0019 compares both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
 from warren.model.costs import FloatArray
 from warren.predict.curve import Curve, binned, direction_of, limit_of, noise_of, shift_of
-from warren.predict.family_error import FamilyError, departed, normal_quantiles
+from warren.predict.curve_kind import UNSTATED, CurveKind, whole_of
+from warren.predict.curve_paths import Ahead, normal_quantiles
+from warren.predict.family_members import Members, members_of
+from warren.predict.late_rise import Evidence, LateRise, chance_of, excess_of
 from warren.predict.likelihood import Points, trusted
 from warren.predict.mcmc import Posterior, Prior, sampled
 
@@ -27,18 +31,19 @@ _LEAST_NOISE: Final = 0.003
 """In units of the rise that was seen."""
 _EVEN: Final = 0.5
 """A bin of n points weighs n to this power: neighbours err alike."""
+_SAMPLES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Assumptions about all curves; docs/decisions/0019 tells of the defaults.
 
-    ``rise``: how much each family is expected to add until ten times the progress seen, in units
-    of the rise seen; ``family_error``: how real runs depart from sums of families.
+    ``rise``: how much a family is expected to add until ten times the progress seen, in units of
+    the rise seen; ``late``: how likely a late rise is, and how large.
     """
 
-    rise: float = 0.1
-    departure: FamilyError = field(default_factory=FamilyError)
+    rise: float = 1.0
+    late: LateRise = field(default_factory=LateRise)
 
 
 DEFAULT: Final = Settings()
@@ -71,7 +76,11 @@ class Forecast:
 
 
 def forecast(
-    curve: Curve, at: Sequence[float] | FloatArray, seed: int, settings: Settings = DEFAULT
+    curve: Curve,
+    at: Sequence[float] | FloatArray,
+    seed: int,
+    kind: CurveKind = UNSTATED,
+    settings: Settings = DEFAULT,
 ) -> Forecast:
     """Predict a curve's values at later steps.
 
@@ -85,6 +94,8 @@ def forecast(
         Steps from the last observed one on, in the curve's own unit.
     seed
         Of all draws; the same seed gives the same forecast.
+    kind
+        What is stated of the curve: its metric, cuts of its learning rate.
     settings
         What is assumed of all curves.
 
@@ -103,18 +114,27 @@ def forecast(
     if direction == 0:
         same = np.full(len(at_a), curve.values[0])
         return Forecast(at_a, same, same, same, same[None, :], 0)
-    # The posterior (7) over sums of families, then their departures, then the noise of a value.
+    if kind.in_logs(curve):
+        return _in_logs(curve, at_a, seed, kind, settings)
     scaled = Scaled.of(curve, direction)
-    posterior = scaled.posterior(seed, settings.rise)
-    # A stream of its own, apart from that of the posterior's sampler.
-    random = np.random.Generator(np.random.PCG64([seed, 1]))
-    horizon = scaled.horizon(at_a)
-    paths, mean = departed(posterior, horizon, scaled.limit, settings.departure, random)
+    ahead = scaled.ahead(curve, at_a, kind, settings)
+    random = np.random.Generator(np.random.PCG64(seed))
+    paths = ahead.paths(_SAMPLES, settings.late, random)
     # One deviation a path, the same at each step; the quantiles are spread evenly over the paths.
-    noisy = paths + scaled.noise * normal_quantiles(len(paths), random)[:, None]
+    noisy = paths + scaled.noise * normal_quantiles(_SAMPLES, random)[:, None]
     values = scaled.back(noisy)
     low, high = np.quantile(values, [LOW, HIGH], axis=0)
-    return Forecast(at_a, scaled.back(mean), low, high, values, direction)
+    return Forecast(at_a, scaled.back(ahead.mean(settings.late)), low, high, values, direction)
+
+
+def _in_logs(
+    curve: Curve, at_a: FloatArray, seed: int, kind: CurveKind, settings: Settings
+) -> Forecast:
+    """Predict the logarithm of a perplexity, as the loss that it is."""
+    logs = Curve(curve.steps, np.log(curve.values))
+    found = forecast(logs, at_a, seed, replace(kind, metric="loss"), settings)
+    mean, low, high = (np.exp(one) for one in (found.mean, found.low, found.high))
+    return Forecast(at_a, mean, low, high, np.exp(found.values), found.direction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +177,42 @@ class Scaled:
         )
 
     def posterior(self, seed: int, rise: float) -> Posterior:
-        """Sample sums of families, in progress and in units of the rise seen."""
+        """Sample sums of families as JPAS does, in progress and in units of the rise seen."""
         return sampled(self.points, Prior(rise, max(self.noise, _LEAST_NOISE)), seed)
+
+    def members(self, rise: float) -> Members:
+        """Weigh the families' members, in progress and in units of the rise seen."""
+        return members_of(self.points, rise, max(self.noise, _LEAST_NOISE))
+
+    def ahead(
+        self, curve: Curve, at: FloatArray, kind: CurveKind, settings: Settings = DEFAULT
+    ) -> Ahead:
+        """Return what the paths of this curve to some steps start from."""
+        members = self.members(settings.rise)
+        cut_a = kind.cut_between(float(curve.steps[-1]), at)
+        evidence = self.evidence(curve, members, kind)
+        stated_a = np.zeros(len(at)) if cut_a is None else np.where(cut_a, 1.0, -1.0)
+        best = float(np.max(self.unit_sign * (curve.values - self.zero))) / abs(self.unit)
+        return Ahead(
+            members=members,
+            best=best,
+            limit=self.limit,
+            horizon=self.horizon(at),
+            chance=chance_of(replace(evidence, stated=stated_a), settings.late),
+        )
+
+    def evidence(self, curve: Curve, members: Members, kind: CurveKind) -> Evidence:
+        """Return what the curve tells of late rises, whatever its schedule."""
+        direction = int(self.unit_sign)
+        accuracy = kind.measure(curve, direction) == "accuracy"
+        whole = whole_of(curve, direction) or abs(self.unit)
+        noise = members.off(self.points) * abs(self.unit) / whole
+        return Evidence(accuracy, excess_of(noise, len(curve)), 0)
+
+    @property
+    def unit_sign(self) -> float:
+        """Return 1 if values rise, -1 if they fall."""
+        return float(np.sign(self.unit))
 
     def horizon(self, at: FloatArray) -> FloatArray:
         """Return steps as progress; that of the last point is exactly 1."""

@@ -18,7 +18,7 @@ from warren.predict.curve import MAD_TO_SD
 from warren.predict.curve_families import FAMILIES, Family, rises
 
 _LEAST: Final = 1e-12
-_TRUSTED: Final = 3.0
+TRUSTED: Final = 3.0
 """Standard deviations off the curve from which on a point counts less."""
 
 
@@ -93,7 +93,7 @@ def trusted(points: Points) -> Points:
     """
     best = min((likeliest(points, one) for one in shapes_of(points)), key=lambda one: one.error)
     off = np.abs(points.y - best.fit)
-    usual = _TRUSTED * MAD_TO_SD * float(np.median(off))
+    usual = TRUSTED * MAD_TO_SD * float(np.median(off))
     if usual <= 0:
         return points
     return Points(

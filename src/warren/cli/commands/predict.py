@@ -69,6 +69,22 @@ Pattern = Annotated[
         help="Read a log: each match of (?P<value>...), and (?P<step>...) or the count.",
     ),
 ]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        "--metric",
+        metavar="NAME",
+        help="What the values are, such as accuracy, loss, perplexity, F1; else the column's name.",
+    ),
+]
+Cuts = Annotated[
+    str | None,
+    typer.Option(
+        "--cuts",
+        metavar="STEP,...|none",
+        help="From which steps on the learning rate is lower.",
+    ),
+]
 
 
 @app.command(epilog=EXAMPLES)
@@ -101,6 +117,8 @@ def predict(
         ),
     ] = None,
     pattern: Pattern = None,
+    metric: Metric = None,
+    cuts: Cuts = None,
     plot: Annotated[
         str | None,
         typer.Option(
@@ -113,7 +131,8 @@ def predict(
     """Predict how a learning curve goes on.
 
     Accuracy or loss: whether better is higher or lower is told from the curve. Steps may be of any
-    unit. With probability 80 % the value measured at that step lies between low and high.
+    unit. Accuracies rise late, when the learning rate is cut: --metric and --cuts say more. With
+    probability 80 % the value measured at that step lies between low and high.
     """
     # Before the prediction, which may take seconds: a picture that cannot be written is told first.
     picture = None if plot is None else picture_path(plot)
@@ -124,6 +143,8 @@ def predict(
         target=target,
         columns=columns,
         pattern=pattern,
+        metric=metric,
+        cuts=cuts,
         seed=seed,
     )
     if picture:

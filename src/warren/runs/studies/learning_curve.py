@@ -11,6 +11,7 @@ import numpy as np
 from warren.model.errors import Problem, SpecError
 from warren.predict.curve import Curve, first, part_of, until
 from warren.predict.curve_files import log_curve, table_curve
+from warren.predict.curve_kind import CurveKind
 from warren.predict.forecast import Forecast, forecast
 from warren.store.files import read
 from warren.workload.text import decoded, fetch, unpacked
@@ -28,6 +29,7 @@ class CurvePrediction:
     observed: Curve
     forecast: Forecast
     target: float | None
+    kind: CurveKind
     seed: int
     seconds: float
 
@@ -41,7 +43,7 @@ class CurvePrediction:
         at = float(self.forecast.at[0])
         steps = np.linspace(self.observed.steps[-1], at, points)
         # With the seed of the prediction itself, so that the last step has the same values.
-        return forecast(self.observed, steps, self.seed)
+        return forecast(self.observed, steps, self.seed, self.kind)
 
 
 def predict_curve(
@@ -52,6 +54,8 @@ def predict_curve(
     target: float | None = None,
     columns: str | None = None,
     pattern: str | None = None,
+    metric: str | None = None,
+    cuts: str | None = None,
     seed: int = 1,
 ) -> CurvePrediction:
     """Predict how the learning curve of a file goes on.
@@ -70,6 +74,10 @@ def predict_curve(
         ``STEP,VALUE``: the columns of a table; ``step,value`` unless given.
     pattern
         A regular expression with a group ``value``, and perhaps ``step``: the file is a log.
+    metric
+        What the values are, such as ``accuracy`` or ``training loss``; else the name of the column.
+    cuts
+        Steps from which on the learning rate is lower, ``100,150``; ``none``: it never is.
     seed
         The seed of the sampling.
 
@@ -90,13 +98,15 @@ def predict_curve(
         raise SpecError(Problem(file="--at", message=message))
     if target is not None and not math.isfinite(target):
         raise SpecError(Problem(file="--target", message=f"{target} is not a finite number"))
+    kind = CurveKind(metric or _names(columns)[1], _cuts(cuts))
     started = time.perf_counter()
-    found = forecast(observed, [step], seed)
+    found = forecast(observed, [step], seed, kind)
     return CurvePrediction(
         whole=whole,
         observed=observed,
         forecast=found,
         target=target,
+        kind=kind,
         seed=seed,
         seconds=time.perf_counter() - started,
     )
@@ -110,11 +120,32 @@ def _curve(file: str, columns: str | None, pattern: str | None) -> Curve:
     text = decoded(file, unpacked(file, fetch(file, read)))
     if pattern is not None:
         return log_curve(file, text, pattern)
+    return table_curve(file, text, _names(columns))
+
+
+def _names(columns: str | None) -> tuple[str, str]:
+    """Return the columns of steps and of values."""
     names = tuple(name.strip() for name in (columns or "step,value").split(","))
     if len(names) != 2 or "" in names:
         message = f"{columns!r} is not STEP,VALUE, for example round,loss"
         raise SpecError(Problem(file="--columns", message=message))
-    return table_curve(file, text, (names[0], names[1]))
+    return names[0], names[1]
+
+
+def _cuts(text: str | None) -> tuple[float, ...] | None:
+    """Parse the steps at which the learning rate is cut; None where nothing is stated."""
+    if text is None:
+        return None
+    if text.strip() == "none":
+        return ()
+    try:
+        found = tuple(float(step) for step in text.split(","))
+    except ValueError:
+        found = (math.nan,)
+    if not all(math.isfinite(step) for step in found):
+        message = f"{text!r} is neither steps, such as 100,150, nor none"
+        raise SpecError(Problem(file="--cuts", message=message))
+    return found
 
 
 def _observed(file: str, observe: str, whole: Curve) -> Curve:

@@ -1,0 +1,74 @@
+"""What kind of curve it is, as far as a job states it: its metric's name, and cuts of its rate.
+
+Accuracies of classifiers rise again late, when the learning rate is lowered; losses, perplexities
+and scores of text hardly do unless a schedule says so. ``warren.predict.late_rise`` makes chances
+of it. Where no name is stated, a curve that rises to a limit counts as an accuracy, one that falls
+as a loss, or, within 0 to 1, as an error rate.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from warren.model.costs import BoolArray, FloatArray
+from warren.predict.curve import Curve, limit_of
+
+Measure = Literal["accuracy", "score", "loss", "perplexity"]
+
+# The first pattern that a name has decides, so that "training loss at top-1" is a loss.
+_NAMES: Final[tuple[tuple[Measure, re.Pattern[str]], ...]] = (
+    ("perplexity", re.compile(r"ppl|perplexity", re.IGNORECASE)),
+    ("loss", re.compile(r"loss|cost|entropy|nll|[mr]mse|\bmse|\bmae\b", re.IGNORECASE)),
+    ("accuracy", re.compile(r"acc|top[-_ ]?[15]|err", re.IGNORECASE)),
+    ("score", re.compile(r"f1|map\b|bleu|rouge|auc|iou|exact|reward|score|\bwer\b", re.IGNORECASE)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CurveKind:
+    """What is stated of a curve; None: nothing.
+
+    ``metric``: its name, such as ``top1 accuracy`` or ``loss``. ``cuts``: the steps from which on
+    the learning rate is lower, of the curve's own unit; empty: it never is.
+    """
+
+    metric: str | None = None
+    cuts: tuple[float, ...] | None = None
+
+    def measure(self, curve: Curve, direction: int) -> Measure:
+        """Return what the metric measures: by its name, else by the values."""
+        for measure, pattern in _NAMES:
+            if self.metric is not None and pattern.search(self.metric):
+                return measure
+        # What falls from below 1 is an error rate; losses begin higher, and accuracies have limits.
+        limited = limit_of(curve, direction) is not None
+        high = float(curve.values.max())
+        return "accuracy" if limited and (direction > 0 or high <= 1) else "loss"
+
+    def in_logs(self, curve: Curve) -> bool:
+        """Tell whether the logarithm is the curve: a perplexity's, which is a loss."""
+        named = self.metric is not None and _NAMES[0][1].search(self.metric)
+        return bool(named) and float(curve.values.min()) >= 1
+
+    def cut_between(self, last: float, at_a: FloatArray) -> BoolArray | None:
+        """Tell for each step whether a cut lies after the last one and not after it."""
+        if self.cuts is None:
+            return None
+        ahead = np.array([one for one in self.cuts if one > last])
+        return np.asarray((ahead[:, None] <= at_a).any(axis=0))
+
+
+UNSTATED: Final = CurveKind()
+
+
+def whole_of(curve: Curve, direction: int) -> float | None:
+    """Return what all of an accuracy or error is, 1 or 100; None where values say neither."""
+    limit = limit_of(curve, direction)
+    if limit is None or direction > 0:
+        return limit
+    high = float(curve.values.max())
+    return 1.0 if high <= 1 else 100.0 if high <= 100 else None
