@@ -40,7 +40,7 @@ def core_of(run: Run, costs: CostTable, place: str, true: CostTable, sink: bytea
     return Core(
         run=run,
         costs=costs,
-        policy=place_policy(place),
+        policy=place_policy(place, {"budget": 20_000} if place == "hare" else {}),
         port=sim_port(run, true),
         sink=sink.extend,
         world="sim",

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 CLUSTER_WIDE = sorted(set(POLICIES) - {"plain"})
 ONLINE = [name for name in CLUSTER_WIDE if not place_policy(name).offline]
-BUDGETS = {"hare-published": 40, "braid": 2000}
+BUDGETS = {"hare": 20_000, "hare-published": 40, "braid": 2000}
 
 
 def simulate(run: Run, costs: CostTable, name: str, *, compiled: bool = True) -> History:
