@@ -39,10 +39,14 @@ GROUPS = [{"jobs": ["j0", "j3"], "hosts": ["h0"]}, {"jobs": ["j1"], "hosts": ["h
 
 def made(question: str, name: str) -> AnyPolicy:
     """A policy that has something to answer in the worlds below."""
-    return policy_of(question, name, {"groups": GROUPS} if (question, name) == FIXED else {})
+    return policy_of(question, name, OPTIONS.get((question, name), {}))
 
 
-FIXED = ("group", "fixed")
+OPTIONS: dict[tuple[str, str], dict[str, object]] = {
+    ("group", "fixed"): {"groups": GROUPS},
+    # These worlds are over in seconds.
+    ("flow", "maif"): {"period_s": 0.5},
+}
 
 
 def drawn_world(seed: int) -> tuple[Run, CostTable]:

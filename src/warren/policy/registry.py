@@ -39,7 +39,13 @@ POLICIES: Final[Mapping[str, str]] = {
 """Those that answer place."""
 SHAPE_POLICIES: Final = {"fixed": "warren.policy.shape.fixed:FixedShapes"}
 GROUP_POLICIES: Final = {"fixed": "warren.policy.group.fixed:FixedGroups"}
-FLOW_POLICIES: Final = {"fixed": "warren.policy.flow.fixed:FixedClasses"}
+FLOW_POLICIES: Final = {
+    "baraat": "warren.policy.flow.baraat:Baraat",
+    "fixed": "warren.policy.flow.fixed:FixedClasses",
+    "intensity": "warren.policy.flow.intensity:Intensity",
+    "maif": "warren.policy.flow.maif:Maif",
+    "sincronia": "warren.policy.flow.sincronia:Sincronia",
+}
 JOINT_POLICIES: Final[Mapping[str, str]] = {}
 """Those that answer several questions at once."""
 JOINT: Final = "joint"

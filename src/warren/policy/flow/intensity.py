@@ -1,0 +1,87 @@
+"""GPU seconds per byte: whose computation waits most for each byte sends first.
+
+What
+    Jobs are ordered by how long all their devices compute in a round over the time that the round's
+    bytes take; the greatest first, so that links keep most devices busy.
+Source
+    Crux (SIGCOMM'24), 4.1 and 4.2: GPU intensity, W_j over t_j.
+Differs
+    W_j is counted in seconds of devices (the profile's), not in operations, and t_j is the busiest
+    link's time. Crux also chooses paths, corrects intensities for overlap and iteration length,
+    and compresses priorities by a cut of the graph of who meets whom. There is one path here, and
+    classes are those of ``warren.solve.flows.class_order``; the correction is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from warren.model.decision import NOTHING, Decision, Question
+from warren.model.events import Event, JobArrived, RoundsDone
+from warren.model.units import NS_PER_S
+from warren.model.view import View
+from warren.policy.common.job_traffic import JobTraffic
+from warren.policy.common.link_loads import link_loads_s
+from warren.policy.flow.changed import MOST, checked_classes, in_turns, known_jobs
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """``asked``: the jobs that were ordered."""
+
+    traffic: JobTraffic = field(default_factory=JobTraffic)
+    asked: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intensity:
+    """Order jobs by GPU seconds over link seconds of a round, in so many ``classes``."""
+
+    classes: int = MOST
+
+    name: ClassVar[str] = "intensity"
+    source: ClassVar[str] = "Crux (SIGCOMM'24) 4"
+    offline: ClassVar[bool] = False
+    needs_rounds: ClassVar[bool] = False
+    answers: ClassVar[frozenset[Question]] = frozenset({Question.FLOW})
+    triggers: ClassVar[frozenset[type[Event]]] = frozenset({JobArrived, RoundsDone})
+
+    def __post_init__(self) -> None:
+        """Refuse a number of classes that no port has."""
+        checked_classes(self.classes)
+
+    def initial(self, view: View) -> _Memory:
+        """Return a memory of nothing."""
+        return _Memory()
+
+    def decide(self, view: View, memory: _Memory) -> tuple[Decision, _Memory]:
+        """Order the jobs anew if one has come or gone."""
+        traffic = memory.traffic.after(view)
+        known = tuple(known_jobs(view, traffic))
+        if known == memory.asked:
+            return NOTHING, _Memory(traffic, known)
+        ranked = sorted(known, key=lambda job: (-intensity(view, traffic, job), job))
+        decision = in_turns(view, traffic, [(job,) for job in ranked], self.classes)
+        return decision, _Memory(traffic, known)
+
+    def explain(self, view: View, memory: _Memory, job: int) -> str:
+        """Say in one sentence why the job has its class."""
+        if job not in memory.traffic.tasks:
+            return "it has run no task yet: class 0, before all others"
+        found = intensity(view, memory.traffic, job)
+        return f"its devices compute {found:.3g} s for each second of its busiest link"
+
+
+def intensity(view: View, traffic: JobTraffic, job: int) -> float:
+    """Compute W_j / t_j: device seconds of a round over the seconds of its busiest link.
+
+    Infinite for a job that sends nothing.
+    """
+    ran = traffic.tasks[job]
+    each_ns = [tasks * view.costs.comp_ns_JT[job, view.type_D[one]] for one, tasks in ran.items()]
+    work_s = float(np.sum(each_ns)) / sum(ran.values()) * int(view.scale_J[job]) / NS_PER_S
+    link_s = float(link_loads_s(view, traffic, job).max())
+    return work_s / link_s if link_s > 0 else float("inf")

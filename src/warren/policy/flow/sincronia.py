@@ -1,0 +1,79 @@
+"""The rounds of jobs as coflows, bottleneck first: Sincronia.
+
+What
+    A round of a job is a coflow with a load on each link of its hosts. All jobs that send are
+    ordered by BSSI when one comes or goes, and have classes in that order.
+Source
+    Sincronia (SIGCOMM'18), Algorithm 1 and 5 (an order, and priorities of the network for the
+    rest), as JPAS (JNCA'20) 5.1 runs it; ``warren.solve.coflows.bssi``.
+Differs
+    Coflows here come again each round, and how often is unknown, so a coflow is one round and all
+    weigh the same. Loads are those of a round: half its bytes leave the tasks and enter the
+    servers, half go back; a ring's are spread over its hosts. Sincronia orders by what is left of
+    each coflow at each arrival; here a coflow that has begun counts as a whole one. At most seven
+    classes (``warren.solve.flows.class_order``); Sincronia puts the rest into the last, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from warren.model.decision import NOTHING, Decision, Question
+from warren.model.events import Event, JobArrived, RoundsDone
+from warren.model.view import View
+from warren.policy.common.job_traffic import JobTraffic
+from warren.policy.common.link_loads import link_loads_s
+from warren.policy.flow.changed import MOST, checked_classes, in_turns, known_jobs
+from warren.solve.coflows.bssi import bssi_order
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """``asked``: the jobs that were ordered; ``order`` of them, the first first."""
+
+    traffic: JobTraffic = field(default_factory=JobTraffic)
+    asked: tuple[int, ...] = ()
+    order: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sincronia:
+    """Order rounds as coflows, by BSSI, in so many ``classes``."""
+
+    classes: int = MOST
+
+    name: ClassVar[str] = "sincronia"
+    source: ClassVar[str] = "Sincronia (SIGCOMM'18) Algorithm 1"
+    offline: ClassVar[bool] = False
+    needs_rounds: ClassVar[bool] = False
+    answers: ClassVar[frozenset[Question]] = frozenset({Question.FLOW})
+    triggers: ClassVar[frozenset[type[Event]]] = frozenset({JobArrived, RoundsDone})
+
+    def __post_init__(self) -> None:
+        """Refuse a number of classes that no port has."""
+        checked_classes(self.classes)
+
+    def initial(self, view: View) -> _Memory:
+        """Return a memory of nothing."""
+        return _Memory()
+
+    def decide(self, view: View, memory: _Memory) -> tuple[Decision, _Memory]:
+        """Order the jobs anew if one has come or gone."""
+        traffic = memory.traffic.after(view)
+        known = tuple(known_jobs(view, traffic))
+        if known == memory.asked:
+            return NOTHING, _Memory(traffic, known, memory.order)
+        each = [link_loads_s(view, traffic, job) for job in known]
+        load = np.array(each) if each else np.zeros((0, 0))
+        order = tuple(known[one] for one in bssi_order(load, np.ones(len(known))))
+        decision = in_turns(view, traffic, [(job,) for job in order], self.classes)
+        return decision, _Memory(traffic, known, order)
+
+    def explain(self, view: View, memory: _Memory, job: int) -> str:
+        """Say in one sentence why the job has its class."""
+        if job not in memory.order:
+            return "it has run no task yet: class 0, before all others"
+        return f"{memory.order.index(job)} of {len(memory.order)} rounds as coflows go before it"

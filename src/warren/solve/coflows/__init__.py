@@ -1,0 +1,1 @@
+"""Coflows: sets of flows of which the last one counts, in an order."""

@@ -1,0 +1,42 @@
+"""Classes that put jobs in a given order on every host, with as few classes as that takes.
+
+*Source.* JPAS (JNCA'20), 3.2 and Pseudocode 1, which turns a global order of jobs into a local one
+on each host and maps it to priority queues, the last of which holds all that come after.
+
+*Differs.* There a flow has two priorities: by the order at the host that sends in its egress
+queues, by that at the host that receives in the switch. Here its bytes have one class on both. So
+a job has a class above those of all earlier jobs that it shares a host with: on each host that is
+the order of Pseudocode 1, until a chain of jobs that share hosts is longer than there are classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+
+def ordered_classes(
+    turns: Sequence[Collection[int]], hosts: Mapping[int, Collection[int]], classes: int
+) -> dict[int, int]:
+    """Return the class of each job, 1 first: one more than of earlier turns that it meets.
+
+    Parameters
+    ----------
+    turns
+        Jobs by their order; those of one turn go together.
+    hosts
+        The hosts of each job.
+    classes
+        How many there are; jobs that would come later have the last.
+    """
+    last_on: dict[int, int] = {}
+    found: dict[int, int] = {}
+    for turn in turns:
+        here = {
+            job: min(classes, 1 + max((last_on.get(host, 0) for host in hosts[job]), default=0))
+            for job in turn
+        }
+        for job, kind in here.items():
+            for host in hosts[job]:
+                last_on[host] = max(last_on.get(host, 0), kind)
+        found |= here
+    return found
