@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
@@ -18,13 +18,13 @@ from warren.runs.notices import say
 
 
 def simulated(
-    runs: Sequence[tuple[str, PreparedRun]], processes: int, watch: Callable[[Run], Attend]
+    runs: Sequence[tuple[str, PreparedRun]], processes: int, attend: Attend
 ) -> list[Record]:
     """Simulate runs, each with the path of its file, at most ``processes`` at a time.
 
     A process of its own prepares its run again: a policy of the user's file cannot be sent there.
 
-    ``watch``: how a person sees one that is simulated in this process.
+    ``attend``: how a person sees one that is simulated in this process.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def simulated(
         A process was ended from outside, as when memory runs out.
     """
     if processes == 1 or len(runs) < 2:
-        return [_shown(*one, watch) for one in runs]
+        return [_shown(*one, attend) for one in runs]
     context = multiprocessing.get_context("fork")
     pool = ProcessPoolExecutor(min(processes, len(runs)), context, _begin, (os.getpid(),))
     # Answers come in the order of the runs, whichever is ready first.
@@ -51,12 +51,12 @@ def simulated(
             child.terminate()
 
 
-def _shown(path: str, prepared: PreparedRun, watch: Callable[[Run], Attend]) -> Record:
+def _shown(path: str, prepared: PreparedRun, attend: Attend) -> Record:
     """Simulate a run in this process, where a person sees how far it is."""
     run = prepared.run
     say(f"simulating {run.name} under {run.scheduler.place}")
     with named_after(path, run):
-        return simulate(prepared, None, Options(attend=watch(run)))
+        return simulate(prepared, None, Options(attend=attend))
 
 
 def _begin(parent: int) -> None:

@@ -79,7 +79,7 @@ def compare(
         message = "sets policies against one seed by seed; it needs --seeds of 2 or more"
         raise SpecError(Problem(file="--against", message=message))
     wanted = Variations(place=place, seeds=seeds, sweeps=sweep or [], overrides=set_ or [])
-    found = compared(what, wanted, processes=jobs, against=against, watch=simulation_view)
+    found = compared(what, wanted, processes=jobs, against=against, attend=simulation_view)
     if out is not None:
         _write_page(out, found, against)
     if csv is not None:

@@ -110,8 +110,7 @@ def simulate(
             _show_resolved(prepared, out, json_)
         return
     # ``ahead``: nothing else goes on here, so another process may compute the lower bound now.
-    view = simulation_view(run)
-    options = Options(compiled=not events, check=check, attend=view, ahead=True)
+    options = Options(compiled=not events, check=check, attend=simulation_view, ahead=True)
     with named_after(run_file, run), RunFolder(out) if out else nullcontext(None) as folder:
         record = simulate_run(prepared, folder, options)
     finish(record, out, json_)
@@ -260,7 +259,7 @@ def finish(record: Record, out: str | None, json_: bool) -> None:
     from warren.report.metrics import summary
     from warren.runs.grain_advice import MANY_SINGLE, fine_note
 
-    values = summary(record)
+    notes, values = _notes(record.run), summary(record)
     if json_:
         print_json(values)
     else:
@@ -270,7 +269,7 @@ def finish(record: Record, out: str | None, json_: bool) -> None:
 
             # At which most tasks would have kept their emulated time, for the advice on overruns.
             scale = needed_time_scale(record, OVERRUN_SHARE)
-        for line in summary_lines(values, _notes(record.run), scale):
+        for line in summary_lines(values, notes, scale):
             answer(line)
     many = len(record.history.timeline.job_R) >= MANY_SINGLE
     if many and (note := fine_note(record)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from threading import Event, Thread
 from time import monotonic
 from typing import Final
@@ -25,11 +25,9 @@ LINES_S: Final = 5.0
 """How far lines are apart at least."""
 
 
-def simulation_view(run: Run) -> Attend:
-    """Return what shows a simulation: a bar on a terminal, elsewhere lines on standard error."""
-    if not sys.stderr.isatty():
-        return progress_lines
-    return progress(run)
+def simulation_view(core: Core) -> AbstractContextManager[Observer | None]:
+    """Show a simulation while it goes on: a bar on a terminal, elsewhere lines."""
+    return progress(core.run)(core) if sys.stderr.isatty() else progress_lines(core)
 
 
 @contextmanager

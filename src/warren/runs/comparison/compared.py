@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from warren.model.errors import Problem, SpecError
-from warren.model.run import Run
 from warren.report.record import Record
 from warren.runs.comparison.variations import PlannedSimulation, Variations, planned_simulations
 from warren.runs.compose import Attend
@@ -119,13 +118,13 @@ def compared(
     *,
     processes: int = 1,
     against: str | None = None,
-    watch: Callable[[Run], Attend],
+    attend: Attend,
 ) -> Comparison:
     """Simulate run files, and read folders of runs.
 
     All is read and checked before the first simulation, which may take long. ``processes``: how
     many simulations run at a time. ``against``: a policy that the others will be set against; it
-    must be simulated. ``watch``: how a person sees a simulation that goes on. Raises SpecError if a
+    must be simulated. ``attend``: how a person sees a simulation go on. Raises SpecError if a
     file, a folder or an option is wrong.
     """
     found: list[PlannedSimulation | ComparedRun] = []
@@ -145,7 +144,7 @@ def compared(
     for note in dict.fromkeys(size_note(one.prepared) for one in large):
         if note:
             say(note)
-    records = iter(simulated([(one.path, one.prepared) for one in runs], processes, watch))
+    records = iter(simulated([(one.path, one.prepared) for one in runs], processes, attend))
     # Records come in the order of the simulations among ``found``.
     entries = (
         entry
