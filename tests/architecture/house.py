@@ -42,7 +42,7 @@ ROOMS: Final[Mapping[str, frozenset[str]]] = {
     "cli": frozenset(
         words(
             "model report store runs core.loop core.state core.wait_reasons live.testbed "
-            "workload.specs.json_schema"
+            "live.enforcement workload.specs.json_schema"
         )
     ),
 }

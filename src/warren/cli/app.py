@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "trace": ("trace:app", "Look at published traces of jobs, and turn them into jobs files."),
     "profile": ("profile:app", "Measure what tasks cost, and look after what was measured."),
     "testbed": ("testbed:app", "Hosts on this Linux machine, behind links of a stated rate."),
+    "flow": ("flow:app", "Order on links for jobs of any framework, by their logs."),
 }
 """A command's file in ``warren.cli.commands``, what it is called there, and its line of help."""
 

@@ -1,0 +1,100 @@
+"""The privileged helper: it does operations of ``requests``, and removes them when it ends.
+
+It reads a request a line from standard input, as JSON, and answers each with a line. Where its
+input ends, because whoever started it ended or was killed, it removes what stands under its label
+if it made anything. Of one label in one network there is one helper at a time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import msgspec
+
+from warren.live.enforcement.kernel import FlowRules, refused
+from warren.live.enforcement.requests import MOST_BYTES, ListFlows, checked, decoded
+from warren.model.errors import SpecError, WarrenError, one_line
+
+READ: Final = "read"
+"""The second argument of a helper that only looks, also while another one serves the label."""
+LOCKS: Final = Path("/run/warren-flows")
+_WAIT_S: Final = 5.0
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to us and our parent
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, lambda *_: sys.exit(0))
+    label, reads = (sys.argv[1], sys.argv[2:] == [READ]) if len(sys.argv) > 1 else ("", False)
+    try:
+        checked(ListFlows(label=label))
+        rules = FlowRules(label, None if reads else _locked(label))
+    except WarrenError as error:
+        _answer({"error": str(error), "wrong_input": True})
+        sys.exit(2)
+    _answer({"ready": label})
+    try:
+        _serve(rules, sys.stdin.buffer)
+    finally:
+        # Nothing that is sent to it may end the helper halfway through.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        if rules.made:
+            rules.clear()
+
+
+def _serve(rules: FlowRules, lines: BinaryIO) -> None:
+    while line := lines.readline(MOST_BYTES + 2):
+        try:
+            _answer(rules.serve(decoded(line)))
+        except WarrenError as error:
+            _answer({"error": str(error), "wrong_input": isinstance(error, SpecError)})
+        except (OSError, ValueError, KeyError) as error:
+            _answer({"error": f"flow: {one_line(error)}"})
+        if not line.endswith(b"\n"):
+            return  # too long, or cut off: what follows is no request
+
+
+def _answer(value: dict[str, Any]) -> None:
+    try:
+        sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        # Nobody reads any more; the end of the input follows.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _locked(label: str) -> int:
+    """Lock a label in this network; return the open file, which tools inherit.
+
+    Whoever holds it may be a tool of a helper that was killed: it is waited for.
+    """
+    try:
+        LOCKS.mkdir(mode=0o700, exist_ok=True)
+        if LOCKS.stat().st_uid != os.geteuid():
+            raise refused(f"{LOCKS} belongs to somebody else")
+        network = os.stat("/proc/self/ns/net").st_ino
+        path = LOCKS / f"{label}.{network}"
+        lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except PermissionError:
+        raise refused("needs root: try sudo, or --sudo, or see the rules by --dry-run") from None
+    end_s = time.monotonic() + _WAIT_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock
+        except BlockingIOError:
+            if time.monotonic() > end_s:
+                raise refused(f"the label {label} is in use by another process") from None
+            time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    main()

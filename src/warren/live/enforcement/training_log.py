@@ -1,0 +1,102 @@
+"""A log of a job that Warren did not start is followed: steps and a metric, read by a pattern."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from warren.model.errors import Problem, SpecError
+
+PATTERN: Final = (
+    r"(?i)(?:step|iter(?:ation)?|epoch)\D{0,3}(?P<step>\d+)"
+    r".{0,200}?acc(?:uracy)?\D{0,3}(?P<value>\d+(?:\.\d+)?)"
+)
+"""What is looked for unless told: a step, and after it on the same line an accuracy."""
+_MOST_BYTES: Final = 1 << 20
+"""What one look reads at most: the rest waits for the next."""
+_LINE_CHARS: Final = 4096
+_MOST_POINTS: Final = 20_000
+
+
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern with a group ``value`` and, where lines have one, a group ``step``.
+
+    Raises
+    ------
+    SpecError
+        If it is no pattern or has no group ``value``.
+    """
+    try:
+        found = re.compile(pattern)
+    except re.error as error:
+        raise _wrong("--pattern", f"is no regular expression: {error}") from None
+    if "value" not in found.groupindex:
+        raise _wrong("--pattern", "needs a group (?P<value>...), and (?P<step>...) if there is one")
+    return found
+
+
+class TrainingLog:
+    """A log file that may not be there yet, grows, is cut or replaced; reading never waits.
+
+    ``steps`` and ``values`` are what was found; without a group ``step`` lines are counted. A step
+    that is not above the last one (another attempt of the job) begins the curve again.
+    """
+
+    def __init__(self, path: Path, pattern: re.Pattern[str]) -> None:
+        self.path = path
+        self.steps: list[float] = []
+        self.values: list[float] = []
+        self._pattern = pattern
+        self._offset = 0
+        self._file = -1
+        self._part = ""
+
+    def read(self) -> int:
+        """Read what has come; return how many points that gave."""
+        before = len(self.steps)
+        try:
+            with self.path.open("rb") as file:
+                status = os.fstat(file.fileno())
+                if status.st_ino != self._file or status.st_size < self._offset:
+                    self._file, self._offset, self._part = status.st_ino, 0, ""
+                file.seek(self._offset)
+                got = file.read(_MOST_BYTES)
+        except OSError:
+            return 0
+        self._offset += len(got)
+        *lines, rest = (self._part + got.decode(errors="replace")).split("\n")
+        self._part = rest[-_LINE_CHARS:]
+        for line in lines:
+            self._take(line[:_LINE_CHARS])
+        return max(0, len(self.steps) - before)
+
+    def _take(self, line: str) -> None:
+        match = self._pattern.search(line)
+        if not match:
+            return
+        groups = match.groupdict()
+        try:
+            value = float(groups["value"])
+            step = float(groups["step"]) if groups.get("step") else float(len(self.steps) + 1)
+        except (TypeError, ValueError):
+            return
+        if not (math.isfinite(value) and math.isfinite(step)):
+            return
+        if self.steps and step == self.steps[-1]:
+            self.values[-1] = value  # logged twice: the later one counts
+            return
+        if self.steps and step < self.steps[-1]:
+            self.steps.clear()
+            self.values.clear()
+        self.steps.append(step)
+        self.values.append(value)
+        if len(self.steps) > _MOST_POINTS:
+            # Every other point is enough of a curve so long.
+            del self.steps[1:-1:2], self.values[1:-1:2]
+
+
+def _wrong(field: str, message: str) -> SpecError:
+    return SpecError(Problem(file="flow", field=field, message=message))
