@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from immutables import Map
 
 from warren.model.errors import SpecError
 from warren.model.job import Stop
@@ -82,14 +83,14 @@ def test_maif_counts_the_steps_that_a_period_has_room_for() -> None:
     """Of two jobs with one curve the faster gains more."""
     policy = Maif(period_s=PERIOD_S)
     view = shown(policy, jobs=2, progress=Seen(rising(0.8, 8), rising(0.8, 8)))
-    seen = replace(traffic(2), fastest_ns={0: 4.0 * q.S, 1: 0.5 * q.S})
+    seen = replace(traffic(2), fastest_ns=Map({0: 4.0 * q.S, 1: 0.5 * q.S}))
     assert decided(policy, view, seen) == {1: 1, 0: 2}
 
 
 def test_maif_leaves_jobs_in_class_0_of_which_it_knows_too_little() -> None:
     policy = Maif(period_s=PERIOD_S)
     view = shown(policy, progress=Seen(rising(0.8, 8), ([1], [0.1]), rising(0.8, 8)))
-    seen = replace(traffic(3), fastest_ns={0: q.S, 1: q.S})
+    seen = replace(traffic(3), fastest_ns=Map({0: float(q.S), 1: float(q.S)}))
     assert decided(policy, view, seen) == {0: 1}
 
 

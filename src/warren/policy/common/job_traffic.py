@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
-from warren.model.events import RolledBack, RoundsDone, TasksDone
+from immutables import Map
+
+from warren.model.events import Event, JobArrived, RolledBack, RoundsDone, TasksDone
 from warren.model.view import View
+
+TOLD: Final[frozenset[type[Event]]] = frozenset({JobArrived, TasksDone, RoundsDone, RolledBack})
+"""After which events a policy has to be asked that keeps this: a view tells of one instant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,34 +22,34 @@ class JobTraffic:
     the shortest round, between two barriers; a stretch counts as its mean.
     """
 
-    tasks: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
-    barrier_ns: Mapping[int, int] = field(default_factory=dict)
-    fastest_ns: Mapping[int, float] = field(default_factory=dict)
+    tasks: Map[int, Map[int, int]] = field(default_factory=Map)
+    barrier_ns: Map[int, int] = field(default_factory=Map)
+    fastest_ns: Map[int, float] = field(default_factory=Map)
 
     def after(self, view: View) -> JobTraffic:
-        """Return it with what has changed since the last call."""
-        if not view.changes:
-            return self
-        tasks = {job: dict(by) for job, by in self.tasks.items()}
-        barrier, fastest = dict(self.barrier_ns), dict(self.fastest_ns)
+        """Return it with what has happened at this instant."""
+        seen = self
         for event in view.changes:
             if isinstance(event, TasksDone):
-                by = tasks.setdefault(event.job, {})
-                by[event.device] = by.get(event.device, 0) + event.rounds * len(event.shards)
+                by: Map[int, int] = seen.tasks.get(event.job, Map())
+                done = by.get(event.device, 0) + event.rounds * len(event.shards)
+                seen = replace(seen, tasks=seen.tasks.set(event.job, by.set(event.device, done)))
             elif isinstance(event, RoundsDone):
-                before = barrier.get(event.job)
-                if before is not None and event.barrier_ns > before:
-                    took = (event.barrier_ns - before) / event.rounds
-                    fastest[event.job] = min(took, fastest.get(event.job, took))
-                barrier[event.job] = event.barrier_ns
-            elif isinstance(event, RolledBack):
+                seen = seen._passed(event)
+            elif isinstance(event, RolledBack) and event.job in seen.barrier_ns:
                 # Until the next barrier more passes than rounds.
-                barrier.pop(event.job, None)
-        ended = [job for job in (*tasks, *barrier) if view.done_J[job]]
-        for job in ended:
-            for column in (tasks, barrier, fastest):
-                column.pop(job, None)
-        return JobTraffic(tasks, barrier, fastest)
+                seen = replace(seen, barrier_ns=seen.barrier_ns.delete(event.job))
+        return seen
+
+    def _passed(self, event: RoundsDone) -> JobTraffic:
+        """Return it with a barrier that has passed."""
+        before, fastest_ns = self.barrier_ns.get(event.job), self.fastest_ns
+        if before is not None and event.barrier_ns > before:
+            took_ns = (event.barrier_ns - before) / event.rounds
+            if took_ns < fastest_ns.get(event.job, took_ns + 1):
+                fastest_ns = fastest_ns.set(event.job, took_ns)
+        barrier_ns = self.barrier_ns.set(event.job, event.barrier_ns)
+        return replace(self, barrier_ns=barrier_ns, fastest_ns=fastest_ns)
 
     def hosts(self, view: View, job: int) -> frozenset[int]:
         """Return the hosts of a job's servers and of the tasks that it has run; empty: none yet."""

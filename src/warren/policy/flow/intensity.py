@@ -20,10 +20,10 @@ from typing import ClassVar
 import numpy as np
 
 from warren.model.decision import NOTHING, Decision, Question
-from warren.model.events import Event, JobArrived, RoundsDone
+from warren.model.events import Event
 from warren.model.units import NS_PER_S
 from warren.model.view import View
-from warren.policy.common.job_traffic import JobTraffic
+from warren.policy.common.job_traffic import TOLD, JobTraffic
 from warren.policy.common.link_loads import link_loads_s
 from warren.policy.flow.changed import MOST, checked_classes, in_turns, known_jobs
 
@@ -47,7 +47,7 @@ class Intensity:
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = False
     answers: ClassVar[frozenset[Question]] = frozenset({Question.FLOW})
-    triggers: ClassVar[frozenset[type[Event]]] = frozenset({JobArrived, RoundsDone})
+    triggers: ClassVar[frozenset[type[Event]]] = TOLD
 
     def __post_init__(self) -> None:
         """Refuse a number of classes that no port has."""

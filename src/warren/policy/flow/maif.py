@@ -27,11 +27,11 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
-from warren.model.decision import Decision, Question
-from warren.model.events import Event, JobArrived, Woken
+from warren.model.decision import NOTHING, Decision, Question
+from warren.model.events import Event, Woken
 from warren.model.units import NS_PER_S
 from warren.model.view import View
-from warren.policy.common.job_traffic import JobTraffic
+from warren.policy.common.job_traffic import TOLD, JobTraffic
 from warren.policy.flow.changed import MOST, checked_classes, in_turns, known_jobs
 from warren.predict.accuracy_gain import accuracy_gain, expected_gain, steps_ahead
 from warren.predict.curve import LEAST_POINTS, curve_of
@@ -62,7 +62,7 @@ class Maif:
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = False
     answers: ClassVar[frozenset[Question]] = frozenset({Question.FLOW})
-    triggers: ClassVar[frozenset[type[Event]]] = frozenset({JobArrived, Woken})
+    triggers: ClassVar[frozenset[type[Event]]] = TOLD | {Woken}
 
     def __post_init__(self) -> None:
         """Refuse options out of their ranges."""
@@ -82,10 +82,10 @@ class Maif:
         """Order the jobs anew if the period is over; else note what has happened."""
         traffic = memory.traffic.after(view)
         if view.now_ns < memory.wake_ns:
-            return Decision(), _Memory(traffic, memory.wake_ns, memory.gains)
+            return NOTHING, _Memory(traffic, memory.wake_ns, memory.gains)
         if not (view.arrived_J & ~view.done_J).any():
             # Nobody is there: the next arrival begins a period.
-            return Decision(), _Memory(traffic)
+            return NOTHING, _Memory(traffic)
         found = {job: self._gain(view, traffic, job) for job in known_jobs(view, traffic)}
         gains = {job: gain for job, gain in found.items() if gain is not None}
         turns = [(job,) for job in sorted(gains, key=lambda job: (-gains[job], job))]
