@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any, Final, TypeAlias
 
 from _evidence_live import table
-from _link_mixes import FRESH
+from _link_mixes import FRESH, LOOKED_AT
 
 _HEAD: Final = [
     "mix",
@@ -32,7 +32,8 @@ def link_mixes(result: Mapping[str, Any]) -> str:
         "parameter servers and some rings, trained on the four hosts of a testbed behind links of "
         "200 Mbit. COMP is padded, bytes really pass the links; all jobs find devices when they "
         "arrive, so that what they wait for are links. Simulated under `network: {model: "
-        "fluid}` with the rates that `warren calibrate --rings` measured "
+        "fluid}`, where `outer` is the goodput that `warren testbed up` measured of the links just "
+        "before each mix, and `inner` is of `warren calibrate --rings` "
         "(`experiments/rings/network.yaml`). Under "
         "flow `fair` all bytes are of one class; under `fixed` each job has a class from 1 to 3 "
         "that was drawn for it, 1 before 2 before 3.\n\n"
@@ -41,6 +42,15 @@ def link_mixes(result: Mapping[str, Any]) -> str:
     )
     fair = [f"mix-{seed}" for seed in FRESH if f"mix-{seed}" in parts]
     text += _rows(parts, fair) + _verdict(parts, fair, len(FRESH))
+    before = [f"mix-{seed}" for seed in LOOKED_AT if f"mix-{seed}" in parts]
+    if before:
+        rates = sorted({parts[name].get("outer", "187.3 Mbit") for name in before})
+        text += (
+            f"\n\n*Drawn by the seeds {LOOKED_AT[0]} to {LOOKED_AT[-1]}*: what had been looked at "
+            "when `outer`, until then what rings that wait for each other have together (187.3 "
+            f"Mbit), became that of the links; here it is {' to '.join(rates)}.\n\n"
+        )
+        text += _rows(parts, before) + _verdict(parts, before, len(LOOKED_AT))
     fifo = [f"fifo-{seed}" for seed in FRESH if f"fifo-{seed}" in parts]
     if fifo:
         text += (

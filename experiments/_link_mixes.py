@@ -18,7 +18,9 @@ WIDTHS: Final = {"wide5": 16667, "wide6": 20000, "wide8": 26667}
 DEVICES: Final = 8
 ARRIVE_S: Final = 4.0
 CLASSES: Final = 3
-FRESH: Final = tuple(range(1, 15))
+LOOKED_AT: Final = tuple(range(1, 15))
+"""Seeds of mixes whose errors had been looked at when `outer` became the rate of the links."""
+FRESH: Final = tuple(range(15, 29))
 """Seeds of the mixes that are judged; trials while the model was written had seeds above 100."""
 
 
@@ -47,10 +49,17 @@ def drawn(seed: int) -> dict[str, Any]:
     }
 
 
-def network(measured: Path) -> dict[str, Any]:
-    """``fluid`` with the rates that ``warren calibrate --rings`` has measured."""
+def network(measured: Path, link_bps: float | None = None) -> dict[str, Any]:
+    """``fluid`` with the rates that ``warren calibrate --rings`` has measured.
+
+    ``link_bps``: what ``warren testbed up`` has measured of a link, in place of the rate of rings
+    that wait for each other.
+    """
     found = yaml.safe_load(measured.read_text())
-    return {"model": "fluid", **{key: found[key] for key in ("outer", "inner") if key in found}}
+    rates = {key: found[key] for key in ("outer", "inner") if key in found}
+    if link_bps is not None:
+        rates["outer"] = f"{link_bps / 1e6:.1f} Mbit"
+    return {"model": "fluid", **rates}
 
 
 def _scales(draw: random.Random, syncs: list[str]) -> list[int]:
