@@ -1,0 +1,86 @@
+"""Runs of JPAS's evaluation: its testbed, its Table 2, arrivals drawn by seeds.
+
+The paper prints the bytes of its models, not what they compute nor how many rounds they make; Fig.
+15 has the intervals of arrivals as a curve that is not readable as numbers. So what a round
+computes is assumed here, ``LENGTH_S`` is how long a job takes alone, and intervals are lognormal.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Final
+
+MODELS: Final = {
+    "ResNext-110": (6.8, 1.5),
+    "RNN-LSTM": (18.0, 1.5),
+    "DenseNet121": (32.0, 2.0),
+    "Inception_V3": (95.0, 2.0),
+    "ResNet50": (100.0, 2.0),
+    "DeepSpeech2": (152.0, 2.0),
+    "AlexNet": (244.0, 1.5),
+    "VGG19": (578.0, 4.0),
+}
+"""Table 2: MB, as printed; and the seconds that a round computes on a CPU server, assumed."""
+NIC_MB_PER_S: Final = 125.0
+GPU_GAIN: Final = 2.0
+LENGTH_S: Final = (600.0, 1800.0)
+"""How long a job would compute and send alone."""
+INTERVAL_S: Final = 200.0
+"""The mean interval between arrivals at load 1."""
+SIGMA: Final = 1.0
+PERIOD_S: Final = 120.0
+JOBS: Final = 24
+
+
+def drawn(seed: int, flow: str, *, load: float = 1.0, **options: Any) -> dict[str, Any]:
+    """A run of the jobs of a seed under a flow policy, with the policy's options."""
+    draw = random.Random(f"jpas-{seed}")
+    jobs, at_s = [], 0.0
+    for index in range(JOBS):
+        jobs.append(_job(draw, index, at_s / load))
+        at_s += INTERVAL_S * draw.lognormvariate(-SIGMA * SIGMA / 2, SIGMA)
+    if flow == "maif":
+        options = {"period_s": PERIOD_S, **options}
+    return {
+        "format": 1,
+        "name": f"jpas-{seed}",
+        "cluster": {
+            "format": 1,
+            "hosts": [
+                {"name": "cpu", "count": 10, "devices": {"CPU": 2}, "nic": "1 Gbps"},
+                {"name": "gpu", "count": 3, "devices": {"GPU": 2}, "nic": "1 Gbps"},
+            ],
+            "network": {"model": "fluid"},
+        },
+        "workload": {"jobs": jobs},
+        "profiles": {
+            name: {
+                "model": f"{size_mb} MB",
+                "comp": {"CPU": f"{comp_s} s", "GPU": f"{comp_s / GPU_GAIN} s"},
+                "sync": {"CPU": "1 s", "GPU": "1 s"},
+            }
+            for name, (size_mb, comp_s) in MODELS.items()
+        },
+        "scheduler": {"place": "fifo", "flow": flow, "servers": 3},
+        **({"policy": {"flow": options}} if options else {}),
+        "truth": {"losses": {"noise": 0.01}, "seed": seed},
+        "seed": seed,
+    }
+
+
+def _job(draw: random.Random, index: int, at_s: float) -> dict[str, Any]:
+    model = draw.choice(list(MODELS))
+    size_mb, comp_s = MODELS[model]
+    alone_s = comp_s + 2 * size_mb / NIC_MB_PER_S
+    rounds = round(draw.uniform(*LENGTH_S) / alone_s)
+    return {
+        "name": f"{model}-{index}",
+        "cost": model,
+        "sync": "ps",
+        "scale": draw.randint(2, 4),
+        "rounds": rounds,
+        "batch": 32,
+        "arrival": f"{at_s:.3f} s",
+        "evaluate": {"every": max(1, rounds // 100)},
+        "stop": {"metric": "accuracy", "reaches": round(draw.uniform(0.7, 0.98), 3)},
+    }

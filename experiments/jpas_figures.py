@@ -1,0 +1,119 @@
+"""JPAS's evaluation in simulation: flow policies by how soon jobs learn, on a small testbed.
+
+*Cells.* Jobs of Table 2 on 13 hosts with links of 1 Gbit/s, five seeds each: another seed draws
+other jobs, arrivals and learning curves. *16*: times to 90, 95 and 99 % of the converged accuracy,
+and the JCT, with the total gain (Fig. 18) and bytes by rank of what jobs gain (Fig. 20). *21*: how
+fast jobs come. *22*: gains that are wrong by a part. *23*: the period.
+
+``--part 16`` (or another) makes one part and keeps the results of the others; ``--place maif``
+makes the rows of one policy again and keeps those of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from typing import Any, Final
+
+import _jpas_runs
+import numpy as np
+from _parts import Asked, Make, ask, make_parts
+
+from warren.profile.published import TABLE
+from warren.report.learning import (
+    bytes_by_rank,
+    bytes_in_windows,
+    learned_curves,
+    mean_gained,
+    mean_times_s,
+)
+from warren.report.metrics import schedule_values
+from warren.runs.compose import simulate
+from warren.workload.run_file import run_from_dict
+
+FLOWS: Final = ("fair", "maif", "baraat", "sincronia", "intensity")
+SEEDS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What varies: an argument of ``_jpas_runs.drawn``, its values, and under which policies."""
+
+    varies: str
+    key: str
+    values: Sequence[Any]
+    flows: Sequence[str]
+
+
+FIGURES: Final[Mapping[str, Figure]] = {
+    "16": Figure("load", "load", (1.0,), FLOWS),
+    "21": Figure("load", "load", (0.5, 2.0), ("fair", "maif")),
+    "22": Figure("error", "error", (0.1, 0.3, 0.5), ("maif",)),
+    "23": Figure("period_s", "period_s", (300.0, 600.0, 3000.0), ("maif",)),
+}
+
+
+def main() -> None:
+    """Make the parts asked for and save."""
+    asked = ask(__doc__, list(FIGURES), FLOWS)
+    make_parts(
+        "jpas_figures", asked, {name: _part(one, asked) for name, one in FIGURES.items()}, seed=1,
+        stated={}, cannot=lambda part: cannot(part, asked),
+    )  # fmt: skip
+
+
+def cannot(part: str, asked: Asked) -> str:
+    """Why a part cannot be made; empty if it can."""
+    flows = FIGURES[part].flows
+    return "" if set(flows) & set(asked.places) else f"it has {', '.join(flows)} alone"
+
+
+def _part(figure: Figure, asked: Asked) -> Make:
+    flows = [flow for flow in figure.flows if flow in asked.places]
+
+    def make(scratch: Path) -> Mapping[str, Any]:
+        rows = [cell(figure, value, flow) for value in figure.values for flow in flows]
+        return {"varies": figure.varies, "seeds": SEEDS, "rows": rows}
+
+    return make
+
+
+def cell(figure: Figure, value: Any, flow: str) -> dict[str, Any]:
+    """One row: means over the seeds, and the figures of each."""
+    runs = [_values(seed, flow, {figure.key: value}) for seed in range(1, SEEDS + 1)]
+    keys = [key for key in runs[0] if key != "by_rank"]
+    row = {
+        "cell": str(value),
+        "place": flow,
+        **{key: mean(one[key] for one in runs) for key in keys},
+        "by_rank": [mean(parts) for parts in zip(*(one["by_rank"] for one in runs), strict=True)],
+        "by_seed": [{key: one[key] for key in keys} for one in runs],
+    }
+    print(f"{figure.varies} {value}: {flow}: 90 % after {row['to_90_s']:.0f} s", flush=True)
+    return row
+
+
+def _values(seed: int, flow: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    said = _jpas_runs.drawn(seed, flow, **options)
+    record = simulate(run_from_dict(said, ".", _no_file, rows=TABLE))
+    curves = learned_curves(record)
+    values = schedule_values(record)
+    makespan_s = float(record.history.finish_ns_J.max()) / 1e9
+    edges_s = np.arange(0.0, makespan_s + _jpas_runs.PERIOD_S, _jpas_runs.PERIOD_S)
+    return {
+        **mean_times_s(curves),
+        "mean_jct_s": values["mean_jct_s"],
+        # Until when all runs of a seed are over differs: the total gain is taken up to one time.
+        "gained": mean_gained(curves, 2 * _jpas_runs.JOBS * _jpas_runs.INTERVAL_S),
+        "by_rank": bytes_by_rank(curves, bytes_in_windows(record, edges_s), edges_s).tolist(),
+    }
+
+
+def _no_file(path: str) -> bytes:
+    raise FileNotFoundError(path)
+
+
+if __name__ == "__main__":
+    main()
