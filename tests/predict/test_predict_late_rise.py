@@ -142,6 +142,8 @@ def test_a_late_rise_leaves_a_power_of_progress() -> None:
     kept = np.log((1.0 - paths[:, 2]) / 0.4)
     # At most nothing is lost: the logarithm is cut off at 0.
     assert np.median(kept) == pytest.approx(-0.5 * np.log(8.0), abs=0.01)
+    assert paths.min() >= 0.6
+    assert paths[:, 0] == pytest.approx(0.6)
     low = np.quantile(kept, 0.1) - np.median(kept)
     assert low == pytest.approx(-1.2816 * late.spread, rel=0.02)
     risen = ahead(0.25).paths(2000, late, np.random.default_rng(1))[:, 2] > 0.62
@@ -166,6 +168,24 @@ def test_members_weigh_as_the_integral_over_level_gain_and_noise_says() -> None:
         sums.append(np.exp(log_prior - 2.5 * np.log(variance) - error / (2 * variance)).sum())
     assert members.weight == pytest.approx(np.array(sums) / sum(sums), abs=0.01)
     assert 0.05 < members.weight[0] < 0.95
+
+
+def test_a_family_counts_once_however_many_shapes_its_grid_has() -> None:
+    rise: Callable[[FloatArray, float, FloatArray], FloatArray] = lambda z, z_1, grid: z**grid  # noqa: E731
+    one, thrice = (Family("line", np.ones((count, 1)), rise) for count in (1, 3))
+    z = np.linspace(0.1, 1.0, 6)
+    members = members_of(Points(z, z, np.ones(6)), 1.0, 0.1, [one, thrice])
+    assert members.weight == pytest.approx([1 / 2, 1 / 6, 1 / 6, 1 / 6])
+
+
+def test_drawn_gains_have_the_expected_mean_and_none_is_negative() -> None:
+    z = np.linspace(0.1, 1.0, 6)
+    members = members_of(Points(z, 0.1 * z**2, np.ones(6)), 0.5, 0.2)
+    quantiles = (np.arange(4000) + 0.5) / 4000
+    for member in (0, 100, 300, 500):
+        drawn = members.drawn_gains(np.full(4000, member), quantiles)
+        assert drawn.min() >= 0
+        assert drawn.mean() == pytest.approx(members.gains()[member], rel=0.01)
 
 
 def test_no_rise_passes_the_limit_and_small_ones_hardly_change() -> None:
