@@ -138,7 +138,6 @@ def _start(requests: tuple[FlowRequest, ...]) -> tuple[int, int]:
     pid = os.fork()
     if pid == 0:
         try:
-            os.setpgid(0, 0)
             os.dup2(reads, 0)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             os.close(asks)
@@ -147,6 +146,7 @@ def _start(requests: tuple[FlowRequest, ...]) -> tuple[int, int]:
             helper.main()
         finally:
             os._exit(0)  # not back into the program that it was forked from
+    os.setpgid(pid, pid)  # here, so that it is one before anything strikes
     os.close(reads)
     os.write(asks, b"".join(msgspec.json.encode(one) + b"\n" for one in requests))
     return pid, asks
