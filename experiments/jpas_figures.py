@@ -3,7 +3,7 @@
 *Cells.* Jobs of Table 2 on 13 hosts with links of 1 Gbit/s, five seeds each: another seed draws
 other jobs, arrivals and learning curves. *16*: times to 90, 95 and 99 % of the converged accuracy,
 and the JCT, with the total gain (Fig. 18) and bytes by rank of what jobs gain (Fig. 20). *21*: how
-fast jobs come. *22*: gains that are wrong by a part. *23*: the period. *gain*: gains by the forecast
+fast jobs come. *22*: gains that are wrong by a part. *23*: the period. *gain*: by the forecast
 of ours, which take a twentieth of the time.
 
 ``--part 16`` (or another) makes one part and keeps the results of the others; ``--place maif``
