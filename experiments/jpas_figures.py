@@ -50,7 +50,7 @@ class Figure:
 
 FIGURES: Final[Mapping[str, Figure]] = {
     "16": Figure("load", "load", (1.0,), FLOWS),
-    "21": Figure("load", "load", (0.5, 2.0), ("fair", "maif")),
+    "21": Figure("load", "load", (0.5,), ("fair", "maif")),
     "22": Figure("error", "error", (0.1, 0.3, 0.5), ("maif",)),
     "gain": Figure("gain", "gain", ("expected",), ("maif",)),
     "23": Figure("period_s", "period_s", (300.0, 600.0, 3000.0), ("maif",)),
