@@ -10,6 +10,7 @@ import _common
 import _evidence_bounds
 import _evidence_curves
 import _evidence_fidelity
+import _evidence_flows
 import _evidence_links
 import _evidence_live
 import _evidence_mixed
@@ -197,6 +198,8 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "fluid_worlds": _evidence_worlds.fluid_worlds,
     "link_mixes": _evidence_links.link_mixes,
     "link_priority": _evidence_links.link_priority,
+    "flow_rules": _evidence_flows.flow_rules,
+    "foreign_jobs": _evidence_flows.foreign_jobs,
 }
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -18,6 +19,7 @@ from warren.live.enforcement.requests import Endpoint, ListFlows, MarkFlows, Set
 from warren.live.testbed.iproute import check_usable
 from warren.model.errors import SpecError
 
+PROGRAM = Path(__file__).resolve().parents[2] / "experiments" / "flow_rules.py"
 NETWORK = f"warren-rules-{os.getpid()}"
 FOREIGN = "table ip mine {\n\tchain own {\n\t}\n}\n"
 QUEUES = SetUpQueues(label="t", device="dm0", rate_bps=10**8)
@@ -28,15 +30,19 @@ MARK = MarkFlows(
 Run = Callable[..., str]
 
 
-@pytest.fixture
-def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
-    """A command inside a network with an interface and a table of somebody else's."""
+def _check_made_here() -> None:
     try:
         check_usable()
     except SpecError as error:
         pytest.skip(f"{error}")
     if not shutil.which("nft"):
         pytest.skip("the command nft is not here; it comes with nftables")
+
+
+@pytest.fixture
+def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    """A command inside a network with an interface and a table of somebody else's."""
+    _check_made_here()
 
     def run(*command: str, text: str = "") -> str:
         done = subprocess.run(
@@ -170,3 +176,14 @@ def test_kinds_of_queues_that_the_kernel_lacks_are_told(network: Run) -> None:
             else:
                 assert f"qdisc {kind} 5741:" in network("tc", "qdisc", "show", "dev", "dm0")
     assert _dump(network) == before
+
+
+@pytest.mark.live
+def test_helpers_that_are_struck_leave_nothing_after_a_clear() -> None:
+    """One cycle of each way; ``experiments/flow_rules.py`` makes 200."""
+    _check_made_here()
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), "--cycles", "4"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "4 cycles, 0 left something" in done.stdout
