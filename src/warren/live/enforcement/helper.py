@@ -24,7 +24,7 @@ from warren.model.errors import SpecError, WarrenError, one_line
 READ: Final = "read"
 """The second argument of a helper that only looks, also while another one serves the label."""
 LOCKS: Final = Path("/run/warren-flows")
-_WAIT_S: Final = 5.0
+_WAIT_S: Final = 2.0
 
 
 def main() -> None:
