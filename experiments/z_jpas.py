@@ -29,6 +29,15 @@ asynchronous run has no result that can be told in advance. A time is a mean ove
 to the first value that is there; figures are means over {seeds} seeds, and in brackets those of the
 least and the most favourable seed.
 
+*Why MAIF is not ahead at load 1.* Jobs wait for devices here, and a time counts from arrival. MAIF
+makes the mean JCT longer than fair's, so devices are free later; in seed 1, which alone was looked
+at, jobs began later under MAIF than fair, and were in class 0 for a third of their time, until
+a period begins in which their metric and their speed are known. What makes rounds shorter over all
+(`sincronia`, `intensity`) is ahead. The paper says that at 200 % of its load jobs wait for
+resources. So the part at half the load was added, after this had been seen. What we believe and did
+not measure: the curves drawn here bend less than those of real jobs, so that the early stage is a
+larger part of a job and MAIF has less to gain.
+
 Made by `.venv/bin/python experiments/jpas_figures.py`, commit {commits}.
 """
 
@@ -49,6 +58,10 @@ def page(parts: Mapping[str, Any]) -> str:
     )  # fmt: skip
     rows = {row["place"]: row for row in parts["16"]["rows"]}
     claims = [_claim(rows, *one) for one in CLAIMS if one[0] in rows]
+    if "21" in parts:
+        half = {row["place"]: row for row in parts["21"]["rows"] if row["cell"] == "0.5"}
+        if {"fair", "maif"} <= half.keys():
+            claims += [_claim(half, *one[:4], f"{one[4]}; at half the load") for one in CLAIMS]
     claims += [_slower(rows, *one) for one in OTHERS if one[0] in rows]
     shares = " / ".join(f"{100 * part:.0f} %" for part in rows["maif"]["by_rank"])
     right = rows["maif"]["by_rank"][0] > 0.6
