@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,6 +84,16 @@ def test_what_is_not_allowed_is_refused_in_one_line_and_reaches_no_rule(
     assert answer["wrong_input"] is True
     assert told in answer["error"]
     assert "\n" not in answer["error"]
+
+
+def test_without_the_right_to_set_rules_the_helper_refuses_in_one_line(tmp_path: Path) -> None:
+    status = tmp_path / "status"
+    status.write_text("Name:\tx\nCapEff:\t0000000000001000\n")
+    helper._check_rights(status)
+    for text in ("CapEff:\t0000000000000000\n", ""):
+        status.write_text(text)
+        with pytest.raises(SpecError, match="flow: needs root: try sudo"):
+            helper._check_rights(status)
 
 
 def test_what_is_allowed_reaches_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:

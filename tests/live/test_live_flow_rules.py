@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -133,6 +134,30 @@ def test_a_helper_outlives_who_was_killed_only_to_clean_up(network: Run) -> None
     while _dump(network) != before and time.monotonic() < end_s:
         time.sleep(0.02)
     assert _dump(network) == before
+
+
+@pytest.mark.live
+def test_packets_leave_by_the_queue_of_their_jobs_class(network: Run) -> None:
+    network("ip", "link", "set", "dm1", "up")
+    network("ip", "addr", "add", "10.1.1.1/24", "dev", "dm0")
+    network("ip", "link", "set", "dm0", "up")
+    network(*["ip", "neigh", "add", "10.1.1.9", "lladdr", "02:00:00:00:00:09", "dev", "dm0"])
+    program = (
+        "import socket, sys\n"
+        "end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+        "end.bind(('10.1.1.1', int(sys.argv[1])))\n"
+        "for _ in range(10): end.sendto(b'x' * 1000, ('10.1.1.9', 9))\n"
+    )
+    with FlowHelper("t") as helper:
+        helper.ask(QUEUES)
+        helper.ask(MARK)
+        for port in (1500, 2500):  # of the job, and of nobody
+            network(sys.executable, "-c", program, str(port))
+        shown = network("tc", "-s", "class", "show", "dev", "dm0")
+    sent = dict(re.findall(r"class htb 5741:(\d) .*\n Sent (\d+) bytes", shown))
+    assert int(sent["3"]) == 10 * (1000 + 42)  # class 2: with headers of UDP, IP and Ethernet
+    assert int(sent["1"]) >= 10 * (1000 + 42)
+    assert [int(sent[str(i)]) for i in (2, 4, 5, 6, 7, 8)] == [0] * 6
 
 
 @pytest.mark.live

@@ -24,6 +24,9 @@ from warren.model.errors import SpecError, WarrenError, one_line
 READ: Final = "read"
 """The second argument of a helper that only looks, also while another one serves the label."""
 LOCKS: Final = Path("/run/warren-flows")
+_NEEDS: Final = "needs root: try sudo, or --sudo, or see the rules by --dry-run"
+_NET_ADMIN: Final = 12
+"""The number of the capability by which rules of a network are read and set."""
 _WAIT_S: Final = 2.0
 
 
@@ -35,6 +38,7 @@ def main() -> None:
     label, reads = (sys.argv[1], sys.argv[2:] == [READ]) if len(sys.argv) > 1 else ("", False)
     try:
         checked(ListFlows(label=label))
+        _check_rights(Path("/proc/self/status"))
         rules = FlowRules(label, None if reads else _locked(label))
     except WarrenError as error:
         _answer({"error": str(error), "wrong_input": True})
@@ -71,6 +75,13 @@ def _answer(value: dict[str, Any]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
+def _check_rights(status: Path) -> None:
+    lines = status.read_text().splitlines() if status.exists() else []
+    has = next((int(one.split()[1], 16) for one in lines if one.startswith("CapEff:")), 0)
+    if not has >> _NET_ADMIN & 1:
+        raise refused(_NEEDS)
+
+
 def _locked(label: str) -> int:
     """Lock a label in this network; return the open file, which tools inherit.
 
@@ -84,7 +95,7 @@ def _locked(label: str) -> int:
         path = LOCKS / f"{label}.{network}"
         lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except PermissionError:
-        raise refused("needs root: try sudo, or --sudo, or see the rules by --dry-run") from None
+        raise refused(_NEEDS) from None
     end_s = time.monotonic() + _WAIT_S
     while True:
         try:
