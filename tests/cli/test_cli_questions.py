@@ -115,7 +115,9 @@ def test_names_that_do_not_go_together_are_refused_in_one_line(mine: str) -> Non
     none = refusal(place=f"{mine}:Beside", joint=f"{mine}:Beside")
     assert "does not place tasks; name a place policy beside it" in none
     assert "is not a flow policy: answers must be" in refusal(flow=f"{mine}:Wrong")
-    assert "flow: unknown policy 'fixt'; did you mean fixed? allowed: fair" in refusal(flow="fixt")
+    assert "flow: unknown policy 'fixt'; did you mean fixed? allowed: baraat" in refusal(
+        flow="fixt"
+    )
     options = refusal(place="srtf", other_options={"flow": {"a": 1}})
     assert options == "policy: flow: fair has no options, got a"
     unknown = refusal(flow=f"{mine}:Flow", other_options={"flow": {"colour": 1}})
@@ -185,7 +187,11 @@ def test_policies_are_listed_by_question(warren: Warren) -> None:
     flow = warren("policies", "--question", "flow", "--json").json
     assert [(row["name"], row["kind"]) for row in flow] == [
         ("fair", "baseline"),
+        ("baraat", "online"),
         ("fixed", "online"),
+        ("intensity", "online"),
+        ("maif", "online"),
+        ("sincronia", "online"),
     ]
     assert warren("policies", "--question", "joint").code == 0
     assert (
