@@ -57,6 +57,21 @@ def test_what_is_shown_ends_the_job_at_its_last_round_and_not_before(
     assert [stop.holds({stop.metric: value}) for value in values] == [False] * (rounds - 1) + [True]
 
 
+@given(STOPS, st.sampled_from([0.1, 0.27, 0.8]), st.integers(0, 10**9))
+def test_bent_curves_have_95_percent_of_their_end_after_the_share_of_rounds_stated(
+    stop: Stop, share: float, seed: int
+) -> None:
+    bent = Losses(share_to_95=share)
+    curve = curve_of(HiddenCurves([job_of(0, 10_000, stop)], bent, seed), 0)
+    unit = abs(curve.target) if abs(curve.target) > 1e-6 else 1.0
+    short = 0.05 * (curve.span if stop.reaches is None else unit)
+    assert curve.excess(round(10_000 * share)) == pytest.approx(short, rel=1e-6)
+    as_drawn = curve_of(HiddenCurves([job_of(0, 10_000, stop)], Losses(), seed), 0)
+    assert (curve.span, curve.target, curve.power) == (
+        as_drawn.span, as_drawn.target, as_drawn.power,
+    )  # fmt: skip
+
+
 def test_noise_is_as_large_as_stated_and_no_two_jobs_or_rounds_share_it() -> None:
     stop = Stop(metric="loss", falls_to=0.1)
     jobs = [job_of(k, 4000, stop) for k in range(2)]

@@ -69,9 +69,14 @@ class Grain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """Hidden loss curves of a simulation; ``noise``: of one value, in parts of a curve's span."""
+    """Hidden loss curves of a simulation; ``noise``: of one value, in parts of a curve's span.
+
+    ``share_to_95``: the part of a job's rounds after which its curve has 95 % of what it ends with;
+    None: curves bend as they are drawn.
+    """
 
     noise: float = 0.01
+    share_to_95: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,9 @@ last round; g is one of four shapes, each as likely as the others::
     exponential  (1 + x/64)^-64, nearly exp(-x)
 
 A loss starts at 4 to 13 times its target, and where it would level out is 0.2 to 0.8 of the
-target. A metric that rises starts at 0.1 to 0.7 of its target and bends as a loss does.
+target. A metric that rises starts at 0.1 to 0.7 of its target and bends as a loss does. With
+``share_to_95`` curves bend so that an accuracy is at 95 % of its target, or another metric at 95 %
+of its way, after that share of the rounds: jobs that are trained for longer than they learn.
 
 Only sums, products, quotients and square roots: every machine agrees to the bit, as for times.
 
@@ -74,8 +76,8 @@ class HiddenCurve:
         if rounds >= self.end:
             left = 0.0
         else:
-            last = self._shape(self.end)
-            left = max(_SHORT, (self._shape(rounds) - last) / (1.0 - last))
+            last = self._at(self.end)
+            left = max(_SHORT, (self._at(rounds) - last) / (1.0 - last))
         return self.span * (1.0 - self.pace * (1.0 - left))
 
     def shown(self, rounds: int, off: float) -> float:
@@ -91,27 +93,20 @@ class HiddenCurve:
         short = max(_SHORT * self.span, abs(excess + off * self.span))
         return self.target + self.sign * short
 
-    def _shape(self, rounds: int) -> float:
+    def _at(self, rounds: int) -> float:
         """Return g(x) at ``x = rounds / s``."""
-        x = rounds / self.bend
-        if self.power:
-            # (1 + x)^(-power / 2) by roots and products: ``pow`` may differ in its last bit.
-            return math.prod([math.sqrt(1.0 / (1.0 + x))] * self.power)
-        # (1 + x/64)^-64: six squarings make the 64th power.
-        result = 1.0 / (1.0 + x / 64.0)
-        for _ in range(6):
-            result *= result
-        return result
+        return _shape(self.power, rounds / self.bend)
 
 
 class HiddenCurves:
     """The curves of all jobs, drawn by (seed, job) when they are first asked for."""
 
-    __slots__ = ("_curves", "_jobs", "_leader", "_noise", "_seed")
+    __slots__ = ("_curves", "_jobs", "_leader", "_noise", "_seed", "_share_to_95")
 
     def __init__(self, jobs: Sequence[Job], losses: Losses, seed: int) -> None:
         self._jobs = jobs
         self._noise = losses.noise
+        self._share_to_95 = losses.share_to_95
         self._seed = seed
         # The job with most rounds leads its group; of equals the first, so a later one must have
         # more.
@@ -164,16 +159,52 @@ class HiddenCurves:
         # In units of the target: the start is ``times`` above it, and the level that the curve
         # tends to ``deep`` below. So g(X), the rest at the last round, is deep / (times + deep).
         times, deep = 3.0 + 9.0 * size, 0.2 + 0.6 * beyond
+        span = times if stop.reaches is None else 0.3 + 0.6 * start
+        if self._share_to_95 is None:
+            last = _x_at(power, deep / (times + deep))
+        else:
+            # An accuracy of 95 % of the target is 5 % of the target short of it.
+            left = 0.05 if stop.reaches is None else 0.05 / span
+            last = _last_of_bent(power, self._share_to_95, left)
         own = _uniform(stream_key(self._seed, LOSS, job.index), 4)
         return HiddenCurve(
             target=target,
             sign=1.0 if stop.reaches is None else -1.0,
-            span=unit * (times if stop.reaches is None else 0.3 + 0.6 * start),
+            span=unit * span,
             end=end,
             power=power,
-            bend=end / _x_at(power, deep / (times + deep)),
+            bend=end / last,
             pace=1.0 if leader is job else 0.5 + 0.4 * own,
         )
+
+
+def _shape(power: int, x: float) -> float:
+    """Return g(x)."""
+    if power:
+        # (1 + x)^(-power / 2) by roots and products: ``pow`` may differ in its last bit.
+        return math.prod([math.sqrt(1.0 / (1.0 + x))] * power)
+    # (1 + x/64)^-64: six squarings make the 64th power.
+    result = 1.0 / (1.0 + x / 64.0)
+    for _ in range(6):
+        result *= result
+    return result
+
+
+def _last_of_bent(power: int, share: float, left: float) -> float:
+    """Return X so that a curve from 0 to X has this part left of its way at ``share * X``."""
+
+    def left_at(last: float) -> float:
+        end = _shape(power, last)
+        return (_shape(power, share * last) - end) / (1.0 - end)
+
+    # A longer curve is bent more: less is left. The shortest is a straight line.
+    low = high = 2.0**-10
+    while left_at(high) > left:
+        low, high = high, 2.0 * high
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if left_at(middle) > left else (low, middle)
+    return high
 
 
 def _x_at(power: int, left: float) -> float:

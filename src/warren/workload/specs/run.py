@@ -171,6 +171,13 @@ class LossesSpec(Spec):
     noise: float = Field(
         0.01, ge=0, le=1, description="Of single values, in parts of the way from start to target."
     )
+    share_to_95: float | None = Field(
+        None,
+        gt=0,
+        le=0.8,
+        description="Of a job's rounds: after these its curve has 95 % of what it ends with; "
+        "default: as drawn.",
+    )
 
 
 class TruthSpec(Spec):
@@ -278,5 +285,5 @@ def build_truth(spec: RunSpec) -> Truth:
         task_cv=truth.task_cv,
         job_cv=truth.job_cv,
         seed=truth.seed,
-        losses=Losses(noise=losses.noise) if losses else None,
+        losses=Losses(noise=losses.noise, share_to_95=losses.share_to_95) if losses else None,
     )
