@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -30,6 +32,9 @@ def test_of_what_falls_a_share_is_of_the_way_down() -> None:
 def test_mean_times_are_over_jobs() -> None:
     jobs = [curve(0, [0.5, 1.0]), curve(1, [1.0, 1.0])]
     assert mean_times_s(jobs)["to_90_s"] == 1.5
+    waited = [replace(jobs[0], waited_s=1.5), replace(jobs[1], waited_s=0.5)]
+    assert mean_times_s(waited)["to_90_s"] == 1.5
+    assert mean_times_s(waited)["trained_90_s"] == 0.5
     with pytest.raises(ValueError, match="no job that finished"):
         mean_times_s([])
 
