@@ -25,16 +25,25 @@ NIC_MB_PER_S: Final = 125.0
 GPU_GAIN: Final = 2.0
 LENGTH_S: Final = (600.0, 1800.0)
 """How long a job would compute and send alone."""
-INTERVAL_S: Final = 200.0
-"""The mean interval between arrivals at load 1."""
+INTERVAL_S: Final = 400.0
+"""The mean interval between arrivals at load 1, where few jobs wait for devices."""
+EARLY: Final = 0.27
+"""Of a job's epochs, after which it has 95 % of its final accuracy: the paper's 2.2 and Fig. 3."""
 SIGMA: Final = 1.0
 PERIOD_S: Final = 120.0
 JOBS: Final = 24
 
 
-def drawn(seed: int, flow: str, *, load: float = 1.0, **options: Any) -> dict[str, Any]:
-    """A run of the jobs of a seed under a flow policy, with the policy's options."""
+def drawn(
+    seed: int, flow: str, *, load: float = 1.0, share_to_95: float | None = EARLY, **options: Any
+) -> dict[str, Any]:
+    """A run of the jobs of a seed under a flow policy, with the policy's options.
+
+    ``share_to_95``: of the rounds, after which curves are at 95 % of what they end with; None: they
+    bend as Warren draws them.
+    """
     draw = random.Random(f"jpas-{seed}")
+    bent = {} if share_to_95 is None else {"share_to_95": share_to_95}
     jobs, at_s = [], 0.0
     for index in range(JOBS):
         jobs.append(_job(draw, index, at_s / load))
@@ -61,9 +70,9 @@ def drawn(seed: int, flow: str, *, load: float = 1.0, **options: Any) -> dict[st
             }
             for name, (size_mb, comp_s) in MODELS.items()
         },
-        "scheduler": {"place": "fifo", "flow": flow, "servers": 3},
+        "scheduler": {"place": "fifo", "shape": "fixed", "flow": flow},
         **({"policy": {"flow": options}} if options else {}),
-        "truth": {"losses": {"noise": 0.01}, "seed": seed},
+        "truth": {"losses": {"noise": 0.01, **bent}, "seed": seed},
         "seed": seed,
     }
 
@@ -73,11 +82,15 @@ def _job(draw: random.Random, index: int, at_s: float) -> dict[str, Any]:
     size_mb, comp_s = MODELS[model]
     alone_s = comp_s + 2 * size_mb / NIC_MB_PER_S
     rounds = round(draw.uniform(*LENGTH_S) / alone_s)
+    workers = draw.randint(2, 4)
+    # As many servers as workers (5.1), on hosts drawn evenly, since the paper says nothing of them.
+    hosts = [f"cpu-{at}" for at in range(10)] + [f"gpu-{at}" for at in range(3)]
     return {
         "name": f"{model}-{index}",
         "cost": model,
         "sync": "ps",
-        "scale": draw.randint(2, 4),
+        "scale": workers,
+        "servers": {"hosts": draw.sample(hosts, workers)},
         "rounds": rounds,
         "batch": 32,
         "arrival": f"{at_s:.3f} s",
