@@ -43,7 +43,7 @@ job's first task (*training time*), and beside it from its arrival, with what it
 others, times counted from arrival alone, and MAIF was not ahead. Jobs waited for devices there,
 which those of the paper do above 200 % of its load. Load, servers and curves were then set as the
 paper has them, looking at seeds 1 and 2. The claims are judged by seeds {first} to {last}, which
-nobody had looked at; *looked at* has seeds 1 to 5, *curves* the curves that bend less.
+nobody had looked at.{besides}
 
 Made by `.venv/bin/python experiments/jpas_figures.py`, commit {commits}.
 """
@@ -63,7 +63,7 @@ def page(parts: Mapping[str, Any]) -> str:
     head = HEAD.format(
         jobs=_jpas_runs.JOBS, low=low, high=high, interval=_jpas_runs.INTERVAL_S,
         period=_jpas_runs.PERIOD_S, early=_jpas_runs.EARLY, seeds=len(seeds), first=seeds[0],
-        last=seeds[-1], commits=_common.commits(parts),
+        last=seeds[-1], besides=_besides(parts), commits=_common.commits(parts),
     )  # fmt: skip
     rows = {row["place"]: row for row in parts["16"]["rows"]}
     claims = [_claim(rows, *one) for one in CLAIMS if one[0] in rows]
@@ -82,6 +82,15 @@ def page(parts: Mapping[str, Any]) -> str:
     ]
     text = table(["claim", "here", "verdict"], [list(one) for one in claims])
     return f"{head}\n{text}\n\n## All cells\n\n{_cells(parts)}\n"
+
+
+def _besides(parts: Mapping[str, Any]) -> str:
+    """What other parts than those of the claims are there, or are not."""
+    texts = {"looked at": "seeds 1 to 5", "curves": "curves that bend less", "22": "wrong gains"}
+    made = [f"*{part}* has {text}" for part, text in texts.items() if part in parts]
+    missing = [f"*{part}* ({text})" for part, text in texts.items() if part not in parts]
+    told = f" {', '.join(made)}." if made else ""
+    return told + (f" Not made yet: {', '.join(missing)}." if missing else "")
 
 
 CLAIMS: Final = (
