@@ -98,17 +98,11 @@ def test_a_straggler_costs_less_with_copies_as_simulated_and_the_bits_are_the_sa
     without = simulated(*run_of(tmp_path, None), "hare")
     run, costs = run_of(tmp_path, 2.0)
     expected = simulated(run, costs, "hare")
-    expected_ns = int(expected.finish_ns_J[0])
-    late_ns = []
-    # A machine with other work makes a run late, never early: the least of three must be in time.
-    while len(late_ns) < 3 and not (late_ns and min(late_ns) <= 0.05 * expected_ns):
-        with LivePort(run, costs, tmp_path / f"out-{len(late_ns)}") as port:
-            history = history_of(run, costs, "hare", port)
-        assert history.saved[0].sha256 == plain_sha256
-        assert len(history.timeline) == 2 * ROUNDS
-        assert (history.copies, history.copies_won) == (expected.copies, expected.copies_won)
-        finish_ns = int(history.finish_ns_J[0])
-        assert finish_ns >= 0.95 * expected_ns
-        assert finish_ns < 0.5 * int(without.finish_ns_J[0])
-        late_ns.append(finish_ns - expected_ns)
-    assert min(late_ns) <= 0.05 * expected_ns
+    with LivePort(run, costs, tmp_path / "out") as port:
+        history = history_of(run, costs, "hare", port)
+    assert history.saved[0].sha256 == plain_sha256
+    assert len(history.timeline) == 2 * ROUNDS
+    assert (history.copies, history.copies_won) == (expected.copies, expected.copies_won)
+    finish_ns = int(history.finish_ns_J[0])
+    assert finish_ns == pytest.approx(int(expected.finish_ns_J[0]), rel=0.05)
+    assert finish_ns < 0.5 * int(without.finish_ns_J[0])
