@@ -16,7 +16,9 @@ from warren.model.job import Stop
 from warren.model.view import Progress
 from warren.policy.common.job_traffic import JobTraffic
 from warren.policy.flow.baraat import Baraat
+from warren.policy.flow.intensity import Intensity
 from warren.policy.flow.maif import Maif
+from warren.policy.flow.sincronia import Sincronia
 from warren.policy.registry import policy_of
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -47,7 +49,8 @@ def shown(policy: Any, jobs: int = 3, **columns: Any) -> Any:
     view = core.state.view(())
     fields = {name: getattr(view, name) for name in view.__struct_fields__}
     there = np.ones(jobs, dtype=bool)
-    stated = {"arrived_J": there, "jobs": stopped, "servers_J": ((),) * jobs}
+    stated = {"arrived_J": there, "jobs": stopped, "servers_J": ((),) * jobs, "costs": costs}
+    stated["scale_J"] = np.array([job.scale for job in stopped])
     # Columns of a blind view end with the last job that has arrived.
     zeros = {one: np.zeros(jobs, dtype=np.int64) for one in ("class_J", "arrival_ns_J")}
     not_done = {"done_J": np.zeros(jobs, dtype=bool)}
@@ -118,6 +121,18 @@ def test_baraat_goes_by_arrival_and_a_heavy_job_shares_with_the_next() -> None:
     assert policy.decide(view, memory)[0].classes == {1: 1, 2: 1, 3: 2}
     light = shown(policy, jobs=jobs, **(columns | {"round_J": np.array([9, 6, 4, 1])}))
     assert policy.decide(light, memory)[0].classes == {1: 1, 2: 2, 3: 3}
+
+
+@pytest.mark.parametrize("policy", [Intensity(), Sincronia()])
+def test_of_rounds_that_compute_alike_the_one_with_fewest_bytes_goes_first(policy: Any) -> None:
+    """On one link: the most GPU time a byte, and the coflow that is over soonest."""
+    view = shown(policy, round_bytes_J=np.array([300, 100, 200]))
+    memory = replace(policy.initial(view), traffic=traffic(3))
+    decision, after = policy.decide(view, memory)
+    assert decision.classes == {1: 1, 2: 2, 0: 3}
+    assert after.order == (1, 2, 0)
+    again, _ = policy.decide(view, after)
+    assert again.is_empty
 
 
 @pytest.mark.parametrize(

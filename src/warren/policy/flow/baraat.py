@@ -24,7 +24,13 @@ from warren.model.decision import NOTHING, Decision, Question
 from warren.model.events import Event
 from warren.model.view import View
 from warren.policy.common.job_traffic import TOLD, JobTraffic
-from warren.policy.flow.changed import MOST, checked_classes, in_turns, known_jobs
+from warren.policy.flow.changed import (
+    MOST,
+    UNKNOWN,
+    checked_classes,
+    in_turns,
+    known_jobs,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,6 @@ class Baraat:
         """Say in one sentence why the job has its class."""
         order = [one for one, _ in memory.asked]
         if job not in order:
-            return "it has run no task yet: class 0, before all others"
+            return UNKNOWN
         heavy = " and has sent more than most" if dict(memory.asked)[job] else ""
         return f"{order.index(job)} jobs that send came before it{heavy}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -14,6 +15,16 @@ from warren.solve.flows.class_order import ordered_classes
 
 MOST: Final = CLASSES - 1
 """Classes for jobs: class 0 is for control, and for jobs that are not known yet."""
+UNKNOWN: Final = "it has run no task yet: class 0, before all others"
+"""What is said of a job whose hosts are not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderMemory:
+    """What a policy remembers that orders jobs when one comes or goes; ``order``: first first."""
+
+    traffic: JobTraffic = field(default_factory=JobTraffic)
+    order: tuple[int, ...] = ()
 
 
 def checked_classes(classes: int) -> None:
@@ -26,6 +37,21 @@ def known_jobs(view: View, traffic: JobTraffic) -> list[int]:
     """Return the jobs that are there and have run a task, so that their hosts are known."""
     there = (view.arrived_J & ~view.done_J).nonzero()[0].tolist()
     return [job for job in there if job in traffic.tasks]
+
+
+def reordered(
+    view: View,
+    memory: OrderMemory,
+    ranked: Callable[[JobTraffic, list[int]], Sequence[int]],
+    classes: int,
+) -> tuple[Decision, OrderMemory]:
+    """Order the jobs anew, as ``ranked`` says, if one has come or gone."""
+    traffic = memory.traffic.after(view)
+    known = known_jobs(view, traffic)
+    if known == sorted(memory.order):
+        return NOTHING, OrderMemory(traffic, memory.order)
+    order = tuple(ranked(traffic, known))
+    return in_turns(view, traffic, [(job,) for job in order], classes), OrderMemory(traffic, order)
 
 
 def in_turns(

@@ -16,27 +16,18 @@ Differs
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from warren.model.decision import NOTHING, Decision, Question
+from warren.model.decision import Decision, Question
 from warren.model.events import Event
 from warren.model.view import View
 from warren.policy.common.job_traffic import TOLD, JobTraffic
 from warren.policy.common.link_loads import link_loads_s
-from warren.policy.flow.changed import MOST, checked_classes, in_turns, known_jobs
+from warren.policy.flow.changed import MOST, UNKNOWN, OrderMemory, checked_classes, reordered
 from warren.solve.coflows.bssi import bssi_order
-
-
-@dataclass(frozen=True, slots=True)
-class _Memory:
-    """``asked``: the jobs that were ordered; ``order`` of them, the first first."""
-
-    traffic: JobTraffic = field(default_factory=JobTraffic)
-    asked: tuple[int, ...] = ()
-    order: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,24 +47,22 @@ class Sincronia:
         """Refuse a number of classes that no port has."""
         checked_classes(self.classes)
 
-    def initial(self, view: View) -> _Memory:
+    def initial(self, view: View) -> OrderMemory:
         """Return a memory of nothing."""
-        return _Memory()
+        return OrderMemory()
 
-    def decide(self, view: View, memory: _Memory) -> tuple[Decision, _Memory]:
+    def decide(self, view: View, memory: OrderMemory) -> tuple[Decision, OrderMemory]:
         """Order the jobs anew if one has come or gone."""
-        traffic = memory.traffic.after(view)
-        known = tuple(known_jobs(view, traffic))
-        if known == memory.asked:
-            return NOTHING, _Memory(traffic, known, memory.order)
-        each = [link_loads_s(view, traffic, job) for job in known]
-        load = np.array(each) if each else np.zeros((0, 0))
-        order = tuple(known[one] for one in bssi_order(load, np.ones(len(known))))
-        decision = in_turns(view, traffic, [(job,) for job in order], self.classes)
-        return decision, _Memory(traffic, known, order)
 
-    def explain(self, view: View, memory: _Memory, job: int) -> str:
+        def ranked(traffic: JobTraffic, known: list[int]) -> list[int]:
+            each = [link_loads_s(view, traffic, job) for job in known]
+            load = np.array(each) if each else np.zeros((0, 0))
+            return [known[one] for one in bssi_order(load, np.ones(len(known)))]
+
+        return reordered(view, memory, ranked, self.classes)
+
+    def explain(self, view: View, memory: OrderMemory, job: int) -> str:
         """Say in one sentence why the job has its class."""
         if job not in memory.order:
-            return "it has run no task yet: class 0, before all others"
+            return UNKNOWN
         return f"{memory.order.index(job)} of {len(memory.order)} rounds as coflows go before it"
