@@ -10,8 +10,6 @@ import pytest
 from warren.predict.accuracy_gain import (
     accuracy_gain,
     expected_gain,
-    fastest_steps_per_s,
-    local_orders,
     orders_by_gain,
     steps_ahead,
 )
@@ -21,23 +19,12 @@ Gain = Callable[[Curve, float, int], float]
 STEPS = np.arange(1.0, 61.0)
 
 
-def test_fig_7_of_jpas_maps_global_orders_to_local_ones() -> None:
-    assert local_orders((4, 9, 20, 21)) == (1, 2, 3, 4)
-    assert local_orders((20, 4, 21, 9)) == (3, 1, 4, 2)
-    assert local_orders((7, 3, 7)) == (2, 1, 2)  # two nodes of one job
-
-
 def test_the_greatest_gain_is_the_first_order() -> None:
     assert orders_by_gain((0.1, 0.4, 0.0, 0.4)) == (3, 1, 4, 2)
 
 
-def test_the_fastest_step_is_the_speed() -> None:
-    assert fastest_steps_per_s((0.5, 0.2, 4.0)) == pytest.approx(5)
+def test_a_period_has_the_steps_that_its_speed_makes() -> None:
     assert steps_ahead(60, 5) == 300
-    with pytest.raises(ValueError, match="more than 0"):
-        fastest_steps_per_s(())
-    with pytest.raises(ValueError, match="more than 0"):
-        fastest_steps_per_s((0.1, 0.0))
 
 
 @pytest.mark.parametrize("gain", [accuracy_gain, expected_gain])

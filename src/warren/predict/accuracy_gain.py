@@ -1,12 +1,11 @@
 """How much better a job's metric will be after the next period, and how many steps that period has.
 
 *What.* ``accuracy_gain`` is A_imp of the paper; ``expected_gain`` is ours, with what real runs do
-beside what the families say. Jobs are ordered by it, the greatest first; on a host the orders of
-the jobs that are there become 1, 2, 3, ...
+beside what the families say. Jobs are ordered by it, the greatest first.
 
-*Source.* JPAS (JNCA'20), 4.2 (the engineering method; equations (13) to (20), the mathematical one,
-are ``warren.cost.parameter_server.StepTimes``), 4.3 with (21) and (22), Pseudocode 1
-(GenerateLocalOrder) and Fig. 7.
+*Source.* JPAS (JNCA'20), 4.2 (the engineering method: V_train is that of the shortest step seen;
+equations (13) to (20), the mathematical one, are ``warren.cost.parameter_server.StepTimes``), 4.3
+with (21) and (22). Pseudocode 1 is ``warren.solve.flows.class_order``.
 
 *Differs.* The paper's metric is an accuracy from 0 to 1. Here one in percent counts as a hundredth,
 what falls (a loss, an error) in parts of its first value, and other values in parts of the range
@@ -33,17 +32,6 @@ _RISE: Final = 0.1
 def steps_ahead(period_s: float, steps_per_s: float) -> float:
     """Return T_schedule V_train of (21): the steps of the next period."""
     return period_s * steps_per_s
-
-
-def fastest_steps_per_s(step_s: Sequence[float]) -> float:
-    """Estimate V_train (13) by the engineering method: one over the shortest step seen.
-
-    ``step_s``: seconds of steps while the job had the highest priority, or of all its steps.
-    Raises ValueError without a step, or for one that does not last.
-    """
-    if not len(step_s) or min(step_s) <= 0:
-        raise ValueError("a speed needs the seconds of a step, more than 0")
-    return 1.0 / min(step_s)
 
 
 def published_mean(curve: Curve, at: Sequence[float] | FloatArray, seed: int) -> FloatArray:
@@ -101,9 +89,3 @@ def orders_by_gain(gains: Sequence[float]) -> tuple[int, ...]:
     ranked = sorted(range(len(gains)), key=lambda job: -gains[job])
     place = {job: order for order, job in enumerate(ranked, start=1)}
     return tuple(place[job] for job in range(len(gains)))
-
-
-def local_orders(orders: Sequence[int]) -> tuple[int, ...]:
-    """Map the global orders of a host's jobs to 1, 2, 3, ..., as Pseudocode 1 does."""
-    place = {order: local for local, order in enumerate(sorted(set(orders)), start=1)}
-    return tuple(place[order] for order in orders)

@@ -21,10 +21,10 @@ from warren.live.enforcement.requests import (
     address_of,
     checked,
     ports_of,
+    wrong,
 )
 from warren.live.enforcement.training_log import PATTERN
 from warren.live.enforcement.watch import FlowWatch, WatchedFlows, helper_for, shown, watched
-from warren.model.errors import Problem, SpecError
 from warren.model.units import parse_rate_bps
 
 _LABEL: Final = "jobs"
@@ -120,9 +120,9 @@ def watch(
     Ends by Ctrl-C, or after --periods; all rules that it made go with it, however it ends.
     """
     if not 0.1 <= period <= 86_400:
-        raise _wrong("--period", f"{period:g}; allowed: 0.1 to 86400 seconds")
+        raise wrong("--period", f"{period:g}; allowed: 0.1 to 86400 seconds")
     if periods is not None and periods < 1:
-        raise _wrong("--periods", f"{periods}; allowed: 1 and more")
+        raise wrong("--periods", f"{periods}; allowed: 1 and more")
     jobs = _jobs(log, port, address, pid)
     set_up = _queues(label, device, rate, queues)
     flows = FlowWatch(label, jobs, pattern, period, seed, lambda _: None)
@@ -189,8 +189,8 @@ def nccl(
 ) -> None:
     """Print the environment that gives NCCL's traffic over InfiniBand or RoCE a class.
 
-    NCCL reads it once, when a communicator is made. Over plain sockets it has no such setting:
-    there `warren flow watch` does it.
+    NCCL reads it once, when a communicator is made. For plain sockets we know of no such
+    setting: there `warren flow watch` does it.
     """
     found = environment_of(flow_class)
     if json_:
@@ -211,13 +211,13 @@ def _jobs(
 ) -> list[WatchedFlows]:
     for name, given in (("--port", ports), ("--address", addresses), ("--pid", pids)):
         if given and len(given) != len(logs):
-            raise _wrong(name, f"{len(given)} for {len(logs)} logs; allowed: one for each, or none")
+            raise wrong(name, f"{len(given)} for {len(logs)} logs; allowed: one for each, or none")
     if pids and (ports or addresses):
-        raise _wrong("--pid", "tells the flows already; leave out --port and --address")
+        raise wrong("--pid", "tells the flows already; leave out --port and --address")
     if not (ports or addresses or pids):
-        raise _wrong("--port", "is missing; allowed: --port, --address or --pid, once a log")
+        raise wrong("--port", "is missing; allowed: --port, --address or --pid, once a log")
     if pids and min(pids) < 1:
-        raise _wrong("--pid", f"{min(pids)} is no process")
+        raise wrong("--pid", f"{min(pids)} is no process")
     return [
         WatchedFlows(
             name=_job_name(log) or f"job{i}",
@@ -243,16 +243,16 @@ def _endpoint(address: str, ports: str) -> Endpoint:
 def _queues(label: str, device: str | None, rate: str | None, kind: str) -> SetUpQueues | None:
     if device is None:
         if rate is not None:
-            raise _wrong("--rate", "is that of a --device, which is missing")
+            raise wrong("--rate", "is that of a --device, which is missing")
         return None
     if rate is None and kind == "htb":
-        raise _wrong("--rate", "is missing: htb needs what the device carries, like 1Gbit")
+        raise wrong("--rate", "is missing: htb needs what the device carries, like 1Gbit")
     bps = 0
     if rate is not None:
         try:
             bps = round(parse_rate_bps(rate))
         except ValueError as error:
-            raise _wrong("--rate", str(error)) from None
+            raise wrong("--rate", str(error)) from None
     found = SetUpQueues(label=label, device=device, rate_bps=bps, kind=kind)
     checked(found)
     return found
@@ -267,7 +267,3 @@ def _line(rows: list[dict[str, Any]]) -> str:
         told = known if row["state"] == "watched" else row["state"]
         parts.append(f"{row['job']}: {kind} ({told})")
     return "; ".join(parts)
-
-
-def _wrong(field: str, message: str) -> SpecError:
-    return SpecError(Problem(file="flow", field=field, message=message))

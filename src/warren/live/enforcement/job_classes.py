@@ -1,8 +1,8 @@
 """The classes of jobs by how much better each will be after the next period: JPAS from outside.
 
-*Source.* JPAS (JNCA'20): 3.1 (period, prediction at the agent), 3.2 (a class is the local order,
-the last class takes the rest), 3.3 (class 0 for jobs that are not known yet), 4.2 (the engineering
-method: the greatest speed seen is that of a job with the link to itself).
+*Source.* JPAS (JNCA'20): 3.1 (period, prediction at the agent), 3.2 (a class is the order among
+the jobs of the host, the last class takes the rest), 3.3 (class 0 for jobs that are not known yet),
+4.2 (the engineering method: the greatest speed seen is that of a job with the link to itself).
 *Differs.* One agent orders the jobs that it watches; there is no coordinator that would draw one
 worker a job. Speed is taken over whole periods, since logs come in bursts. A job whose log has
 been silent for ``SILENT_PERIODS`` has no class: it has ended, or it hangs and sends nothing.
@@ -16,13 +16,7 @@ from typing import Final
 
 from warren.live.enforcement.training_log import TrainingLog
 from warren.model.decision import CLASSES
-from warren.predict.accuracy_gain import (
-    expected_gain,
-    fastest_steps_per_s,
-    local_orders,
-    orders_by_gain,
-    steps_ahead,
-)
+from warren.predict.accuracy_gain import expected_gain, orders_by_gain, steps_ahead
 from warren.predict.curve import curve_of
 
 LEAST_POINTS: Final = 4
@@ -63,13 +57,13 @@ class WatchedJob:
         if len(self.log.steps) < LEAST_POINTS or self.step_s is None:
             self.gain = None
         elif fresh or self.gain is None:
-            steps = steps_ahead(period_s, fastest_steps_per_s([self.step_s]))
+            steps = steps_ahead(period_s, 1.0 / self.step_s)
             self.gain = expected_gain(curve_of(self.log.steps, self.log.values), steps, seed)
 
 
 def classes_by_gain(gains: Mapping[str, float | None]) -> dict[str, int]:
     """Return the class of each job: 0 if its gain is not known, else its order, at most 7."""
     known = [name for name, gain in gains.items() if gain is not None]
-    orders = local_orders(orders_by_gain([gains[name] or 0.0 for name in known]))
+    orders = orders_by_gain([gains[name] or 0.0 for name in known])
     found = {name: min(order, CLASSES - 1) for name, order in zip(known, orders, strict=True)}
     return {name: found.get(name, 0) for name in gains}

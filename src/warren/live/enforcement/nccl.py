@@ -1,15 +1,15 @@
 """The class of what NCCL sends over InfiniBand or RoCE, as environment of a job. Pure.
 
-``NCCL_IB_TC`` is the traffic class field of its queue pairs (NCCL's list of environment variables);
-on RoCE v2 that is the TOS byte, the code point and two bits of 0. It is read when a communicator is
-made, so a running job keeps what it has. For sockets NCCL has no such variable.
+``NCCL_IB_TC`` is the traffic class field of its queue pairs; on RoCE v2 that is the TOS byte, the
+code point and two bits of 0. It is read when a communicator is made, so a running job keeps what it
+has. For sockets we know of no such variable. None of this was tried: no machine at hand has it.
 """
 
 from __future__ import annotations
 
+from warren.live.enforcement.requests import wrong
 from warren.live.flow_marks import CODE_POINTS
 from warren.model.decision import CLASSES
-from warren.model.errors import Problem, SpecError
 
 
 def environment_of(flow_class: int) -> dict[str, str]:
@@ -21,6 +21,5 @@ def environment_of(flow_class: int) -> dict[str, str]:
         If it is no class.
     """
     if not 0 <= flow_class < CLASSES:
-        message = f"{flow_class} is no class; allowed: 0 to {CLASSES - 1}"
-        raise SpecError(Problem(file="flow", field="--class", message=message))
+        raise wrong("--class", f"{flow_class} is no class; allowed: 0 to {CLASSES - 1}")
     return {"NCCL_IB_TC": str(CODE_POINTS[flow_class] << 2)}

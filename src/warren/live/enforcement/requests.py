@@ -90,11 +90,11 @@ def decoded(line: bytes) -> FlowRequest:
         If it is none of the operations, or a field is not allowed.
     """
     if len(line) > MOST_BYTES:
-        raise _wrong("request", f"is longer than {MOST_BYTES} bytes")
+        raise wrong("request", f"is longer than {MOST_BYTES} bytes")
     try:
         request: FlowRequest = msgspec.json.decode(line, type=FlowRequest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _wrong("request", str(error)) from None
+        raise wrong("request", str(error)) from None
     return checked(request)
 
 
@@ -120,44 +120,44 @@ def checked(request: FlowRequest) -> FlowRequest:
 
 def _check_name(field: str, name: Any) -> None:
     if not is_name(name):
-        raise _wrong(field, f"{name[:60]!a} is not a name; allowed: {NAME_TEXT}")
+        raise wrong(field, f"{name[:60]!a} is not a name; allowed: {NAME_TEXT}")
 
 
 def _check_device(device: str) -> None:
     if not _DEVICE.fullmatch(device):
         allowed = "1 to 15 of A-Z a-z 0-9 _ . -, a letter or digit first"
-        raise _wrong("device", f"{device[:60]!a} is not an interface; allowed: {allowed}")
+        raise wrong("device", f"{device[:60]!a} is not an interface; allowed: {allowed}")
 
 
 def _check_queues(request: SetUpQueues) -> None:
     if request.kind not in KINDS:
-        raise _wrong("queues", f"{request.kind[:60]!a} is not known; allowed: {', '.join(KINDS)}")
+        raise wrong("queues", f"{request.kind[:60]!a} is not known; allowed: {', '.join(KINDS)}")
     low, high = _RATE_BPS
     if request.kind != "htb":
         if request.rate_bps or request.guaranteed_bps:
-            raise _wrong("rate", f"{request.kind} limits no rate; leave it out, or take htb")
+            raise wrong("rate", f"{request.kind} limits no rate; leave it out, or take htb")
         return
     if not low <= request.rate_bps <= high:
-        raise _wrong("rate", f"{request.rate_bps} bit/s; allowed: {low} to {high}")
+        raise wrong("rate", f"{request.rate_bps} bit/s; allowed: {low} to {high}")
     if not 0 <= request.guaranteed_bps <= request.rate_bps // CLASSES:
-        raise _wrong("guaranteed", f"must be 0 to 1/{CLASSES} of the rate")
+        raise wrong("guaranteed", f"must be 0 to 1/{CLASSES} of the rate")
 
 
 def _check_marks(request: MarkFlows) -> None:
     if not 0 <= request.flow_class < CLASSES:
-        raise _wrong("class", f"{request.flow_class} is no class; allowed: 0 to {CLASSES - 1}")
+        raise wrong("class", f"{request.flow_class} is no class; allowed: 0 to {CLASSES - 1}")
     if not 1 <= len(request.endpoints) <= _MOST_ENDPOINTS:
-        raise _wrong("endpoints", f"{len(request.endpoints)}; allowed: 1 to {_MOST_ENDPOINTS}")
+        raise wrong("endpoints", f"{len(request.endpoints)}; allowed: 1 to {_MOST_ENDPOINTS}")
     for one in request.endpoints:
         if not one.address and not one.ports:
-            raise _wrong("endpoints", "one has neither address nor ports: it would be all flows")
+            raise wrong("endpoints", "one has neither address nor ports: it would be all flows")
         if one.address:
             address_of(one.address)
         if len(one.ports) > _MOST_RANGES:
-            raise _wrong("port", f"{len(one.ports)} ranges; allowed: {_MOST_RANGES} at most")
+            raise wrong("port", f"{len(one.ports)} ranges; allowed: {_MOST_RANGES} at most")
         for first, last in one.ports:
             if not 1 <= first <= last <= 65535:
-                raise _wrong("port", f"{first}-{last}; allowed: 1 to 65535, the lower one first")
+                raise wrong("port", f"{first}-{last}; allowed: 1 to 65535, the lower one first")
 
 
 def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
@@ -171,9 +171,9 @@ def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     try:
         found = ipaddress.ip_address(text)
     except ValueError:
-        raise _wrong("address", f"{text[:60]!a} is not an address like 10.0.0.1") from None
+        raise wrong("address", f"{text[:60]!a} is not an address like 10.0.0.1") from None
     if found.is_multicast or found.is_unspecified or getattr(found, "scope_id", None):
-        raise _wrong("address", f"{text[:60]!a} is not the address of one host")
+        raise wrong("address", f"{text[:60]!a} is not the address of one host")
     return found
 
 
@@ -189,10 +189,11 @@ def ports_of(text: str) -> tuple[tuple[int, int], ...]:
     for part in text.split(","):
         match = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", part.strip(), re.ASCII)
         if not match:
-            raise _wrong("port", f"{part[:60]!a} is no port; allowed: like 29500,29510-29520")
+            raise wrong("port", f"{part[:60]!a} is no port; allowed: like 29500,29510-29520")
         found.append((int(match[1]), int(match[2] or match[1])))
     return tuple(found)
 
 
-def _wrong(field: str, message: str) -> SpecError:
+def wrong(field: str, message: str) -> SpecError:
+    """Return the error for a field that is not allowed, with what is."""
     return SpecError(Problem(file="flow", field=field, message=message))

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from warren.model.errors import Problem, SpecError
+from warren.live.enforcement.requests import wrong
 
 PATTERN: Final = (
     r"(?i)(?:step|iter(?:ation)?|epoch)\D{0,3}(?P<step>\d+)"
@@ -32,9 +32,9 @@ def compiled(pattern: str) -> re.Pattern[str]:
     try:
         found = re.compile(pattern)
     except re.error as error:
-        raise _wrong("--pattern", f"is no regular expression: {error}") from None
+        raise wrong("--pattern", f"is no regular expression: {error}") from None
     if "value" not in found.groupindex:
-        raise _wrong("--pattern", "needs a group (?P<value>...), and (?P<step>...) if there is one")
+        raise wrong("--pattern", "needs a group (?P<value>...), and (?P<step>...) if there is one")
     return found
 
 
@@ -96,7 +96,3 @@ class TrainingLog:
         if len(self.steps) > _MOST_POINTS:
             # Every other point is enough of a curve so long.
             del self.steps[1:-1:2], self.values[1:-1:2]
-
-
-def _wrong(field: str, message: str) -> SpecError:
-    return SpecError(Problem(file="flow", field=field, message=message))

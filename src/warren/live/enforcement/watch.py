@@ -23,9 +23,10 @@ from warren.live.enforcement.requests import (
     SetUpQueues,
     UnmarkFlows,
     checked,
+    wrong,
 )
 from warren.live.enforcement.training_log import TrainingLog, compiled
-from warren.model.errors import EngineError, Problem, SpecError
+from warren.model.errors import EngineError, SpecError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,7 @@ class FlowWatch:
         pattern = compiled(self.pattern)
         names = [one.name for one in self.jobs]
         if len(set(names)) < len(names):
-            raise _wrong("--log", "two logs have the same name without its ending")
+            raise wrong("--log", "two logs have the same name without its ending")
         for one in self.jobs:
             checked(UnmarkFlows(label=self.label, job=one.name))
             if one.pid is None:
@@ -162,7 +163,3 @@ def helper_for(label: str, sudo: bool, queues: SetUpQueues | None) -> FlowHelper
         helper.close()
         raise
     return helper
-
-
-def _wrong(name: str, message: str) -> SpecError:
-    return SpecError(Problem(file="flow", field=name, message=message))
