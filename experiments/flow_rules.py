@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from typing import Any, Final
 
 import _common
 import msgspec
+from _rights import cannot
 
 from warren.live.enforcement import helper
 from warren.live.enforcement.requests import (
@@ -34,8 +34,6 @@ from warren.live.enforcement.requests import (
     SetUpQueues,
     UnmarkFlows,
 )
-from warren.live.testbed.iproute import check_usable
-from warren.model.errors import SpecError
 
 CYCLES: Final = 200
 SEED: Final = 1
@@ -64,13 +62,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cycles", type=int, default=CYCLES)
     cycles = parser.parse_args().cycles
-    try:
-        check_usable()
-    except SpecError as error:
-        print(f"not made here: {error}")
-        return
-    if shutil.which("nft") is None:
-        print("not made here: needs the command nft")
+    if reason := cannot("nft"):
+        print(f"not made here: {reason}")
         return
     if not os.environ.get(INSIDE):
         # A network that ends with the processes in it.

@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,12 +23,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import _common
+from _rights import cannot
 
 from warren.live.testbed.class_counters import sent_bytes
-from warren.live.testbed.iproute import check_usable
 from warren.live.testbed.lifecycle import make, remove
 from warren.live.testbed.names import namespace
-from warren.model.errors import SpecError
 from warren.model.testbed import Bed, BedHost
 
 NAME: Final = "foreign"
@@ -51,13 +49,8 @@ Processes = list[subprocess.Popen[str]]
 
 def main() -> None:
     """Run both jobs, watch them, and save what each had."""
-    try:
-        check_usable()
-    except SpecError as error:
-        print(f"not made here: {error}")
-        return
-    if shutil.which("nft") is None:
-        print("not made here: needs the command nft")
+    if reason := cannot("nft"):
+        print(f"not made here: {reason}")
         return
     started: Processes = []
     make(BED)

@@ -30,12 +30,11 @@ import yaml
 from _link_mixes import RINGS, network
 from _link_order import CHANGES_S, ORDERED_S, ORDERS
 from _parts import Make, ask, make_parts
+from _rights import cannot
 from ring_mixed import _bits, _plain
 
 from warren.live.testbed.class_counters import sent_bytes
-from warren.live.testbed.iproute import check_usable
 from warren.live.testbed.lifecycle import make, remove
-from warren.model.errors import SpecError
 from warren.model.testbed import QUEUES, Bed, BedHost, Queue
 
 NAME: Final = "priority"
@@ -188,11 +187,7 @@ def _wrong(queue: str, row: dict[str, Any]) -> Iterator[str]:
 
 
 def _cannot(part: str) -> str:
-    try:
-        check_usable()
-    except SpecError as error:
-        return str(error)
-    return ""
+    return cannot()
 
 
 @contextmanager

@@ -35,10 +35,9 @@ import _replay
 import yaml
 from _mixed_sets import FRESH, RINGS, drawn
 from _parts import Make, ask, make_parts
+from _rights import cannot
 
 from warren.live.measure.machine import processor
-from warren.live.testbed.iproute import check_usable
-from warren.model.errors import SpecError
 from warren.runs.inputs import run_of
 
 RUN: Final = RINGS / "mixed.yaml"
@@ -87,11 +86,7 @@ def _cannot(part: str) -> str:
         here = os.cpu_count(), processor()
         if there != here:
             return f"rings/machine.yaml is of {there}, this is {here}; rings/hosts4.yaml says how"
-    try:
-        check_usable()
-    except SpecError as error:
-        return "" if part == "one host" else str(error)
-    return ""
+    return "" if part == "one host" else cannot()
 
 
 def fresh(seed: int, scratch: Path) -> dict[str, Any]:

@@ -26,16 +26,15 @@ import _common
 import numpy as np
 from _fluid_rings import fluid_round_s_J
 from _parts import ask, make_parts
+from _rights import cannot
 from numpy.typing import NDArray
 
 from warren.cost.ring import RingJobs, RingNetwork, round_s_J
 from warren.cost.run_rings import ring_network
 from warren.live.measure.ring_rounds import ProbedRing, RingProber, bed_places
-from warren.live.testbed.iproute import check_usable
 from warren.live.testbed.lifecycle import make, remove
 from warren.live.testbed.link_test import GOODPUT
 from warren.live.testbed.status import one_standing
-from warren.model.errors import SpecError
 from warren.model.testbed import Bed, BedHost, Queue
 from warren.store.files import read
 from warren.workload.run_file import load_cluster
@@ -114,11 +113,7 @@ def main() -> None:
 
 
 def _cannot(part: str) -> str:
-    try:
-        check_usable()
-    except SpecError as error:
-        return str(error)
-    return ""
+    return cannot()
 
 
 def _part(queue: Queue, seed: int, scratch: Path) -> Mapping[str, Any]:

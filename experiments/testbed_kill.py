@@ -26,14 +26,13 @@ from statistics import median
 from typing import Any, Final
 
 import _common
+from _rights import cannot
 
 from warren.live.testbed import orphans as leftovers
 from warren.live.testbed.cpu_quota import cgroup_roots
-from warren.live.testbed.iproute import check_usable
 from warren.live.testbed.lifecycle import make, remove
 from warren.live.testbed.link_test import measure
 from warren.live.testbed.records import FOLDER, TestbedRecords
-from warren.model.errors import SpecError
 from warren.model.testbed import Bed, BedHost
 
 CYCLES: Final = 100
@@ -50,10 +49,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cycles", type=int, default=CYCLES)
     cycles = parser.parse_args().cycles
-    try:
-        check_usable()
-    except SpecError as error:
-        print(f"not made here: {error}")
+    if reason := cannot():
+        print(f"not made here: {reason}")
         return
     quota = 0.5 if cgroup_roots() else None
     hosts = tuple(
