@@ -238,7 +238,7 @@ class State:
         return self._views[blind]
 
     def view(self, changes: tuple[AnyEvent, ...] = ()) -> View:
-        """Return what the policy that places may see now; ``changes``: since it was last asked."""
+        """Return what the policy that places may see now; ``changes``: at this instant."""
         return self._shown.view(self.now_ns, changes)
 
     # Handlers of the transition table ``TRANSITIONS``, at the end of the file.

@@ -69,7 +69,7 @@ class Timeline:
         ]
         # One row of memory for each column, as ``from_columns`` takes them.
         table = np.ascontiguousarray(np.array(rows, dtype=np.int64).reshape(len(rows), 11).T)
-        # ``TasksDone.end_ns`` of all at once: a call for each takes as long as the rest of its row.
+        # ``TasksDone.end_ns`` of all at once.
         ended_ns_R = table[10]
         table[8] = np.where(ended_ns_R < 0, table[8], ended_ns_R)
         return Timeline.from_columns(table[:10])

@@ -138,7 +138,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The place of a job's group in ``groups``; -1: it is in none, and may run anywhere."""
     groups: tuple[Group, ...]
     changes: tuple[AnyEvent, ...]
-    """Events applied since the last call, in order; empty on the first."""
+    """Events of this instant, in order; none of those at which the policy was not asked."""
 
     @property
     def rate_J(self) -> FloatArray:
