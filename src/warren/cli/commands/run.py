@@ -259,7 +259,7 @@ def finish(record: Record, out: str | None, json_: bool) -> None:
     from warren.report.metrics import summary
     from warren.runs.grain_advice import MANY_SINGLE, fine_note
 
-    notes, values = _notes(record.run), summary(record)
+    values = summary(record)
     if json_:
         print_json(values)
     else:
@@ -269,7 +269,7 @@ def finish(record: Record, out: str | None, json_: bool) -> None:
 
             # At which most tasks would have kept their emulated time, for the advice on overruns.
             scale = needed_time_scale(record, OVERRUN_SHARE)
-        for line in summary_lines(values, notes, scale):
+        for line in summary_lines(values, _notes(record.run), scale):
             answer(line)
     many = len(record.history.timeline.job_R) >= MANY_SINGLE
     if many and (note := fine_note(record)):
