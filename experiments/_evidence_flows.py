@@ -35,5 +35,5 @@ def foreign_jobs(result: Mapping[str, Any]) -> str:
         "watch` on each host reads both logs and looks up the ranks' connections. Shares are of "
         "steps, over 15 s without a watch and over periods of 3 s after the first of an order "
         f"({settled.count('quick')} with quick first, {settled.count('slow')} with slow). One run, "
-        "on a machine with other work.\n\n" + table(["", "quick", "slow"], rows)
+        "on a machine with nothing else to do.\n\n" + table(["", "quick", "slow"], rows)
     )
