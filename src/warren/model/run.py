@@ -86,12 +86,15 @@ class Truth:
     ``task_cv`` is the coefficient of variation of one task's time, ``job_cv`` that of a factor
     shared by all tasks of a job on one device type (a wrong profile). Zero: the profile is true.
     ``losses``: jobs with a stop rule show values on their way to it; None: they show none.
+    ``metrics``: what jobs showed in an earlier run, by name: pairs of the rounds done and the value
+    of the metric of their stop rule, in order. They show it again, whatever ``losses`` says.
     """
 
     task_cv: float = 0.0
     job_cv: float = 0.0
     seed: int = 0
     losses: Losses | None = None
+    metrics: Mapping[str, tuple[tuple[int, float], ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,8 @@ from warren.model.costs import CostTable
 from warren.model.decision import Assignment
 from warren.model.events import RANK, AnyEvent, CompDone, RoundsDone, TasksDone
 from warren.model.run import Run
-from warren.sim.hidden_curves import HiddenCurves
 from warren.sim.parts import Durations
+from warren.sim.recorded_metrics import shown_metrics
 from warren.sim.verified_tasks import VerifiedTasks
 
 StretchPart = tuple[Assignment, int, int]
@@ -142,10 +142,10 @@ class Lanes:
     """
 
     __slots__ = (
-        "_curves",
         "_held",
         "_last_job_D",
         "_parts_J",
+        "_shown",
         "_switch_JT",
         "barrier_J",
         "comm_free_D",
@@ -174,7 +174,6 @@ class Lanes:
     ) -> None:
         jobs = run.workload.jobs
         devices = range(len(run.cluster.devices))
-        losses = run.truth.losses
         switch_ns_JT = costs.switch_ns_JT
         self.durations = durations
         self.verified = verified
@@ -195,7 +194,7 @@ class Lanes:
         self.waiting_J: list[list[int]] = [[] for _ in jobs]
         self.legs: list[Leg] = []
         self.cut_short: dict[int, int] = {}
-        self._curves = HiddenCurves(jobs, losses, run.truth.seed) if losses else None
+        self._shown = shown_metrics(run)
         self._switch_JT = [] if switch_ns_JT is None else switch_ns_JT.tolist()
         self._last_job_D = [-1 for _ in devices]
         self._parts_J: list[list[StretchPart]] = [[] for _ in jobs]
@@ -253,7 +252,7 @@ class Lanes:
     def passed(self, barrier: int, job: int, round_: int, rounds: int) -> RoundsDone:
         """Return the event of a barrier, with what the job's metric has come to there."""
         last = round_ + rounds == self.rounds_J[job]
-        shown = () if self._curves is None else self._curves.metrics(job, round_, rounds)
+        shown = () if self._shown is None else self._shown.metrics(job, round_, rounds)
         return RoundsDone(barrier, job, round_, rounds, last, None, shown)
 
     def go_on(self, leg: Leg) -> None:

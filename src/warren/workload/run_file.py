@@ -19,6 +19,7 @@ from warren.model.run import Run
 from warren.workload.job_sources import HISTORY, WORKLOAD, JobsAndHistory, Recorded, apart, ended
 from warren.workload.jobs_file import JOB_KEYS, RUN_KEYS, cluster_of, documents, is_run, jobs_of
 from warren.workload.named_files import NamedFiles
+from warren.workload.recorded_metrics import MetricsByJob, recorded_metrics
 from warren.workload.specs.cluster import ClusterSpec
 from warren.workload.specs.cluster_build import FilesBeside, build_cluster
 from warren.workload.specs.job import JobContext, sort_jobs
@@ -143,6 +144,7 @@ class RunFile:
         profiles = self._profiles(spec)
         jobs = self._jobs(WORKLOAD, spec, cluster, profiles)
         past = self._past(spec, cluster, profiles)
+        metrics = self._metrics(spec, jobs)
         if self.problems or spec is None or cluster is None or jobs is None:
             raise SpecError(self.problems)
         profiles = (*profiles, *jobs.profiles)
@@ -158,7 +160,7 @@ class RunFile:
             scheduler=build_scheduler(spec),
             profiles=profiles,
             grain=parse_grain(spec.grain),
-            truth=build_truth(spec),
+            truth=build_truth(spec, metrics),
             seed=spec.seed,
             verify=spec.verify,
             base=self.folder if spec.base is None else spec.base,
@@ -236,6 +238,12 @@ class RunFile:
         if found is None or not found.jobs:
             return None
         return ended(found, self.document.file, self.problems)
+
+    def _metrics(self, spec: RunSpec | None, jobs: Trace | None) -> MetricsByJob | None:
+        """Return what jobs showed in an earlier run; None where the run file names none."""
+        if spec is None or jobs is None or spec.truth.metrics is None:
+            return None
+        return recorded_metrics(spec.truth.metrics, jobs.jobs, self.files)
 
     def _without_format(self, document: Document) -> Document:
         """Take ``format`` out of a file of profiles, whose other keys are all models."""

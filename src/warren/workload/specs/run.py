@@ -180,6 +180,9 @@ class LossesSpec(Spec):
     )
 
 
+RecordedSpec = dict[Line, list[Annotated[list[int | float], Field(min_length=2, max_length=2)]]]
+
+
 class TruthSpec(Spec):
     """Hidden truth of a simulation."""
 
@@ -192,6 +195,13 @@ class TruthSpec(Spec):
     seed: Seed = Field(default=0, description="Of the noise, and of the curves.")
     losses: LossesSpec | None = Field(
         None, description="Jobs with a stop rule show values on their way; default: none."
+    )
+    metrics: (
+        Annotated[PathTag | Annotated[RecordedSpec, Tag("<inline>")], path_or("mapping")] | None
+    ) = Field(
+        None,
+        description="What jobs showed in an earlier run: its folder metrics, or pairs of rounds "
+        "done and value by job; default: none.",
     )
 
 
@@ -232,7 +242,7 @@ class RunSpec(Spec):
     ] = Field("1", description='1, "N rounds", or a time like "60 s".')
     truth: TruthSpec = Field(
         # Each run has a truth; this one has no noise, so what happens is what the profile says.
-        default_factory=lambda: TruthSpec(task_cv=0.0, job_cv=0.0, losses=None),
+        default_factory=lambda: TruthSpec(task_cv=0.0, job_cv=0.0, losses=None, metrics=None),
         description="Noise of a simulation; default: none.",
     )
     seed: Seed = Field(0, description="Of the policies, and of jobs that state none.")
@@ -278,12 +288,15 @@ def build_scheduler(spec: RunSpec) -> Scheduler:
     )
 
 
-def build_truth(spec: RunSpec) -> Truth:
-    """Build the hidden truth of a simulation."""
+def build_truth(
+    spec: RunSpec, metrics: Mapping[str, tuple[tuple[int, float], ...]] | None = None
+) -> Truth:
+    """Build the hidden truth of a simulation; ``metrics``: what was recorded, if it is to be."""
     truth, losses = spec.truth, spec.truth.losses
     return Truth(
         task_cv=truth.task_cv,
         job_cv=truth.job_cv,
         seed=truth.seed,
         losses=Losses(noise=losses.noise, share_to_95=losses.share_to_95) if losses else None,
+        metrics=metrics,
     )
