@@ -100,6 +100,9 @@ class RecordingPort:
     ) -> None:
         self.commands.append(("classify", (dict(classes), dict(host_classes))))
 
+    def delay(self, delays_ns: Mapping[int, int]) -> None:
+        self.commands.append(("delay", dict(delays_ns)))
+
     def of(self, name: str) -> list[Any]:
         """The arguments of all commands of one name."""
         return [what for command, what in self.commands if command == name]
@@ -200,8 +203,9 @@ def drawn_policies() -> tuple[Answering, Answering, Answering]:
         jobs = active(view)
         classes = {job: (job + memory) % 8 for job in jobs if (job + memory) % 2}
         single = {(memory % 2, job): (memory + 3) % 8 for job in jobs if job % 3 == 0}
+        delays = {job: (job + memory) % 3 * S for job in jobs if (job + memory) % 5 == 0}
         wake_ns = view.now_ns + 1_100_000_000 if memory < 30 else None
-        return Decision(classes=classes, host_classes=single, wake_ns=wake_ns)
+        return Decision(classes=classes, host_classes=single, delays_ns=delays, wake_ns=wake_ns)
 
     return (
         Answering("shapes", shape, Question.SHAPE),

@@ -17,6 +17,7 @@ from journal_replay import replay
 from warren.core.journal import (
     AnswersStep,
     CopyStep,
+    DelayStep,
     PlanAdopted,
     PlanRun,
     Step,
@@ -235,6 +236,12 @@ def test_one_record_holds_all_that_was_answered_and_gives_it_back() -> None:
     assert (told.shapes, told.groups) == (decision.shapes, decision.groups)
     assert (back.wake_ns, back.later_wakes_ns) == (9, (11,))
     assert type(step_of((Woken(3),), Decision(wake_ns=9))) is Step
+    # Delays have a record of their own: one without them is what it always was.
+    step = step_of((Woken(3),), Decision(delays_ns={1: 7}, classes={1: 2}))
+    (back,) = decode(b"warren journal 1\n" + encode(step))
+    assert back == step
+    assert isinstance(back, DelayStep)
+    assert (back.answers.delays_ns, back.answers.classes) == ({1: 7}, {1: 2})
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -251,8 +258,11 @@ def test_a_journal_with_all_questions_leads_to_the_same_state_and_history(seed: 
     assert again.answers.host_classes == state.answers.host_classes
     history = read_history(bytes(journal))
     assert [groups for _, groups in history.groups_over_time()] == port.of("regroup")
+    assert any(port.of("delay"))
     for job in range(len(run.workload.jobs)):
         assert history.classes_of(job)[-1][1] == state.answers.class_J[job]
+        delays = [one[job] for one in port.of("delay") if job in one]
+        assert [delay_ns for _, delay_ns in history.delays_of(job)] == delays
         shapes = [shape for _, shape in history.shapes_of(job)]
         assert shapes == [one[job] for one in port.of("reshape") if job in one]
         assert shapes[-1] == state.answers.shape_J[job]

@@ -70,6 +70,8 @@ WAYS: list[tuple[Question, Any, str]] = [
     (FLOW, Decision(classes={0: True}), "to a whole number, got True"),
     (FLOW, Decision(host_classes={0: 1}), "host_classes map (host, job), two indices, to a"),
     (FLOW, Decision(host_classes=[1]), "host_classes map (host, job) to classes, got a list"),
+    (FLOW, Decision(delays_ns=[1]), "delays_ns map jobs to ns, got a list"),
+    (FLOW, Decision(delays_ns={0: 1.5}), "delays_ns map a job's index to whole ns, got 1.5"),
     (SHAPE, Decision(shapes=[0]), "shapes map jobs to shapes, got a list"),
     (SHAPE, Decision(shapes={0: (0, 1)}), "shapes map a job's index to a Shape, got a tuple"),
     (SHAPE, shape(sizes=[1], job=0), "model_bytes are a tuple, got a list"),
@@ -83,6 +85,7 @@ WAYS: list[tuple[Question, Any, str]] = [
     (FLOW, Decision(classes={-1: 1}), "class 1 of job -1: there is no job -1"),
     (FLOW, Decision(host_classes={(2, 0): 1}), "there is no host 2; allowed: 0 to 1"),
     (FLOW, Decision(host_classes={(0, 9): 1}), "there is no job 9"),
+    (FLOW, Decision(delays_ns={9: 1}), "delay of 1 ns of job 9: there is no job 9"),
     (SHAPE, shape(0, job=9), "shape of job 9: there is no such job"),
     (SHAPE, shape(0, 5), "shape of job 0: servers: there is no host 5; allowed: 0 to 1"),
     (SHAPE, shape(0, workers=(0, -1)), "workers: there is no host -1; allowed: 0 to 1"),
@@ -92,6 +95,9 @@ WAYS: list[tuple[Question, Any, str]] = [
     (FLOW, Decision(classes={0: 8}), "class 8 of job 0; allowed: 0 to 7"),
     (FLOW, Decision(classes={0: -1}), "class -1 of job 0; allowed: 0 to 7"),
     (FLOW, Decision(host_classes={(0, 0): 9}), "class 9 of job 0 on host 0; allowed: 0 to 7"),
+    (FLOW, Decision(delays_ns={0: -1}), "delay of -1 ns of job 0; allowed: 0 to 86400000000000"),
+    (FLOW, Decision(delays_ns={0: 2**60}), "allowed: 0 to 86400000000000, a day"),
+    (FLOW, Decision(delays_ns={1: 1}), "delay of 1 ns of job 1: job 1 is PENDING, allowed: ACTIVE"),
     (FLOW, Decision(classes={1: 1}), "job 1 is PENDING, allowed: ACTIVE"),
     (SHAPE, shape(0, 0), "host h0 has 5000000000 bytes of memory, and its servers would need"),
     (SHAPE, shape(1, sizes=(9 * GB,)), "host h1 has 5000000000 bytes of memory"),
@@ -111,6 +117,7 @@ WAYS: list[tuple[Question, Any, str]] = [
     (FLOW, Decision(plan=Plan.empty()), "plan answers place; its class says: flow"),
     (FLOW, Decision(groups=()), "groups answers group; its class says: flow"),
     (GROUP, Decision(classes={0: 1}), "classes answers flow; its class says: group"),
+    (SHAPE, Decision(delays_ns={0: 1}), "delays_ns answers flow; its class says: shape"),
     (SHAPE, Decision(host_classes={(0, 0): 1}), "host_classes answers flow; its class says: shape"),
     (GROUP, shape(0), "shapes answers shape; its class says: group"),
     # A wake-up that is none.
@@ -134,7 +141,8 @@ def test_a_wrong_answer_is_refused_in_one_sentence_and_nothing_is_started(
 
 def test_a_place_policy_answers_nothing_else() -> None:
     run, costs = world()
-    for answer in (Decision(classes={0: 1}), shape(0), group(((0,), (0,))), Decision(groups=())):
+    flows = Decision(classes={0: 1}), Decision(delays_ns={0: 1})
+    for answer in (*flows, shape(0), group(((0,), (0,))), Decision(groups=())):
         wrong = Answering("wrong", lambda view, memory, one=answer: one, PLACE)
         core, port, _ = q.core_of(run, costs, wrong)
         with pytest.raises(InfeasibleDecision, match=r"policy wrong: .*; its class says: place"):

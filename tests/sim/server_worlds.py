@@ -70,7 +70,7 @@ def events_of(one: World, rows: Rows | tuple[Assignment, ...], told: At = ()) ->
     left = list(told)
     while batch := port.next_events():
         events += batch
-        while left and batch[0].time_ns >= left[0][0] * S:
+        while left and batch[0].time_ns >= round(left[0][0] * S):
             left.pop(0)[1](port)
     return events
 

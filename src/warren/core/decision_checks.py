@@ -20,6 +20,7 @@ from warren.core.answers.checks import (
     WrongAnswer,
     kind_of,
     plain_classes,
+    plain_delays,
     plain_groups,
     plain_host_classes,
     plain_shapes,
@@ -121,8 +122,9 @@ def _says_nothing_else(decision: Decision) -> bool:
         decision.groups is None
         and type(decision.classes) is dict
         and type(decision.host_classes) is dict
+        and type(decision.delays_ns) is dict
         and type(decision.shapes) is dict
-        and not (decision.classes or decision.host_classes or decision.shapes)
+        and decision.only_places
     )
 
 
@@ -133,6 +135,7 @@ def _plain_others(policy: str, answered: frozenset[Question], decision: Decision
             decision,
             classes=plain_classes(decision.classes),
             host_classes=plain_host_classes(decision.host_classes),
+            delays_ns=plain_delays(decision.delays_ns),
             shapes=plain_shapes(decision.shapes),
             groups=None if decision.groups is None else plain_groups(decision.groups),
         )

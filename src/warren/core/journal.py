@@ -91,6 +91,17 @@ class AnswersStep(CopyStep, frozen=True, tag="AnswersStep", array_like=True):
         )
 
 
+class DelayStep(AnswersStep, frozen=True, tag="DelayStep", array_like=True):
+    """A step at which flow delayed rounds: ``delays_ns`` as (job, ns), beside all other answers."""
+
+    delays_ns: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def answers(self) -> Decision:
+        """Return the answers to shape, group and flow, as a policy gives them."""
+        return msgspec.structs.replace(super().answers, delays_ns=dict(self.delays_ns))
+
+
 class PlanAdopted(msgspec.Struct, frozen=True, tag="PlanAdopted", array_like=True):
     """The policy returned a whole plan; columns as zlib-compressed little-endian int64."""
 
@@ -134,6 +145,7 @@ Record: TypeAlias = (
     | Step
     | CopyStep
     | AnswersStep
+    | DelayStep
     | PlanAdopted
     | PlanRun
     | Resumed
@@ -184,6 +196,9 @@ def step_of(
         tuple([(*key, kind) for key, kind in decision.host_classes.items()]),
         later_wakes_ns,
     )
+    if decision.delays_ns:
+        delays_ns = tuple(decision.delays_ns.items())
+        return DelayStep(events, assign, reasons, wake_ns, (), *beside, delays_ns)
     # Where place alone is answered the record is the plain one, whatever else could be asked.
     if beside == _NOTHING_BESIDE:
         return Step(events, assign, reasons, wake_ns)

@@ -19,6 +19,7 @@ from warren.core.journal import (
     MAGIC,
     AnswersStep,
     CopyStep,
+    DelayStep,
     Header,
     LinksUsed,
     PinnedHeader,
@@ -54,6 +55,7 @@ _TAGS: Final = tuple(
         Step,
         CopyStep,
         AnswersStep,
+        DelayStep,
         PlanAdopted,
         PlanRun,
         Resumed,
@@ -140,6 +142,14 @@ class History:
             if kind != found[-1][1]:
                 found.append((one.time_ns, kind))
         return found
+
+    def delays_of(self, job: int) -> list[tuple[int, int]]:
+        """Return what delays of its next round a job was given: (time in ns, delay in ns)."""
+        return [
+            (one.time_ns, one.decision.delays_ns[job])
+            for one in self.answers
+            if job in one.decision.delays_ns
+        ]
 
     def shapes_of(self, job: int) -> list[tuple[int, Shape]]:
         """Return the shapes that a job was given: (time in ns, shape), in order of time."""
@@ -285,6 +295,7 @@ def _take_answers(history: History, record: Step, answers: Decision) -> None:
     """Add what shape, group and flow were answered at one instant."""
     jobs = len(history.header.jobs)
     named = {*answers.shapes, *answers.classes, *(job for _, job in answers.host_classes)}
+    named.update(answers.delays_ns)
     named.update(job for group in answers.groups or () for job in group.jobs)
     if not all(0 <= job < jobs for job in named):
         raise IndexError("an answer names a job that the header does not")

@@ -310,6 +310,8 @@ class Core:
             port.submit(step.assign)
         if answers.classes or answers.host_classes:
             port.classify(answers.classes, answers.host_classes)
+        if answers.delays_ns:
+            port.delay(answers.delays_ns)
 
     def _write_and_copy(self, step: Step, copier: StragglerCopier) -> None:
         """Do as ``_write`` does, and start the copies of stragglers that are due now."""

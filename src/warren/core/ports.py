@@ -90,8 +90,8 @@ class AnswerPort(Port, Protocol):
     """A port that carries more than place. Of these commands it gets those that it ``carries``.
 
     Called only with checked answers, after the journal has them, in this order: ``reshape``,
-    ``regroup``, ``submit``, ``classify``. When a run that was cut off goes on, they tell once more
-    all that stands.
+    ``regroup``, ``submit``, ``classify``, ``delay``. When a run that was cut off goes on, they tell
+    once more all that stands. A delay does not stand: one that was not served by then is void.
     """
 
     def reshape(self, shapes: Mapping[int, Shape]) -> None:
@@ -108,5 +108,14 @@ class AnswerPort(Port, Protocol):
         """Give the bytes of jobs, by index, their classes; and by (host, job) on single hosts.
 
         A class of a job replaces what was said of it on single hosts before.
+        """
+        ...
+
+    def delay(self, delays_ns: Mapping[int, int]) -> None:
+        """Let the next round of jobs, by index, begin so many ns after the barrier before it.
+
+        That barrier is the first that passes from now on. No task of the round starts, and no
+        state is pulled for one, before barrier + delay; where the state was on its way already,
+        tasks wait alone. See ``Decision.delays_ns`` for what takes a delay back.
         """
         ...

@@ -191,6 +191,9 @@ class _Past:
     ) -> None:
         """Give no job a class: they have had theirs then."""
 
+    def delay(self, delays_ns: Mapping[int, int]) -> None:
+        """Delay no round: those that were not served then are void."""
+
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
         """Submit nothing: these assignments were submitted then."""
 

@@ -218,6 +218,7 @@ def _together(found: list[Decision]) -> Answer:
             reasons=one.reasons or whole.reasons,
             classes=one.classes or whole.classes,
             host_classes=one.host_classes or whole.host_classes,
+            delays_ns=one.delays_ns or whole.delays_ns,
             shapes=one.shapes or whole.shapes,
             groups=whole.groups if one.groups is None else one.groups,
         )

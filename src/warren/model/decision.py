@@ -19,6 +19,8 @@ ENDLESS: Final = 2**40
 """The rounds of a stretch that goes on until its job ends, whenever that is."""
 CLASSES: Final = 8
 """Classes of bytes on a link: 0 for control and for jobs not known yet, 1 goes first, 7 last."""
+MOST_DELAY_NS: Final = 86_400 * 10**9
+"""The most that one answer delays a round: a day."""
 
 
 class Question(StrEnum):
@@ -31,7 +33,7 @@ class Question(StrEnum):
     PLACE = "place"
     """Which task runs where, and when?"""
     FLOW = "flow"
-    """Whose bytes go first on a busy link?"""
+    """Whose bytes go first on a busy link, and when are they sent?"""
 
 
 PLACE_ALONE: Final = frozenset({Question.PLACE})
@@ -131,6 +133,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     flow: ``classes``, of each job whose class changes: 0 to 7, on all hosts, in place of what was
     said of single ones; and ``host_classes`` by (host, job), where a class differs on one host.
+    ``delays_ns``, of each job whose next round is to begin later: when the first barrier after
+    this answer passes, the round behind it begins so many ns after the barrier, with its pulls
+    and all its tasks. That happens once; a later answer takes the place of one that no barrier
+    has met yet, 0 takes it back, and a job that is rolled back or ends has none.
 
     shape: ``shapes`` of the jobs whose shape changes.
 
@@ -145,6 +151,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     wake_ns: int | None = None
     classes: Mapping[int, int] = msgspec.field(default_factory=dict)
     host_classes: Mapping[tuple[int, int], int] = msgspec.field(default_factory=dict)
+    delays_ns: Mapping[int, int] = msgspec.field(default_factory=dict)
     shapes: Mapping[int, Shape] = msgspec.field(default_factory=dict)
     groups: tuple[Group, ...] | None = None
 
@@ -156,7 +163,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def only_places(self) -> bool:
         """Tell whether it answers no other question than place."""
-        return self.groups is None and not (self.classes or self.shapes or self.host_classes)
+        flow = self.classes or self.host_classes or self.delays_ns
+        return self.groups is None and not (flow or self.shapes)
 
 
 # One value for all decisions that change nothing: the core knows it by identity.

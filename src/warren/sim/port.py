@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from warren.model.costs import CostTable
@@ -91,15 +92,16 @@ class SimPort:
     """
 
     __slots__ = (
-        "_arrived_J",
         "_begin",
         "_copies",
         "_costs",
         "_flows",
         "_lanes",
+        "_may_begin_J",
         "_passes_time",
         "_processors",
         "_queue_D",
+        "_released",
         "_ring_J",
         "_rings",
         "_round_J",
@@ -127,7 +129,10 @@ class SimPort:
         self._queue_D = lanes.queue_D
         self._waiting_J = lanes.waiting_J
         self._round_J = lanes.round_J
-        self._arrived_J = [False for _ in run.workload.jobs]
+        # Whether the job's round at hand may begin: it has arrived, and no delay holds it.
+        self._may_begin_J = [False for _ in run.workload.jobs]
+        # Whether rounds that a delay held have begun since parts were last asked.
+        self._released = False
         self._ring_J = [job.sync == "ring" for job in run.workload.jobs]
         # Jobs with assignments in queues that lie wholly beyond their end.
         self._void: set[int] = set()
@@ -199,12 +204,9 @@ class SimPort:
                 case RoundsDone():
                     if event.finished and event.job in self._void:
                         self._drop(event.job)
-                    self._pass_barrier(event.job, event.rounds)
+                    self._pass_barrier(event)
                 case JobArrived():
-                    self._arrived_J[event.job] = True
-                    if self._servers is not None:
-                        self._servers.begin_round(event.job, 0)
-                    self._retry(event.job)
+                    self._begin_round(event.job)
                 case Woken():
                     self._wakes.discard(now)
         if self._copies is not None:
@@ -249,6 +251,11 @@ class SimPort:
         assert self._flows is not None, "this run has no links"
         self._flows.classify(classes, host_classes)
 
+    def delay(self, delays_ns: Mapping[int, int]) -> None:
+        """Let the next rounds of jobs begin later; see ``warren.sim.network.round_delays``."""
+        assert self._flows is not None, "this run has no links"
+        self._flows.delay(delays_ns)
+
     def link_use(self) -> LinkUse | None:
         """Return which bytes passed each link when; None where that was not added up."""
         return None if self._flows is None else self._flows.link_use()
@@ -292,9 +299,9 @@ class SimPort:
         if queue:
             self._start_or_wait(queue[0])
 
-    def _pass_barrier(self, job: int, rounds: int) -> None:
-        """Let the job's next round begin, after ``rounds`` more rounds are over."""
-        lanes = self._lanes
+    def _pass_barrier(self, event: RoundsDone) -> None:
+        """Let the job's next round begin, after more rounds are over; later if it is delayed."""
+        job, lanes = event.job, self._lanes
         if self._processors is not None:
             # Only a first run whose copy has won at this very instant is due in a round that ends.
             for head in self._take_put_off(job):
@@ -304,9 +311,25 @@ class SimPort:
         if self._rings is not None:
             self._rings.pass_barrier(job)
         # Parts have read the round that ends above; from here on it is the next one.
-        self._round_J[job] += rounds
+        self._round_J[job] += event.rounds
         lanes.left_J[job] = lanes.scale_J[job]
         lanes.barrier_J[job] = 0
+        flows = self._flows
+        delay_ns = 0 if flows is None else flows.delays.take(job)
+        if flows is not None and delay_ns and not event.finished:
+            self._may_begin_J[job] = False
+            flows.delays.hold(lanes.now_ns + delay_ns, partial(self._begin_held, job))
+        else:
+            self._begin_round(job)
+
+    def _begin_held(self, job: int) -> None:
+        """Let a round begin that a delay has held."""
+        self._begin_round(job)
+        self._released = True
+
+    def _begin_round(self, job: int) -> None:
+        """Let the job's round at hand begin."""
+        self._may_begin_J[job] = True
         if self._servers is not None:
             self._servers.begin_round(job, self._round_J[job])
         self._retry(job)
@@ -323,7 +346,7 @@ class SimPort:
     def _start_or_wait(self, head: Assignment) -> None:
         """Start the head of a queue if its job is there and its round is the next; else park it."""
         job = head.job
-        if self._arrived_J[job] and self._round_J[job] == head.round:
+        if self._may_begin_J[job] and self._round_J[job] == head.round:
             self._begin(head)
         else:
             self._waiting_J[job].append(head.device)
@@ -384,6 +407,9 @@ class SimPort:
             if flows is not None and flows_ns < IDLE_NS and flows_ns <= others_ns:
                 lanes.now_ns = flows_ns
                 flows.step(flows_ns)
+                if self._released:
+                    self._released = False
+                    self._settle()
             elif rings is not None and rings_ns < IDLE_NS and rings_ns <= min(leg_ns, over_ns):
                 if events_ns < rings_ns:
                     return

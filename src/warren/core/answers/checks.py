@@ -32,7 +32,7 @@ _FIELDS: Final[Mapping[Question, tuple[str, ...]]] = {
     Question.SHAPE: ("shapes",),
     Question.GROUP: ("groups",),
     Question.PLACE: ("assign", "plan", "reasons"),
-    Question.FLOW: ("classes", "host_classes"),
+    Question.FLOW: ("classes", "host_classes", "delays_ns"),
 }
 _MAY_BE_EMPTY: Final = ("groups", "plan")
 
@@ -43,6 +43,14 @@ def plain_classes(classes: object) -> dict[int, int]:
         raise WrongAnswer(f"classes map jobs to classes, got {kind_of(classes)}")
     what = "classes map a job's index to a whole number"
     return {_whole(job, what): _whole(one, what) for job, one in classes.items()}
+
+
+def plain_delays(delays_ns: object) -> dict[int, int]:
+    """Return delays in ns by plain index of their job, or refuse them."""
+    if not isinstance(delays_ns, Mapping):
+        raise WrongAnswer(f"delays_ns map jobs to ns, got {kind_of(delays_ns)}")
+    what = "delays_ns map a job's index to whole ns"
+    return {_whole(job, what): _whole(one, what) for job, one in delays_ns.items()}
 
 
 def plain_host_classes(classes: object) -> dict[tuple[int, int], int]:

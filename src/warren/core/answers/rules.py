@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from warren.core.state import Phase, State
-from warren.model.decision import CLASSES, Decision, Group, Shape
+from warren.model.decision import CLASSES, MOST_DELAY_NS, Decision, Group, Shape
 from warren.model.errors import InfeasibleDecision
 
 _ENDED: Final = int(Phase.FINISHED)
@@ -15,7 +15,7 @@ _ACTIVE: Final = int(Phase.ACTIVE)
 
 
 def check_answers(state: State, policy: str, decision: Decision) -> None:
-    """Refuse a decision whose shapes, groups or classes break a rule, before any of them acts.
+    """Refuse a decision whose shapes, groups, classes or delays break a rule, before any acts.
 
     Raises
     ------
@@ -38,6 +38,11 @@ def _broken_rules(state: State, decision: Decision) -> Iterator[str]:
         what = f"class {kind} of job {job} on host {host}"
         yield from _broken_by_class(state, job, kind, what)
         yield from _unknown_hosts(state, (host,), what)
+    for job, delay_ns in decision.delays_ns.items():
+        what = f"delay of {delay_ns} ns of job {job}"
+        yield from _not_active(state, job, what)
+        if not 0 <= delay_ns <= MOST_DELAY_NS:
+            yield f"{what}; allowed: 0 to {MOST_DELAY_NS}, a day"
 
 
 def _broken_by_class(state: State, job: int, kind: int, what: str) -> Iterator[str]:

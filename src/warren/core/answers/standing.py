@@ -1,7 +1,8 @@
 """What shape, group and flow have been answered so far: what stands until they answer anew.
 
 Classes act on bytes, so they belong to hosts and jobs; shapes and groups also bind where tasks of a
-job may be assigned from now on. What is queued already stays where it is.
+job may be assigned from now on. What is queued already stays where it is. Delays do not stand: the
+port serves each once.
 """
 
 from __future__ import annotations

@@ -143,6 +143,8 @@ def _words(record: Record, one: TimedAnswers) -> Iterator[str]:
         yield f"{jobs[job].name}: class {kind}"
     for (host, job), kind in decision.host_classes.items():
         yield f"{jobs[job].name}: class {kind} on {_hosts(record, (host,))}"
+    for job, delay_ns in decision.delays_ns.items():
+        yield f"{jobs[job].name}: next round {duration(delay_ns / 1e9)} later"
 
 
 def _shape_words(record: Record, shape: Shape) -> str:

@@ -12,7 +12,7 @@ which is no link, and waits for nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from math import inf
 from typing import Final, Protocol
 
@@ -22,6 +22,7 @@ from warren.model.link_use import LinkUse, LinkUseRecorder
 from warren.model.run import Run
 from warren.model.units import NS_PER_S, seconds_to_ns
 from warren.sim.lanes import Lanes
+from warren.sim.network.round_delays import RoundDelays
 from warren.sim.network.timers import Timers
 from warren.sim.parts import IDLE_NS
 from warren.solve.flows.classes import strict_classes, weighted_classes
@@ -136,6 +137,7 @@ class LinkFlows:
         Whether bytes may be of any class; else all are of class 0, and one rank is all there is.
 
     ``timers``: what is due when; the other parts of the simulation have theirs here, too.
+    ``delays``: of rounds, so that bytes meet less.
     """
 
     __slots__ = (
@@ -152,6 +154,7 @@ class LinkFlows:
         "_on_L",
         "_recorder",
         "_timed",
+        "delays",
         "timers",
     )
 
@@ -160,6 +163,7 @@ class LinkFlows:
         stated = run.cluster.network
         self._lanes = lanes
         self.timers = Timers()
+        self.delays = RoundDelays(self.timers)
         self._hosts = len(run.cluster.hosts)
         self._inner_S: list[float] = network.inner_bytes_per_s_S.tolist()
         self._latency_ns = seconds_to_ns(stated.latency_s)
@@ -258,8 +262,7 @@ class LinkFlows:
         """
         now = self._lanes.now_ns
         # What has been sent alone so far was of the old class.
-        for alone in [one for one in dict.fromkeys(self._alone_L.values()) if one.job in classes]:
-            alone.part(now)
+        self._part_jobs(classes)
         for flow in self._new:
             if flow.sent is not None:
                 byte_rate, since_ns, end_ns = flow.sent
@@ -276,6 +279,12 @@ class LinkFlows:
             if flow_class != flow.flow_class:
                 flow.flow_class = flow_class
                 self._timed.reclassify(flow.number, flow_class)
+
+    def delay(self, delays_ns: Mapping[int, int]) -> None:
+        """Note delays of the next rounds of jobs, by job."""
+        # Of equal rounds in one step no barrier would be met.
+        self._part_jobs(delays_ns)
+        self.delays.answer(delays_ns)
 
     def link_use(self) -> LinkUse:
         """Return which bytes passed each link when."""
@@ -330,6 +339,11 @@ class LinkFlows:
                 alone = self._alone_L.get(link)
                 if alone is not None and alone.job != flow.job:
                     alone.part(now)
+
+    def _part_jobs(self, jobs: Container[int]) -> None:
+        """Tell those of these jobs that count on being alone to go back to the round at hand."""
+        for alone in [one for one in dict.fromkeys(self._alone_L.values()) if one.job in jobs]:
+            alone.part(self._lanes.now_ns)
 
     def _record(self) -> None:
         """Add up what has been noted of bytes that passed."""

@@ -174,6 +174,8 @@ class LinkedRings:
             gang.pass_on()
         ring.over, ring.sends = False, False
         if gang.left:
+            # With the last round of the stretch the port knows whether the next one is delayed.
+            gang.begin_ns += self._flows.delays.take(ring.job)
             self._start_round(ring)
         else:
             del self._rings[ring.job]
@@ -229,7 +231,9 @@ class LinkedRings:
         # The slowest rank's COMP, then the latency of the hosts, then the first byte.
         ring.wait_ns = max(gang.comp) + ring.latency_ns
         if self._flows.is_free(ring.links):
-            ring.alone = gang.alike(self._lanes.durations.noisy)
+            # A delay that waits for a barrier is to meet the next one.
+            delayed = self._flows.delays.waits(ring.job)
+            ring.alone = 1 if delayed else gang.alike(self._lanes.durations.noisy)
             gang.round_ns = max(1, ring.wait_ns + ring.takes_ns)
             gang.count = ring.alone
             self.wait(ring, gang.end_ns)

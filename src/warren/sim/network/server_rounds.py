@@ -20,6 +20,7 @@ without a shape has its servers, is one rule for both worlds (docs/decisions/003
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from warren.cost.run_rings import host_of_D
@@ -374,10 +375,12 @@ class ServerRounds:
         if push.round < push.work.last:
             # Within a stretch the next round begins, which no event tells.
             self._lanes.left_J[job] = self._lanes.scale_J[job]
-            self.begin_round(job, push.round + 1)
-            for work in self._stretch_J[job]:
-                if work.waits:
-                    self._try(work)
+            begin = partial(self._begin_within, job, push.round + 1)
+            delay_ns = self._flows.delays.take(job)
+            if delay_ns:
+                self._flows.delays.hold(now + delay_ns, begin)
+            else:
+                begin()
             return
         parts, self._stretch_J[job] = self._stretch_J[job], []
         if self._is_cut(one):
@@ -388,6 +391,13 @@ class ServerRounds:
                 )
                 self._emit_done(work, now)
         self._lanes.finish_rounds(one, now)
+
+    def _begin_within(self, job: int, round_: int) -> None:
+        """Begin a round of a stretch that is at work."""
+        self.begin_round(job, round_)
+        for work in self._stretch_J[job]:
+            if work.waits:
+                self._try(work)
 
     def _emit_done(self, work: _Work, now: int) -> None:
         """Emit the end of an assignment's last task."""
