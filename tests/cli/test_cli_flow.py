@@ -27,6 +27,8 @@ LOG = "watch --log a.log"
         (f"{LOG} --port 1 --periods 0", "flow: --periods: 0; allowed: 1 and more"),
         (f"{LOG} --port 1 --pattern (", "flow: --pattern: is no regular expression"),
         (f"{LOG} --port 1 --pattern acc", "flow: --pattern: needs a group (?P<value>...)"),
+        (f"{LOG} --port 1 --cuts soon", "flow: --cuts: 'soon' is neither steps, such as 100,150,"),
+        (f"{LOG} --port 1 --cuts 1,nan", "flow: --cuts: '1,nan' is neither steps"),
         (f"{LOG} --port 1 --rate 1Gbit", "flow: --rate: is that of a --device, which is missing"),
         (f"{LOG} --port 1 --device e", "flow: --rate: is missing: htb needs"),
         (f"{LOG} --port 1 --device e --rate fast", "flow: --rate: "),

@@ -13,7 +13,7 @@ from warren.live.enforcement.job_classes import SILENT_PERIODS, classes_by_gain
 from warren.live.enforcement.nccl import environment_of
 from warren.live.enforcement.requests import Endpoint, FlowRequest, MarkFlows, UnmarkFlows
 from warren.live.enforcement.training_log import PATTERN, TrainingLog, compiled
-from warren.live.enforcement.watch import FlowWatch, WatchedFlows
+from warren.live.enforcement.watch import FlowWatch, WatchedFlows, stated_kind
 from warren.model.errors import EngineError, SpecError
 
 
@@ -43,10 +43,13 @@ def test_classes_are_the_order_of_gains_and_0_for_who_is_not_known() -> None:
     assert [many[f"j{i}"] for i in range(10)] == [1, 2, 3, 4, 5, 6, 7, 7, 7, 7]
 
 
-def _curve(path: Path, first: int, last: int, tau: float) -> None:
+def _curve(
+    path: Path, first: int, last: int, tau: float, top: float = 0.9, noise: float = 0.0
+) -> None:
     with path.open("a") as file:
         for step in range(first, last):
-            file.write(f"step {step} acc {0.9 * (1 - np.exp(-step / tau)):.5f}\n")
+            value = top * (1 - np.exp(-step / tau)) + noise * (step % 2)
+            file.write(f"step {step} acc {value:.5f}\n")
 
 
 def test_the_job_that_gains_more_goes_first_and_who_is_silent_is_let_go(tmp_path: Path) -> None:
@@ -75,6 +78,32 @@ def test_the_job_that_gains_more_goes_first_and_who_is_silent_is_let_go(tmp_path
         (1, "watched"),
     ]
     assert asked == [UnmarkFlows(label="t", job="late")]
+
+
+@pytest.mark.parametrize(
+    ("metric", "cuts", "classes"),
+    [
+        (None, None, [2, 1]),
+        ("accuracy", "none", [2, 1]),
+        ("accuracy", "130,400", [1, 2]),  # within the period: who seemed to be done will jump
+        ("accuracy", "400", [2, 1]),  # after it
+        ("F1", None, [2, 1]),
+    ],
+)
+def test_a_cut_that_is_stated_puts_who_seemed_to_be_done_first(
+    tmp_path: Path, metric: str | None, cuts: str | None, classes: list[int]
+) -> None:
+    flat, young = tmp_path / "flat.log", tmp_path / "young.log"
+    ends = (Endpoint("", ((1, 1),)),)
+    jobs = [WatchedFlows(name=x.stem, log=x, endpoints=ends) for x in (flat, young)]
+    kind = stated_kind(metric, cuts)
+    watch = FlowWatch("t", jobs, PATTERN, 50.0, 0, lambda _: None, kind)
+    _curve(flat, 1, 100, 10.0, 0.5, 0.02)
+    _curve(young, 1, 50, 15.0)
+    watch.step(0.0)
+    _curve(flat, 100, 110, 10.0, 0.5, 0.02)
+    _curve(young, 50, 60, 15.0)
+    assert [row["class"] for row in watch.step(10.0)] == classes
 
 
 def test_a_helper_that_fails_stops_no_watch_and_is_asked_again(tmp_path: Path) -> None:

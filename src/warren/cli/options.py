@@ -30,6 +30,15 @@ Set = Annotated[
     ),
 ]
 
+Cuts = Annotated[
+    str | None,
+    typer.Option(
+        "--cuts",
+        metavar="STEP,...|none",
+        help="From which steps on the learning rate is lower.",
+    ),
+]
+
 
 def examples(*lines: str) -> str:
     """Return examples as an epilog of a help text, shown line by line as they stand."""

@@ -8,6 +8,7 @@ as a loss, or, within 0 to 1, as an error rate.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -63,6 +64,27 @@ class CurveKind:
 
 
 UNSTATED: Final = CurveKind()
+
+
+def parse_cuts(text: str | None) -> tuple[float, ...] | None:
+    """Return the steps of ``100,150``, none of ``none``; None where nothing is stated.
+
+    Raises
+    ------
+    ValueError
+        If it is neither; the text says what is.
+    """
+    if text is None:
+        return None
+    if text.strip() == "none":
+        return ()
+    try:
+        found = tuple(float(step) for step in text.split(","))
+    except ValueError:
+        found = (math.nan,)
+    if not all(math.isfinite(step) for step in found):
+        raise ValueError(f"{text!r} is neither steps, such as 100,150, nor none")
+    return found
 
 
 def whole_of(curve: Curve, direction: int) -> float | None:

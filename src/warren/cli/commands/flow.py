@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from warren.cli.options import GROUP, Json, examples
+from warren.cli.options import GROUP, Cuts, Json, examples
 from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.live.enforcement.client import FlowHelper
 from warren.live.enforcement.nccl import environment_of
@@ -24,7 +24,14 @@ from warren.live.enforcement.requests import (
     wrong,
 )
 from warren.live.enforcement.training_log import PATTERN
-from warren.live.enforcement.watch import FlowWatch, WatchedFlows, helper_for, shown, watched
+from warren.live.enforcement.watch import (
+    FlowWatch,
+    WatchedFlows,
+    helper_for,
+    shown,
+    stated_kind,
+    watched,
+)
 from warren.model.units import parse_rate_bps
 
 _LABEL: Final = "jobs"
@@ -56,6 +63,14 @@ Pids = Annotated[
     list[int] | None,
     typer.Option("--pid", metavar="PID", help="Or: its process, whose connections are meant."),
 ]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        "--metric",
+        metavar="NAME",
+        help="What the pattern's values are, such as accuracy, loss, perplexity, F1.",
+    ),
+]
 DeviceName = Annotated[
     str | None,
     typer.Option("--device", metavar="NAME", help="Make eight queues on this interface too."),
@@ -78,7 +93,7 @@ def _root(context: typer.Context) -> None:
         "warren flow watch --log a.log --pid 4711 --log b.log --pid 4712 --period 60",
         "warren flow watch --log a.log --port 29500,29510-29519 --device eth0 --rate 1Gbit",
         "warren flow watch --log a.log --address 10.0.0.7 --pattern "
-        "'it (?P<step>[0-9]+) top1 (?P<value>[0-9.]+)'",
+        "'it (?P<step>[0-9]+) top1 (?P<value>[0-9.]+)' --metric accuracy --cuts 30000,60000",
     )
 )
 @answers_alone()
@@ -96,6 +111,8 @@ def watch(
             show_default=False,
         ),
     ] = PATTERN,
+    metric: Metric = None,
+    cuts: Cuts = None,
     period: Annotated[
         float, typer.Option("--period", metavar="SECONDS", help="Between two orders.")
     ] = 60.0,
@@ -125,7 +142,8 @@ def watch(
         raise wrong("--periods", f"{periods}; allowed: 1 and more")
     jobs = _jobs(log, port, address, pid)
     set_up = _queues(label, device, rate, queues)
-    flows = FlowWatch(label, jobs, pattern, period, seed, lambda _: None)
+    kind = stated_kind(metric, cuts)
+    flows = FlowWatch(label, jobs, pattern, period, seed, lambda _: None, kind)
     rows = _dry(flows, set_up, json_) if dry_run else _live(flows, set_up, sudo, periods)
     if json_:
         print_json({"label": label, "dry_run": dry_run, "jobs": rows})

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from warren.cli.options import Json, examples, one_command
+from warren.cli.options import Cuts, Json, examples, one_command
 from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.cli.views.pictures import picture_path
 from warren.runs.studies.learning_curve import CurvePrediction, predict_curve
@@ -75,14 +75,6 @@ Metric = Annotated[
         "--metric",
         metavar="NAME",
         help="What the values are, such as accuracy, loss, perplexity, F1; else the column's name.",
-    ),
-]
-Cuts = Annotated[
-    str | None,
-    typer.Option(
-        "--cuts",
-        metavar="STEP,...|none",
-        help="From which steps on the learning rate is lower.",
     ),
 ]
 

@@ -18,6 +18,7 @@ from warren.live.enforcement.training_log import TrainingLog
 from warren.model.decision import CLASSES
 from warren.predict.accuracy_gain import expected_gain, orders_by_gain, steps_ahead
 from warren.predict.curve import curve_of
+from warren.predict.curve_kind import UNSTATED, CurveKind
 
 LEAST_POINTS: Final = 4
 """A curve of fewer says nothing of what comes: the job is not known yet."""
@@ -26,7 +27,10 @@ SILENT_PERIODS: Final = 5
 
 @dataclass(slots=True)
 class WatchedJob:
-    """A job as it is seen from its log: ``gain`` None while it is not known."""
+    """A job as it is seen from its log: ``gain`` None while it is not known.
+
+    ``kind``: what is stated of its curve, in steps of its log.
+    """
 
     name: str
     log: TrainingLog
@@ -34,6 +38,7 @@ class WatchedJob:
     gain: float | None = None
     silent_periods: int = 0
     last_step: float | None = None
+    kind: CurveKind = UNSTATED
 
     @property
     def ended(self) -> bool:
@@ -58,7 +63,8 @@ class WatchedJob:
             self.gain = None
         elif fresh or self.gain is None:
             steps = steps_ahead(period_s, 1.0 / self.step_s)
-            self.gain = expected_gain(curve_of(self.log.steps, self.log.values), steps, seed)
+            curve = curve_of(self.log.steps, self.log.values)
+            self.gain = expected_gain(curve, steps, seed, self.kind)
 
 
 def classes_by_gain(gains: Mapping[str, float | None]) -> dict[str, int]:

@@ -27,6 +27,7 @@ from warren.live.enforcement.requests import (
 )
 from warren.live.enforcement.training_log import TrainingLog, compiled
 from warren.model.errors import EngineError, SpecError
+from warren.predict.curve_kind import UNSTATED, CurveKind, parse_cuts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,10 @@ class WatchedState:
 
 @dataclass(slots=True)
 class FlowWatch:
-    """A watch over jobs. ``ask`` sends a request to the helper, or shows it."""
+    """A watch over jobs. ``ask`` sends a request to the helper, or shows it.
+
+    ``kind``: what is stated of the curves of all jobs.
+    """
 
     label: str
     jobs: Sequence[WatchedFlows]
@@ -64,6 +68,7 @@ class FlowWatch:
     period_s: float
     seed: int
     ask: Callable[[FlowRequest], object]
+    kind: CurveKind = UNSTATED
     states: list[WatchedState] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -75,9 +80,8 @@ class FlowWatch:
             checked(UnmarkFlows(label=self.label, job=one.name))
             if one.pid is None:
                 checked(self._marks(one.name, 0, one.endpoints))
-            self.states.append(
-                WatchedState(WatchedJob(one.name, TrainingLog(one.log, pattern)), one)
-            )
+            job = WatchedJob(one.name, TrainingLog(one.log, pattern), kind=self.kind)
+            self.states.append(WatchedState(job, one))
 
     def step(self, elapsed_s: float) -> list[dict[str, Any]]:
         """Look at all logs, order the jobs and set what has changed; return each job's row."""
@@ -136,6 +140,20 @@ def watched(
         last_s, done = now_s, done + 1
         if periods is None or done < periods:
             sleep(max(0.0, now_s + watch.period_s - time.monotonic()))
+
+
+def stated_kind(metric: str | None, cuts: str | None) -> CurveKind:
+    """Return what ``--metric`` and ``--cuts`` state of the curves that are watched.
+
+    Raises
+    ------
+    SpecError
+        If the cuts are no steps.
+    """
+    try:
+        return CurveKind(metric or None, parse_cuts(cuts))
+    except ValueError as error:
+        raise wrong("--cuts", str(error)) from None
 
 
 def shown(request: FlowRequest) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from warren.model.errors import Problem, SpecError
 from warren.predict.curve import Curve, first, part_of, until
 from warren.predict.curve_files import log_curve, table_curve
-from warren.predict.curve_kind import CurveKind
+from warren.predict.curve_kind import CurveKind, parse_cuts
 from warren.predict.forecast import Forecast, forecast
 from warren.store.files import read
 from warren.workload.text import decoded, fetch, unpacked
@@ -134,18 +134,10 @@ def _names(columns: str | None) -> tuple[str, str]:
 
 def _cuts(text: str | None) -> tuple[float, ...] | None:
     """Parse the steps at which the learning rate is cut; None where nothing is stated."""
-    if text is None:
-        return None
-    if text.strip() == "none":
-        return ()
     try:
-        found = tuple(float(step) for step in text.split(","))
-    except ValueError:
-        found = (math.nan,)
-    if not all(math.isfinite(step) for step in found):
-        message = f"{text!r} is neither steps, such as 100,150, nor none"
-        raise SpecError(Problem(file="--cuts", message=message))
-    return found
+        return parse_cuts(text)
+    except ValueError as error:
+        raise SpecError(Problem(file="--cuts", message=str(error))) from None
 
 
 def _observed(file: str, observe: str, whole: Curve) -> Curve:
