@@ -153,6 +153,8 @@ def test_names_of_the_command_line_replace_those_of_the_file() -> None:
     assert same.other_options == {"flow": {"b": 2}}
     meant = renamed(before, {"flow": "y"}, {"policy.flow.b": "2"}).scheduler
     assert meant.other_options == {"flow": {"b": 2}}
+    for whole in ("policy", "policy.flow"):
+        assert renamed(before, {"flow": "y"}, {whole: "{...}"}).scheduler == meant
     apart = renamed(before, {"place": "hare"}, {"policy.flow.b": "2"}).scheduler
     assert (apart.options, apart.other_options) == ({}, {"flow": {"b": 2}})
     kept = renamed(before, {"place": "hare"}, {"policy.a": "1"}).scheduler

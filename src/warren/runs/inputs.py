@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
@@ -94,6 +94,10 @@ def some_of(names: Sequence[str], most: int = 20) -> str:
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
+_NESTED: Final = ("flow", "group", "shape", "joint")
+"""Whose options stand under a key of ``policy`` alone."""
+
+
 def placed(run: Run, place: str, values: Mapping[str, str] = MappingProxyType({})) -> Run:
     """Return the run under another place policy.
 
@@ -118,7 +122,7 @@ def renamed(
         given["joint"] = None
     stay = {one for one, name in given.items() if name == getattr(scheduler, one)}
     # Options given with ``--set policy...`` are meant for the policies that are named.
-    stay |= {_meant_for(key) for key in values if key.split(".")[0] == "policy"}
+    stay |= {one for key in values if key.split(".")[0] == "policy" for one in _meant_for(key)}
     options = scheduler.options if "place" not in given or "place" in stay else {}
     others = {
         one: own for one, own in scheduler.other_options.items() if one not in given or one in stay
@@ -128,12 +132,15 @@ def renamed(
     )
 
 
-def _meant_for(key: str) -> str:
-    """Return what the policy is named for that ``--set policy...`` gives an option."""
-    # Four keys of nested options; an option of the place policy may also stand without its name.
+def _meant_for(key: str) -> Collection[str]:
+    """Return what the policies are named for that ``--set policy...`` gives options."""
     _, _, inner = key.partition(".")
-    section, dot, _ = inner.partition(".")
-    return section if dot and section in ("flow", "group", "shape", "joint") else "place"
+    # The whole mapping: what it says of others than those named here, nobody asked to leave out.
+    if not inner:
+        return ("place", *_NESTED)
+    # Four keys of nested options; an option of the place policy may also stand without its name.
+    section = inner.partition(".")[0]
+    return (section,) if section in _NESTED else ("place",)
 
 
 def with_absolute_base(run: Run) -> Run:
