@@ -78,7 +78,7 @@ def test_jobs_that_ended_in_this_run_are_history_for_later_ones() -> None:
 def test_the_steps_of_fig_13(monkeypatch: pytest.MonkeyPatch) -> None:
     """Alpha is 6; 12 rounds more than 4 in history: 9; four times as slow as j0: half of it."""
     # It dares nothing at first, so that a prediction is due after four rounds.
-    monkeypatch.setattr(hlas_p, "sure_rounds", lambda seen, target: 6 if len(seen) >= 4 else 0)
+    monkeypatch.setattr(hlas_p, "sure_rounds", lambda seen, *_, **__: 6 if len(seen) >= 4 else 0)
     losses = {0: lambda r: 1 / (1 + r), 1: lambda r: 1 / (1 + r / 4)}
     cases = [
         ("", {}, {}, 0, "no curve to fit"),
@@ -107,7 +107,7 @@ def fits_asked(monkeypatch: pytest.MonkeyPatch, name: str, fit: Callable[[int], 
     """After which rounds of a job of 400 a fit was asked for."""
     asked: list[int] = []
 
-    def told(progress: Progress, target: float) -> int:
+    def told(progress: Progress, target: float, **_: object) -> int:
         assert target == 0.1
         asked.append(len(progress))
         return fit(len(progress))
@@ -150,7 +150,7 @@ def test_hlas_l_takes_expected_sizes_and_in_a_queue_the_order_of_arrival(
 def endless(monkeypatch: pytest.MonkeyPatch, name: str, rounds: float) -> list[int]:
     """Turns of a job whose fit expects so many rounds, and of one of nine rounds without a fit."""
     for module, fit in ((hlas_p, "sure_rounds"), (hlas_l, "optimus_rounds")):
-        monkeypatch.setattr(module, fit, lambda progress, target: rounds)
+        monkeypatch.setattr(module, fit, lambda progress, target, **_: rounds)
     jobs = [worlds.job(0, rounds=3, stop=STOP), worlds.job(1, rounds=9)]
     return ran(*alike(jobs), name, losses={0: lambda r: 0.5}).turns
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import pytest
 
 from warren.runs import api, compose
 
@@ -15,6 +18,39 @@ def test_maif_orders_jobs_by_what_a_simulation_shows_of_them() -> None:
     assert classes[0] == {0, 1, 2} or classes[1] == {0, 1, 2}
     first = next(one for one in history.answers if one.decision.classes)
     assert first.time_ns >= 10_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("early", "late", "first_from_s"),
+    [
+        ([], [], 120),  # no rate is ever cut
+        ([34], [], 80),  # early's next period has a cut, so that it will jump
+        ([], [46], 160),  # late's has one, and it stays first for another period
+    ],
+)
+def test_who_will_have_its_rate_cut_in_the_next_period_gains_more_and_goes_first(
+    early: list[int], late: list[int], first_from_s: int
+) -> None:
+    classes = _classes_from_s("expected", [early, late])
+    assert classes == {40: {0: 2, 1: 1}, first_from_s: {0: 1, 1: 2}}
+
+
+def test_the_published_gain_knows_of_no_cuts() -> None:
+    unstated, *stated = [[None, None], [[34], []], [[], [46]]]
+    for steps in stated:
+        assert _classes_from_s("published", steps) == _classes_from_s("published", unstated)
+
+
+def _classes_from_s(gain: str, steps: Sequence[list[int] | None]) -> dict[int, dict[int, int]]:
+    """The classes of both jobs by the second from which they hold, noise of 5 % on their curves."""
+    described = _two_jobs()
+    for job, stated in zip(described["workload"]["jobs"], steps, strict=True):
+        job |= {"rounds": 60} | ({} if stated is None else {"schedule": {"steps": stated}})
+    described["policy"] = {"flow": {"period_s": 40.0, "gain": gain}}
+    described["truth"] = {"losses": {"noise": 0.05, "share_to_95": 0.2}}
+    history = compose.simulate(api._resolve(described, None)).history
+    answers = [one for one in history.answers if one.decision.classes]
+    return {round(one.time_ns / 1e9): dict(one.decision.classes) for one in answers}
 
 
 def _two_jobs() -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -9,9 +10,10 @@ import numpy as np
 import pytest
 
 from warren.model.costs import FloatArray
+from warren.model.job import Job, RateSchedule, Stop
 from warren.predict.curve import Curve, curve_of, first
 from warren.predict.curve_families import Family
-from warren.predict.curve_kind import UNSTATED, CurveKind, whole_of
+from warren.predict.curve_kind import UNSTATED, CurveKind, kind_of, whole_of
 from warren.predict.curve_paths import Ahead, below_limit
 from warren.predict.family_members import members_of
 from warren.predict.forecast import forecast
@@ -38,6 +40,20 @@ TWELVE: list[Callable[[FloatArray], FloatArray]] = [
 def noisy(values: FloatArray, noise: float, seed: int = 5) -> Curve:
     random = np.random.default_rng(seed)
     return curve_of(STEPS, values + noise * random.standard_normal(len(STEPS)))
+
+
+def test_what_a_job_states_of_its_curve_is_its_metric_and_the_first_rounds_of_lower_rates() -> None:
+    job = Job(index=0, name="j", scale=1, rounds=None)
+    assert kind_of(job) == UNSTATED
+    stop, stated = Stop(metric="loss", falls_to=1.0), RateSchedule(steps=(60, 80))
+    assert kind_of(replace(job, stop=stop)) == CurveKind("loss")
+    assert kind_of(replace(job, schedule=RateSchedule())) == CurveKind(None, ())
+    kind = kind_of(replace(job, stop=stop, schedule=stated))
+    assert kind == CurveKind("loss", (61, 81))
+    # What is evaluated after round 60 has not seen the lower rate; after round 61 it has.
+    assert kind.cut_between(59, np.array([60.0])) == [False]
+    assert kind.cut_between(60, np.array([61.0])) == [True]
+    assert (kind.next_cut(60), kind.next_cut(61), kind.next_cut(81)) == (61, 81, math.inf)
 
 
 def error(curve: Curve, end: float, kind: CurveKind = UNSTATED) -> float:

@@ -14,6 +14,7 @@ from warren.model.costs import FloatArray
 from warren.model.job import Job, Stop
 from warren.model.run import Losses
 from warren.model.view import NO_PROGRESS, Progress
+from warren.predict.curve_kind import CurveKind
 from warren.predict.local_trend import noise_of, shortfall
 from warren.predict.optimus import _smoothed, fit
 from warren.predict.remaining_rounds import (
@@ -153,6 +154,16 @@ def test_sure_rounds_grow_with_the_way_that_is_left() -> None:
     assert told == sorted(told)
     assert told[-1] > told[0]
     assert told[-1] > 10
+
+
+def test_no_round_beyond_the_next_stated_cut_is_sure() -> None:
+    k = np.arange(1, 101)
+    seen = progress(k, np.full(100, 2.0))  # does not move
+    told = [
+        sure_rounds(seen, 0.5, kind=CurveKind("loss", cuts))
+        for cuts in (None, (), (50.0, 111.0, 300.0), (100.0, 101.0), (300.0,))
+    ]
+    assert told == [35, 35, 11, 1, 35]
 
 
 def test_a_target_within_the_noise_leaves_few_sure_rounds() -> None:

@@ -63,6 +63,9 @@ STOPS = st.builds(
     st.sampled_from(["reaches", "falls_to"]),
     st.floats(-1e6, 1e6),
 )
+SCHEDULES = st.fixed_dictionaries(
+    {"steps": st.lists(st.integers(1, 10**12), max_size=4, unique=True).map(sorted)}
+)
 WORKERS = st.fixed_dictionaries({"hosts": st.lists(LINES, min_size=1, max_size=3, unique=True)})
 JOBS = st.fixed_dictionaries(
     {"app": LINES, "evaluate": st.fixed_dictionaries({"every": st.integers(1, 10**12)})},
@@ -75,7 +78,7 @@ JOBS = st.fixed_dictionaries(
         "nan_loss": st.sampled_from(["fail", "train"]),
         "numerics": st.sampled_from(["strict", "mixed"]), "sync": st.sampled_from(["ps", "ring"]),
         "task_limit": st.integers(1, NEVER_NS - 1).map(lambda ns: f"{ns} ns") | SECONDS,
-        "class": st.integers(1, 7), "workers": WORKERS,
+        "class": st.integers(1, 7), "workers": WORKERS, "schedule": SCHEDULES,
     },
 )  # fmt: skip
 PROFILES = st.dictionaries(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from warren.model.errors import SpecError
+from warren.model.job import RateSchedule
 from warren.model.run import Run, Scheduler
 from warren.workload.run_file import load_run, run_from_dict
 from warren.workload.specs.json_schema import json_schema
@@ -113,8 +114,19 @@ def test_a_wrong_class_or_host_is_told_with_its_field(job: dict[str, Any], line:
     assert line in refused(job)
 
 
+@pytest.mark.parametrize("steps", [[], [60], [60, 80]])
+def test_a_job_states_when_its_rate_is_cut_and_it_reads_back(steps: list[int]) -> None:
+    run = described({"schedule": {"steps": steps}})
+    (job,) = run.workload.jobs
+    assert job.schedule == RateSchedule(steps=tuple(steps))
+    assert reread(run) == run
+    # What says nothing of it is written as ever.
+    assert described().workload.jobs[0].schedule is None
+    assert '"schedule"' not in dump_run(described())
+
+
 def test_the_schemas_name_the_fields_as_files_do() -> None:
     properties = json_schema("job")["properties"]
-    assert {"class", "servers", "workers"} <= properties.keys()
+    assert {"class", "servers", "workers", "schedule"} <= properties.keys()
     assert "flow_class" not in properties
     assert "joint" in json_schema("run")["$defs"]["SchedulerSpec"]["properties"]

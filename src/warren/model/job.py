@@ -58,6 +58,17 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RateSchedule:
+    """What a job states of its learning rate: it is lowered after each of these rounds.
+
+    ``steps`` rise; round ``steps[0] + 1`` is the first one that trains with a lower rate. Empty:
+    the rate is never lowered.
+    """
+
+    steps: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
     """How often a consistent copy of a job is kept: every ``every`` rounds."""
 
@@ -75,8 +86,9 @@ class Job:
     or a barrier that has not ended ends the job. ``nan_loss``: what becomes of a job whose loss is
     NaN after a round. ``flow_class`` is the class of its bytes that flow ``fixed`` gives it (0: not
     stated), ``server_hosts``, ``server_bytes`` and ``worker_hosts`` are what shape ``fixed`` does;
-    other policies of these questions need not look at them. ``source`` is where the user wrote it
-    (``FILE:LINE``, for messages); empty: unknown.
+    other policies of these questions need not look at them. ``schedule`` None: nothing is stated of
+    the learning rate; it tells predictions of the curve what the app does. ``source`` is where the
+    user wrote it (``FILE:LINE``, for messages); empty: unknown.
     """
 
     index: int
@@ -95,6 +107,7 @@ class Job:
     numerics: Numerics = "strict"
     evaluate: Evaluate | None = None
     stop: Stop | None = None
+    schedule: RateSchedule | None = None
     checkpoint: Checkpoint | None = None
     # Ten minutes.
     task_limit_ns: int = 600 * 10**9

@@ -16,6 +16,7 @@ from typing import Final, Literal
 import numpy as np
 
 from warren.model.costs import BoolArray, FloatArray
+from warren.model.job import Job
 from warren.predict.curve import Curve, limit_of
 
 Measure = Literal["accuracy", "score", "loss", "perplexity"]
@@ -55,6 +56,10 @@ class CurveKind:
         named = self.metric is not None and _NAMES[0][1].search(self.metric)
         return bool(named) and float(curve.values.min()) >= 1
 
+    def next_cut(self, last: float) -> float:
+        """Return the first cut after a step; infinite where none is stated."""
+        return min((one for one in self.cuts or () if one > last), default=math.inf)
+
     def cut_between(self, last: float, at_a: FloatArray) -> BoolArray | None:
         """Tell for each step whether a cut lies after the last one and not after it."""
         if self.cuts is None:
@@ -64,6 +69,14 @@ class CurveKind:
 
 
 UNSTATED: Final = CurveKind()
+
+
+def kind_of(job: Job) -> CurveKind:
+    """Return what a job states of the curve of its stop rule's metric, in rounds."""
+    metric = None if job.stop is None else job.stop.metric
+    # A value after round n has seen no lower rate yet, where the rate is lowered after round n.
+    cuts = None if job.schedule is None else tuple(step + 1.0 for step in job.schedule.steps)
+    return CurveKind(metric, cuts)
 
 
 def parse_cuts(text: str | None) -> tuple[float, ...] | None:

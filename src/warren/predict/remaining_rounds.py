@@ -14,7 +14,9 @@ something sudden happens, most often a lower learning rate. So the answer is the
 
 - the trend: the way from the best value so far to the target, at the fastest speed that the latest
   values allow. A convex curve cannot be faster.
-- a part of the rounds run so far: sudden things come about evenly over the logarithm of rounds.
+- a part of the rounds run so far: sudden things come about evenly over the logarithm of rounds;
+- the rounds to the next cut of the learning rate, where the job states one: beyond it nothing is
+  sure. That none is near makes no more rounds sure: noise ends jobs, too.
 
 On real curves neither the noise of single values nor the target's distance from the metric's limit
 made a third that helped. The constants were chosen on half of them
@@ -28,6 +30,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from warren.model.view import Progress
+from warren.predict.curve_kind import UNSTATED, CurveKind
 from warren.predict.local_trend import noise_of, shortfall, speed_of
 from warren.predict.optimus import fit
 
@@ -65,15 +68,23 @@ def optimus_rounds(progress: Progress, target: float) -> float:
     return max(0.0, fit(short).rounds_at_target() - float(short.rounds_P[-1]))
 
 
-def sure_rounds(progress: Progress, target: float, caution: Cautiousness = CAUTION) -> int:
+def sure_rounds(
+    progress: Progress,
+    target: float,
+    caution: Cautiousness = CAUTION,
+    kind: CurveKind = UNSTATED,
+) -> int:
     """Return the rounds that the job will run almost surely before its metric is at the target.
 
     0 where it does not dare: with fewer than four points, or if the target was reached. Its time
-    hardly depends on the number of points.
+    hardly depends on the number of points. ``kind``: what is stated of the curve, in rounds.
     """
-    # The less of both: the trend goes on, or something sudden ends it.
     trend = caution.trend * trend_rounds(progress, target, caution.slope)
-    return int(min(trend, caution.ahead * float(progress.rounds_P[-1]))) if trend else 0
+    if not trend:
+        return 0
+    # The least: the trend goes on, or something sudden ends it, or the next cut does.
+    last = float(progress.rounds_P[-1])
+    return int(min(trend, caution.ahead * last, kind.next_cut(last) - last))
 
 
 def trend_rounds(progress: Progress, target: float, slope: float) -> float:

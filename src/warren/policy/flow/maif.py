@@ -12,9 +12,12 @@ Differs
     paper's has a priority for each (``warren.solve.flows.class_order``); so one number of
     ``classes`` stands for its q and q'. It reads N.Job for N'.Job in GenerateLocalOrder; N' is
     meant. Class 0 is reserved, so of 8 queues 7 are left. ``gain: expected`` subtracts the curve's
-    value in place of y_t, which has noise. A job without a metric has no gain, and is last. The
-    paper's way out of starvation, weighted queues, is the network's: ``classes: {weights: ...}``.
-    ``error`` spoils each gain by that part, up or down by chance, as the paper's Fig. 22 does.
+    value in place of y_t, which has noise, and predicts by what the job states of its curve: the
+    metric of its stop rule, its ``schedule`` (``warren.predict.curve_kind``). ``published`` knows
+    neither, as (22) does not: a learning rate that will be cut makes no difference to it. A job
+    without a metric has no gain, and is last. The paper's way out of starvation, weighted queues,
+    is the network's: ``classes: {weights: ...}``. ``error`` spoils each gain by that part, up or
+    down by chance, as the paper's Fig. 22 does.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import msgspec
 import numpy as np
@@ -34,9 +37,10 @@ from warren.model.view import View
 from warren.policy.common.job_traffic import TOLD, JobTraffic
 from warren.policy.flow.changed import MOST, checked_classes, in_turns, known_jobs
 from warren.predict.accuracy_gain import accuracy_gain, expected_gain, steps_ahead
-from warren.predict.curve import LEAST_POINTS, curve_of
+from warren.predict.curve import LEAST_POINTS, Curve, curve_of
+from warren.predict.curve_kind import kind_of
 
-_GAINS = {"published": accuracy_gain, "expected": expected_gain}
+_GAINS: Final = ("published", "expected")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +114,16 @@ class Maif:
             return None
         steps = steps_ahead(self.period_s, NS_PER_S / traffic.fastest_ns[job])
         curve = curve_of(seen.rounds_P[finite].tolist(), seen.values_P[finite].tolist())
-        gain = _GAINS[self.gain](curve, steps, view.seed + job)
+        gain = self._predicted(view, job, curve, steps)
         if self.error:
             # By job and points, so that each period has draws of its own.
             random = np.random.Generator(np.random.PCG64([view.seed, job, len(seen)]))
             gain *= 1 + self.error * (1 if random.random() < 0.5 else -1)
         return gain
+
+    def _predicted(self, view: View, job: int, curve: Curve, steps: float) -> float:
+        """Return A_imp as the option ``gain`` has it."""
+        seed = view.seed + job
+        if self.gain == "published":
+            return accuracy_gain(curve, steps, seed)
+        return expected_gain(curve, steps, seed, kind_of(view.jobs[job]))

@@ -6,12 +6,13 @@ import hashlib
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from warren.model.errors import Problem
-from warren.model.job import Checkpoint, Evaluate, Job, Stop, Workload
+from warren.model.job import Checkpoint, Evaluate, Job, RateSchedule, Stop, Workload
 from warren.workload.specs.types import (
     Count,
     FilePath,
@@ -55,6 +56,22 @@ class StopSpec(Spec):
         # Equal: both are given or neither is.
         if (self.reaches is None) == (self.falls_to is None):
             raise ValueError("needs exactly one of reaches and falls_to")
+        return self
+
+
+class RateScheduleSpec(Spec):
+    """When the learning rate is lowered, for predictions of the job's curve."""
+
+    steps: list[Count] = Field(
+        max_length=1000,
+        description="Rounds after which the learning rate is lower, rising; []: it never is.",
+    )
+
+    @model_validator(mode="after")
+    def _rising(self) -> RateScheduleSpec:
+        for one, after in pairwise(self.steps):
+            if after <= one:
+                raise ValueError(f"needs steps that rise, got {after} after {one}")
         return self
 
 
@@ -124,6 +141,9 @@ class JobSpec(Spec):
     )
     evaluate: EvaluateSpec | None = Field(None, description="Default: never.")
     stop: StopSpec | None = Field(None, description="End early; needs evaluate.")
+    schedule: RateScheduleSpec | None = Field(
+        None, description="What the app does to its learning rate; default: not stated."
+    )
     checkpoint: CheckpointSpec | None = Field(
         None, description="When its state is kept on disk; default: as often as costs little."
     )
@@ -276,6 +296,7 @@ def _job(spec: JobSpec, index: int, batch: int, context: JobContext, source: str
         stop=Stop(metric=stop.metric, reaches=stop.reaches, falls_to=stop.falls_to)
         if stop
         else None,
+        schedule=RateSchedule(steps=tuple(spec.schedule.steps)) if spec.schedule else None,
         checkpoint=Checkpoint(every=spec.checkpoint.every) if spec.checkpoint else None,
         task_limit_ns=spec.task_limit,
         nan_loss=spec.nan_loss,  # type: ignore[arg-type]

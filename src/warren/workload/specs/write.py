@@ -215,6 +215,7 @@ def _job(job: Job) -> dict[str, Any]:
             "numerics": job.numerics,
             "evaluate": asdict(job.evaluate) if job.evaluate else None,
             "stop": _stated(asdict(job.stop)) if job.stop else None,
+            "schedule": {"steps": list(job.schedule.steps)} if job.schedule else None,
             "checkpoint": asdict(job.checkpoint) if job.checkpoint else None,
             "task_limit": f"{job.task_limit_ns} ns",
             "nan_loss": job.nan_loss,

@@ -9,7 +9,8 @@ Differs
     The paper names the fit and no more. It is made anew as the job runs, after a quarter more
     rounds each time; in between R^p is consumed and the size stays, as in ``hlas-p``. A job without
     a target, of which too little was seen for a fit, or whose fit never comes to its target, counts
-    by what it has run, as in ``hlas``: such a fit shows that it is wrong, no endless job.
+    by what it has run, as in ``hlas``: such a fit shows that it is wrong, no endless job. The fit
+    knows of no learning rate: a job's ``schedule`` makes no difference.
 """
 
 from __future__ import annotations

@@ -11,8 +11,9 @@ Differs
     What is predicted: ``warren.predict.conservative``; how often: ``predicted_rounds``; the rest:
     ``hlas``. Similar is who has the same name but for numbers at its ends, one's own jobs before
     those of others, else who is of the same user, among jobs that ended before the run or in it
-    (``job_history``). A new prediction is made when the job takes its place in the line, and holds
-    until it is consumed, whoever joins its search.
+    (``job_history``). No curve promises rounds beyond the next cut of the job's ``schedule``. A new
+    prediction is made when the job takes its place in the line, and holds until it is consumed,
+    whoever joins its search.
     That the largest R^p goes first inside a queue looks like the longest job first, against Fig.
     12(c), where the jobs of unknown size run before the one that is known to be long. Both hold:
     that one stands in a later queue, for its size. Among jobs of about the same size, which are in
@@ -43,6 +44,7 @@ from warren.policy.place.hlas.predicted_rounds import (
     is_due,
 )
 from warren.predict.conservative import averaged, beyond, standing, target_of
+from warren.predict.curve_kind import kind_of
 from warren.predict.remaining_rounds import sure_rounds
 
 _OTHERS: Final = 64
@@ -142,4 +144,4 @@ def _fit(view: View, one: Job) -> int | None:
     progress = view.progress.of(one.index)
     if target is None or not len(progress):
         return None
-    return sure_rounds(progress, target)
+    return sure_rounds(progress, target, kind=kind_of(one))
