@@ -30,7 +30,8 @@ ROOMS: Final[Mapping[str, frozenset[str]]] = {
     "core": frozenset({"model", "policy.protocol"}),
     "sim": frozenset({"model", "cost", "profile", "solve", "core.ports"}),
     "apps": frozenset({"model"}),
-    "live": frozenset({"model", "apps", "predict", "core.ports"}),
+    # What orders flows of foreign jobs over hosts puts them into classes as flow policies do.
+    "live": frozenset({"model", "apps", "predict", "core.ports", "solve.flows.class_order"}),
     "report": frozenset({"model", "core.journal", "core.journal_reader"}),
     "store": frozenset({"model"}),
     "runs": frozenset(

@@ -38,7 +38,7 @@ LOG = "watch --log a.log"
         ("status --label ../x", "flow: label: '../x' is not a name"),
         ("clear --label -x", "flow: label: '-x' is not a name"),
         ("nccl --class 8", "flow: --class: 8 is no class; allowed: 0 to 7"),
-        ("stop", "no command 'stop'; allowed: watch, status, clear, nccl"),
+        ("stop", "no command 'stop'; allowed: watch, coordinator, agent, status"),
     ],
 )
 def test_what_is_typed_wrongly_is_told_in_one_line_and_starts_nothing(

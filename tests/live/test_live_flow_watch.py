@@ -13,7 +13,8 @@ from warren.live.enforcement.job_classes import SILENT_PERIODS, classes_by_gain
 from warren.live.enforcement.nccl import environment_of
 from warren.live.enforcement.requests import Endpoint, FlowRequest, MarkFlows, UnmarkFlows
 from warren.live.enforcement.training_log import PATTERN, TrainingLog, compiled
-from warren.live.enforcement.watch import FlowWatch, WatchedFlows, stated_kind
+from warren.live.enforcement.watch import FlowWatch
+from warren.live.enforcement.watched_jobs import WatchedFlows, WatchedJobs, stated_kind
 from warren.model.errors import EngineError, SpecError
 
 
@@ -59,7 +60,7 @@ def test_the_job_that_gains_more_goes_first_and_who_is_silent_is_let_go(tmp_path
     asked: list[FlowRequest] = []
     ends = (Endpoint("", ((1, 1),)),)
     jobs = [WatchedFlows(name=x.stem, log=x, endpoints=ends) for x in (late, early)]
-    watch = FlowWatch("t", jobs, PATTERN, 10.0, 0, asked.append)
+    watch = FlowWatch(WatchedJobs("t", jobs, PATTERN, ask=asked.append), 10.0, 0)
     first = watch.step(0.0)
     assert [row["class"] for row in first] == [0, 0]  # no speed is known yet
     _curve(late, 300, 310, 30.0)
@@ -97,7 +98,7 @@ def test_a_cut_that_is_stated_puts_who_seemed_to_be_done_first(
     ends = (Endpoint("", ((1, 1),)),)
     jobs = [WatchedFlows(name=x.stem, log=x, endpoints=ends) for x in (flat, young)]
     kind = stated_kind(metric, cuts)
-    watch = FlowWatch("t", jobs, PATTERN, 50.0, 0, lambda _: None, kind)
+    watch = FlowWatch(WatchedJobs("t", jobs, PATTERN, kind), 50.0, 0)
     _curve(flat, 1, 100, 10.0, 0.5, 0.02)
     _curve(young, 1, 50, 15.0)
     watch.step(0.0)
@@ -116,7 +117,7 @@ def test_a_helper_that_fails_stops_no_watch_and_is_asked_again(tmp_path: Path) -
         raise EngineError("flow: the helper has ended")
 
     jobs = [WatchedFlows(name="a", log=path, endpoints=(Endpoint("", ((1, 1),)),))]
-    watch = FlowWatch("t", jobs, PATTERN, 10.0, 0, fails)
+    watch = FlowWatch(WatchedJobs("t", jobs, PATTERN, ask=fails), 10.0, 0)
     for _ in range(2):
         (row,) = watch.step(10.0)
         assert (row["class"], row["state"]) == (None, "flow: the helper has ended")

@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from warren.runs.notices import LOGGER
 
@@ -17,6 +17,11 @@ def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
     """Answer with JSON; nothing else may be answered beside it."""
     # Without ``allow_nan``, since NaN is no JSON: a figure that is not known is null.
     answer(json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def json_line(value: Mapping[str, Any]) -> str:
+    """Return JSON as one line, of which a command that goes on prints many."""
+    return json.dumps(value, allow_nan=False, ensure_ascii=False)
 
 
 def say(text: str) -> None:
@@ -44,6 +49,23 @@ def answer(text: str) -> None:
     _answers.append(text)
 
 
+_real_stdout: list[tuple[TextIO, int | None]] = []
+"""Inside ``answers_alone``: the stream and the descriptor that answers go to."""
+
+
+def answer_now(text: str) -> None:
+    """Answer a line at once: for a command that goes on until it is interrupted."""
+    stream, descriptor = _real_stdout[-1]
+    if descriptor is None:
+        print(text, file=stream, flush=True)
+        return
+    os.dup2(descriptor, 1)
+    try:
+        print(text, file=stream, flush=True)
+    finally:
+        os.dup2(2, 1)
+
+
 @contextlib.contextmanager
 def answers_alone() -> Iterator[None]:
     """Let only ``answer`` reach standard output while the block runs.
@@ -59,9 +81,11 @@ def answers_alone() -> Iterator[None]:
     # Both: prints of compiled code go to the descriptor, those of Python to the stream.
     saved, old = _point_stdout_at_stderr(), sys.stdout
     sys.stdout = sys.stderr
+    _real_stdout.append((old, saved))
     try:
         yield
     finally:
+        _real_stdout.pop()
         LOGGER.removeHandler(_SAID)
         LOGGER.propagate = True
         sys.stdout = old

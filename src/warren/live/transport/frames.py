@@ -27,7 +27,6 @@ READ_BYTES: Final = 65536
 """So much is read at a time; the rest of a larger frame is read into memory of its own."""
 _COUNT: Final = struct.Struct("<I")
 _LENGTH_BYTES: Final = 8
-# Beyond these no frame is believed: its memory would be reserved before it has come.
 _PARTS_MAX: Final = 1 << 16
 _FRAME_BYTES_MAX: Final = 1 << 40
 _AT_ONCE: Final = 512
@@ -60,11 +59,15 @@ class Stream:
         A connection, which may be still in the making: what is sent waits for it.
     first : bytes
         What is sent before all frames.
+    most_bytes : int
+        A longer frame is not believed: its memory would be reserved before it has come.
     """
 
-    def __init__(self, end: socket.socket, first: bytes = b"") -> None:
+    def __init__(
+        self, end: socket.socket, first: bytes = b"", most_bytes: int = _FRAME_BYTES_MAX
+    ) -> None:
         end.setblocking(False)
-        self._end = end
+        self._end, self._most_bytes = end, most_bytes
         # What was not sent yet, in order.
         self._left: deque[memoryview] = deque([memoryview(first)] if first else [])
         # The peer reads nothing any more, but what it sent before may still be here to be read.
@@ -212,7 +215,7 @@ class Stream:
             return
         at = 0
         try:
-            while (size := _frame_bytes(self._received, at)) is not None:
+            while (size := _frame_bytes(self._received, at, self._most_bytes)) is not None:
                 if at + size > len(self._received):
                     self._expect(at, size)
                     return
@@ -235,7 +238,9 @@ def _until_sent(view: memoryview) -> memoryview:
     return memoryview(bytes(view)) if view.nbytes < COPY_BELOW_BYTES else view
 
 
-def _head(received: bytearray, at: int = 0) -> tuple[int, ...] | None:
+def _head(
+    received: bytearray, at: int = 0, most_bytes: int = _FRAME_BYTES_MAX
+) -> tuple[int, ...] | None:
     """Return the lengths of the parts of the frame at ``at``; None: they have not come yet.
 
     Raises
@@ -246,19 +251,19 @@ def _head(received: bytearray, at: int = 0) -> tuple[int, ...] | None:
     if len(received) - at < _COUNT.size:
         return None
     (parts,) = _COUNT.unpack_from(received, at)
-    if not 0 < parts <= _PARTS_MAX:
+    if not 0 < parts <= min(_PARTS_MAX, most_bytes):
         raise BadFrame(f"a frame of {parts} parts")
     if len(received) - at < _COUNT.size + parts * _LENGTH_BYTES:
         return None
     lengths = struct.unpack_from(f"<{parts}Q", received, at + _COUNT.size)
-    if sum(lengths) > _FRAME_BYTES_MAX:
+    if sum(lengths) > most_bytes:
         raise BadFrame(f"a frame of {sum(lengths)} bytes")
     return lengths
 
 
-def _frame_bytes(received: bytearray, at: int) -> int | None:
+def _frame_bytes(received: bytearray, at: int, most_bytes: int) -> int | None:
     """Return how many bytes the frame at ``at`` has, lengths included; None: they have not come."""
-    lengths = _head(received, at)
+    lengths = _head(received, at, most_bytes)
     if lengths is None:
         return None
     return _COUNT.size + len(lengths) * _LENGTH_BYTES + sum(lengths)

@@ -1,0 +1,141 @@
+"""Options that the commands of ``warren flow`` share, and what is made of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from warren.live.enforcement.requests import (
+    Endpoint,
+    SetUpQueues,
+    address_of,
+    checked,
+    ports_of,
+    wrong,
+)
+from warren.live.enforcement.watched_jobs import WatchedFlows
+from warren.model.units import parse_rate_bps
+
+DEFAULT_LABEL: Final = "jobs"
+
+Label = Annotated[str, typer.Option("--label", metavar="NAME", help="Which rules, of several.")]
+Logs = Annotated[list[str], typer.Option("--log", metavar="FILE", help="A job's log; once a job.")]
+Ports = Annotated[
+    list[str] | None,
+    typer.Option("--port", metavar="PORTS", help="Its ports; once a log, in the same order."),
+]
+Addresses = Annotated[
+    list[str] | None,
+    typer.Option("--address", metavar="IP", help="Its address; once a log."),
+]
+Pids = Annotated[
+    list[int] | None,
+    typer.Option("--pid", metavar="PID", help="Or: its process, whose connections are meant."),
+]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        "--metric",
+        metavar="NAME",
+        help="What the pattern's values are, such as accuracy, loss, perplexity, F1.",
+    ),
+]
+DeviceName = Annotated[
+    str | None,
+    typer.Option("--device", metavar="NAME", help="Make eight queues on this interface too."),
+]
+Rate = Annotated[
+    str | None,
+    typer.Option("--rate", metavar="RATE", help="What the interface carries: 1Gbit."),
+]
+Sudo = Annotated[bool, typer.Option("--sudo", help="Start the helper alone by sudo -n.")]
+Pattern = Annotated[
+    str,
+    typer.Option(
+        "--pattern",
+        metavar="REGEX",
+        help="With groups (?P<step>...) and (?P<value>...); else a step, then an accuracy.",
+        show_default=False,
+    ),
+]
+Period = Annotated[float, typer.Option("--period", metavar="SECONDS", help="Between two orders.")]
+Periods = Annotated[int | None, typer.Option("--periods", metavar="N", help="End after so many.")]
+Queues = Annotated[
+    str, typer.Option("--queues", metavar="htb|prio|ets", help="Which kind of queues.")
+]
+
+
+def check_periods(period: float, periods: int | None) -> None:
+    """Refuse a period or a number of them that is out of range. Raises SpecError."""
+    if not 0.1 <= period <= 86_400:
+        raise wrong("--period", f"{period:g}; allowed: 0.1 to 86400 seconds")
+    if periods is not None and periods < 1:
+        raise wrong("--periods", f"{periods}; allowed: 1 and more")
+
+
+def flows_of(
+    logs: list[str], ports: list[str] | None, addresses: list[str] | None, pids: list[int] | None
+) -> list[WatchedFlows]:
+    """Return what is to be watched, a job a log. Raises SpecError."""
+    for name, given in (("--port", ports), ("--address", addresses), ("--pid", pids)):
+        if given and len(given) != len(logs):
+            raise wrong(name, f"{len(given)} for {len(logs)} logs; allowed: one for each, or none")
+    if pids and (ports or addresses):
+        raise wrong("--pid", "tells the flows already; leave out --port and --address")
+    if not (ports or addresses or pids):
+        raise wrong("--port", "is missing; allowed: --port, --address or --pid, once a log")
+    if pids and min(pids) < 1:
+        raise wrong("--pid", f"{min(pids)} is no process")
+    return [
+        WatchedFlows(
+            name=_job_name(log) or f"job{i}",
+            log=Path(log),
+            endpoints=()
+            if pids
+            else (_endpoint(addresses[i] if addresses else "", ports[i] if ports else ""),),
+            pid=pids[i] if pids else None,
+        )
+        for i, log in enumerate(logs)
+    ]
+
+
+def _job_name(log: str) -> str:
+    """Return the name of a log without its ending, of the characters that names of jobs have."""
+    return re.sub(r"[^a-z0-9]+", "-", Path(log).stem.lower())[:20].strip("-")
+
+
+def _endpoint(address: str, ports: str) -> Endpoint:
+    return Endpoint(str(address_of(address)) if address else "", ports_of(ports) if ports else ())
+
+
+def queues_of(label: str, device: str | None, rate: str | None, kind: str) -> SetUpQueues | None:
+    """Return the queues that are asked for on a device. Raises SpecError."""
+    if device is None:
+        if rate is not None:
+            raise wrong("--rate", "is that of a --device, which is missing")
+        return None
+    if rate is None and kind == "htb":
+        raise wrong("--rate", "is missing: htb needs what the device carries, like 1Gbit")
+    bps = 0
+    if rate is not None:
+        try:
+            bps = round(parse_rate_bps(rate))
+        except ValueError as error:
+            raise wrong("--rate", str(error)) from None
+    found = SetUpQueues(label=label, device=device, rate_bps=bps, kind=kind)
+    checked(found)
+    return found
+
+
+def line_of(rows: list[dict[str, Any]]) -> str:
+    """Return a period as one line."""
+    parts = []
+    for row in rows:
+        known = "not known yet" if row["gain"] is None else f"gain {row['gain']:.4f}"
+        kind = "no class" if row["class"] is None else f"class {row['class']}"
+        told = known if row["state"] == "watched" else row["state"]
+        parts.append(f"{row['job']}: {kind} ({told})")
+    return "; ".join(parts)

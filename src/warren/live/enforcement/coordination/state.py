@@ -1,0 +1,200 @@
+"""What the coordinator of flows decides: whom it asks each period, and the classes of all jobs.
+
+Pure: no clock and no socket; time is the number of the period. ``coordinator`` carries it out.
+
+*Source.* JPAS (JNCA'20), 3.1 and 3.2 with Pseudocode 1: each period one worker of each job, drawn
+at random, is asked for the gain of the next period; jobs are ordered by it (MAIF), and the order on
+each host gives the classes.
+*Differs.* A worker is drawn among the agents whose log of the job has given a point: frameworks
+often log on one host alone. Who does not answer in time holds up nothing: the gain that is known
+stands for ``keep_periods``, also when the agent has gone; after that the job is not known, and has
+class 0 like one that never was. A flow has one class (``warren.solve.flows.class_order``). A job
+has no class once all logs that are read of it are silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from warren.live.enforcement.coordination.messages import AgentHello, JobGain, JobNodes
+from warren.model.decision import CLASSES
+from warren.predict.accuracy_gain import orders_by_gain
+from warren.solve.flows.class_order import ordered_classes
+
+_STATES: Final = ("ordered", "not known", "ended or silent")
+
+
+class AgentFault(ValueError):
+    """An agent says what it may not say now; it is dropped."""
+
+
+@dataclass(slots=True)
+class _Agent:
+    """``nodes`` by job, None until told; ``heard``: the last period in which it said anything."""
+
+    instance: bytes
+    nodes: dict[str, JobNodes | None]
+    heard: int
+
+
+@dataclass(slots=True)
+class _Gain:
+    """A gain, and the period it was asked in."""
+
+    gain: float
+    period: int
+
+
+@dataclass(slots=True)
+class Coordination:
+    """The state between periods. ``classes``: how many an order may use, 1 first."""
+
+    seed: int
+    keep_periods: int
+    classes: int = CLASSES - 1
+    period: int = 0
+    _agents: dict[str, _Agent] = field(default_factory=dict)
+    _gains: dict[str, _Gain] = field(default_factory=dict)
+    # By period and job: who was asked and has not answered.
+    _asked: dict[tuple[int, str], str] = field(default_factory=dict)
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The names of the agents that are there, in order."""
+        return tuple(sorted(self._agents))
+
+    def join(self, hello: AgentHello) -> None:
+        """Count an agent in; one that comes again takes the place of its former connection.
+
+        Raises
+        ------
+        AgentFault
+            If another one has its name.
+        """
+        old = self._agents.get(hello.agent)
+        if old is not None and old.instance != hello.instance:
+            raise AgentFault(f"another agent is called {hello.agent}")
+        self.leave(hello.agent)
+        nodes: dict[str, JobNodes | None] = dict.fromkeys(hello.jobs)
+        self._agents[hello.agent] = _Agent(hello.instance, nodes, self.period)
+
+    def leave(self, agent: str) -> None:
+        """Count an agent out. What is known of its jobs stands as long as any other gain."""
+        self._agents.pop(agent, None)
+        self._asked = {asked: of for asked, of in self._asked.items() if of != agent}
+
+    def hear(self, agent: str, said: JobNodes | JobGain) -> None:
+        """Note what an agent says.
+
+        Raises
+        ------
+        AgentFault
+            If it speaks of a job that it does not watch, or tells a gain that it was not asked for.
+        """
+        heard = self._agents[agent]
+        if said.job not in heard.nodes:
+            raise AgentFault(f"it speaks of the job {said.job}, which it does not watch")
+        heard.heard = self.period
+        if isinstance(said, JobNodes):
+            heard.nodes[said.job] = said
+            return
+        if self._asked.get((said.period, said.job)) != agent:
+            raise AgentFault(f"it tells a gain of {said.job} that it was not asked for")
+        del self._asked[said.period, said.job]
+        known = self._gains.get(said.job)
+        # An answer that comes late is as old as its question.
+        if said.gain is not None and (known is None or known.period <= said.period):
+            self._gains[said.job] = _Gain(said.gain, said.period)
+
+    def begin(self) -> dict[str, tuple[str, ...]]:
+        """Begin a period; return the jobs that each agent is to be asked for."""
+        self.period += 1
+        oldest = self.period - self.keep_periods
+        self._asked = {asked: of for asked, of in self._asked.items() if asked[0] >= oldest}
+        self._gains = {job: known for job, known in self._gains.items() if known.period >= oldest}
+        for job in self._jobs():
+            drawn = self._drawn(job)
+            if drawn is not None:
+                self._asked[self.period, job] = drawn
+        now = [(job, of) for (period, job), of in self._asked.items() if period == self.period]
+        return {name: tuple(job for job, of in now if of == name) for name in self.agents}
+
+    def silent(self) -> tuple[str, ...]:
+        """Return the agents that have said nothing for longer than things stand."""
+        oldest = self.period - self.keep_periods
+        return tuple(name for name in self.agents if self._agents[name].heard < oldest)
+
+    def answered(self) -> bool:
+        """Tell whether all that was asked for in this period has been told."""
+        return not any(period == self.period for period, _ in self._asked)
+
+    def order(self) -> dict[str, int | None]:
+        """Return the class of each job; None: it has none."""
+        jobs = self._jobs()
+        known = [job for job in jobs if not self._ended(job) and job in self._gains]
+        orders = orders_by_gain([self._gains[job].gain for job in known])
+        turns = [(jobs.index(job),) for _, job in sorted(zip(orders, known, strict=True))]
+        numbers = {name: number for number, name in enumerate(self.agents)}
+        hosts = {number: self._hosts(jobs[number], numbers) for (number,) in turns}
+        found = ordered_classes(turns, hosts, self.classes)
+        return {
+            job: None if self._ended(job) else found.get(number, 0)
+            for number, job in enumerate(jobs)
+        }
+
+    def classes_of(self, agent: str, order: Mapping[str, int | None]) -> dict[str, int]:
+        """Return of an order what one agent has to set."""
+        nodes = self._agents[agent].nodes
+        return {job: kind for job in nodes if (kind := order.get(job)) is not None}
+
+    def rows(self, order: Mapping[str, int | None]) -> list[dict[str, Any]]:
+        """Return a period as it is told: a row a job."""
+        unanswered = {job for period, job in self._asked if period == self.period}
+        return [
+            {
+                "job": job,
+                "class": kind,
+                "gain": known.gain if known else None,
+                "gain_periods": self.period - known.period if known else None,
+                "answered": job not in unanswered,
+                "agents": [name for name in self.agents if job in self._agents[name].nodes],
+                "ports": sum(_ports(one) for one in self._nodes(job)),
+                "state": _STATES[2 if kind is None else 0 if known else 1],
+            }
+            for job, kind in order.items()
+            for known in [self._gains.get(job)]
+        ]
+
+    def _jobs(self) -> list[str]:
+        return sorted({job for one in self._agents.values() for job in one.nodes})
+
+    def _nodes(self, job: str) -> list[JobNodes]:
+        found = (self._agents[name].nodes.get(job) for name in self.agents)
+        return [one for one in found if one is not None]
+
+    def _ended(self, job: str) -> bool:
+        read = [one.ended for one in self._nodes(job) if one.reads]
+        return bool(read) and all(read)
+
+    def _hosts(self, job: str, numbers: Mapping[str, int]) -> list[int]:
+        """Return the hosts that have nodes of a job."""
+        told = {name: self._agents[name].nodes.get(job) for name in self.agents}
+        return [numbers[name] for name, nodes in told.items() if nodes and nodes.endpoints]
+
+    def _drawn(self, job: str) -> str | None:
+        """Draw who is asked: each agent with a log of the job that goes on is as likely."""
+        told = {name: self._agents[name].nodes.get(job) for name in self.agents}
+        able = [name for name, nodes in told.items() if nodes and nodes.reads and not nodes.ended]
+        if not able:
+            return None
+        # By period and job, so that who comes and goes changes no other job's draw.
+        drawn = np.random.Generator(np.random.PCG64([self.seed, self.period, *job.encode()]))
+        return able[int(drawn.integers(len(able)))]
+
+
+def _ports(nodes: JobNodes) -> int:
+    return sum(last - first + 1 for one in nodes.endpoints for first, last in one.ports)

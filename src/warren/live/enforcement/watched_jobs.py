@@ -1,0 +1,163 @@
+"""The jobs whose logs are on this host: read, predicted, and what they send given classes.
+
+What ``watch`` does alone and an agent as its coordinator says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from warren.live.enforcement.connections import endpoints_of
+from warren.live.enforcement.job_classes import WatchedJob
+from warren.live.enforcement.requests import (
+    Endpoint,
+    FlowRequest,
+    MarkFlows,
+    UnmarkFlows,
+    checked,
+    wrong,
+)
+from warren.live.enforcement.training_log import TrainingLog, compiled
+from warren.model.errors import EngineError, SpecError
+from warren.predict.curve_kind import UNSTATED, CurveKind, parse_cuts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedFlows:
+    """What to watch of one job: its log, and how its flows are told.
+
+    By ``endpoints``, or by the connections of the process ``pid`` and its children as they stand at
+    each period.
+    """
+
+    name: str
+    log: Path
+    endpoints: tuple[Endpoint, ...] = ()
+    pid: int | None = None
+
+    def ends(self) -> tuple[Endpoint, ...]:
+        """Return where its flows end on this host now."""
+        return self.endpoints if self.pid is None else endpoints_of(self.pid)
+
+
+@dataclass(slots=True)
+class WatchedState:
+    """One job after a period, as it is told."""
+
+    job: WatchedJob
+    flows: WatchedFlows
+    flow_class: int | None = None
+    endpoints: tuple[Endpoint, ...] = ()
+    problem: str = ""
+
+
+class WatchedJobs:
+    """The jobs of one label. ``ask`` sends a request to the helper, or shows it.
+
+    Parameters
+    ----------
+    label
+        Under which their rules stand.
+    jobs
+        What to watch.
+    pattern
+        What finds steps and values in lines of all logs.
+    kind
+        What is stated of the curves of all jobs.
+
+    Raises
+    ------
+    SpecError
+        If the pattern, a name or an endpoint is none, or two jobs have one name.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        jobs: Sequence[WatchedFlows],
+        pattern: str,
+        kind: CurveKind = UNSTATED,
+        ask: Callable[[FlowRequest], object] = lambda _: None,
+    ) -> None:
+        self.label, self.ask = label, ask
+        self.states: list[WatchedState] = []
+        lines = compiled(pattern)
+        names = [one.name for one in jobs]
+        if len(set(names)) < len(names):
+            raise wrong("--log", "two logs have the same name without its ending")
+        for one in jobs:
+            checked(UnmarkFlows(label=label, job=one.name))
+            if one.pid is None:
+                checked(self._marks(one.name, 0, one.endpoints))
+            job = WatchedJob(one.name, TrainingLog(one.log, lines), kind=kind)
+            self.states.append(WatchedState(job, one))
+
+    def read(self, elapsed_s: float) -> None:
+        """Read all logs; ``elapsed_s``: since the last time, 0 at the first."""
+        for one in self.states:
+            one.problem = ""
+            one.job.read(elapsed_s)
+
+    def predict(self, one: WatchedState, period_s: float, seed: int) -> None:
+        """Predict the gain of a job's next period; one that cannot be is not known."""
+        try:
+            one.job.predict(period_s, seed)
+        except (ValueError, ArithmeticError) as error:
+            one.problem, one.job.gain = str(error), None
+
+    def set_classes(self, classes: Mapping[str, int]) -> None:
+        """Set what has changed; a job that is not named is marked no more."""
+        for one in self.states:
+            try:
+                self._set(one, classes.get(one.job.name))
+            except (EngineError, SpecError) as error:
+                one.problem = str(error)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each job."""
+        return [_row(one) for one in self.states]
+
+    def _set(self, one: WatchedState, flow_class: int | None) -> None:
+        ends = one.flows.ends()
+        if (flow_class, ends) == (one.flow_class, one.endpoints):
+            return
+        if flow_class is None or not ends:
+            if one.flow_class is not None:
+                self.ask(UnmarkFlows(label=self.label, job=one.job.name))
+            flow_class, ends = None, ()
+        else:
+            self.ask(self._marks(one.job.name, flow_class, ends))
+        one.flow_class, one.endpoints = flow_class, ends
+
+    def _marks(self, job: str, flow_class: int, ends: tuple[Endpoint, ...]) -> MarkFlows:
+        return MarkFlows(label=self.label, job=job, flow_class=flow_class, endpoints=ends)
+
+
+def _row(one: WatchedState) -> dict[str, Any]:
+    log = one.job.log
+    return {
+        "job": one.job.name,
+        "class": one.flow_class,
+        "gain": one.job.gain,
+        "step": log.steps[-1] if log.steps else None,
+        "value": log.values[-1] if log.values else None,
+        "ports": sum(last - first + 1 for end in one.endpoints for first, last in end.ports),
+        "state": "ended or silent" if one.job.ended else one.problem or "watched",
+    }
+
+
+def stated_kind(metric: str | None, cuts: str | None) -> CurveKind:
+    """Return what ``--metric`` and ``--cuts`` state of the curves that are watched.
+
+    Raises
+    ------
+    SpecError
+        If the cuts are no steps.
+    """
+    try:
+        return CurveKind(metric or None, parse_cuts(cuts))
+    except ValueError as error:
+        raise wrong("--cuts", str(error)) from None
