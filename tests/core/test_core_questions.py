@@ -315,6 +315,22 @@ def test_a_run_that_is_cut_off_goes_on_with_all_answers(place: str) -> None:
     assert resumed > 10
 
 
+def test_a_delay_that_was_not_served_is_void_when_a_run_goes_on() -> None:
+    run, costs = q.small_world(2, rounds=3)
+
+    def flow(view: View, memory: int) -> Decision:
+        return Decision(classes={0: 2}, delays_ns={0: S}) if memory == 0 else NOTHING
+
+    first, told, journal = q.core_of(run, costs, Bound(), (Answering("f", flow, FLOW),))
+    first.begin()
+    first.step(first.port.next_events())
+    assert told.of("delay") == [{0: S}]
+    core, port, _ = q.core_of(run, costs, Bound(), (Answering("f", flow, FLOW),))
+    catch_up(core, bytes(journal))
+    core.go_on()
+    assert port.commands == [("classify", ({0: 2}, {}))]
+
+
 def test_a_plan_runs_event_by_event_while_others_are_asked() -> None:
     run, costs = drawn_world(2)
     shape = Answering(

@@ -174,6 +174,17 @@ class LivePort(LiveEngine):
         """Give what jobs send between hosts their classes; see ``AnswerPort.classify``."""
         self._flows.classify(classes, host_classes)
 
+    def delay(self, delays_ns: Mapping[int, int]) -> None:
+        """Let the next rounds of jobs begin later; whoever holds a job's barrier holds its round.
+
+        What was decided before the core hears that a job has ended or is rolled back is void, and
+        so is what servers or a ring have not served when they are lost.
+        """
+        assert self._clock is not None, "no job has arrived before time zero"
+        for job, delay_ns in delays_ns.items():
+            if not self._ledger.ended(job) and not self._pending.returning(job):
+                self._owners.delay(job, self._clock.pad_ns(delay_ns))
+
     def _place_servers(self, job: int, shape: Shape) -> None:
         """Let a job's servers begin anew where a shape has them."""
         if job in self._assigned and self._ledger.arrived(job):

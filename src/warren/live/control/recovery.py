@@ -108,6 +108,10 @@ class StateOwners:
         """
         return self.of(job).go_back(job, passed)
 
+    def delay(self, job: int, delay_ns: int) -> None:
+        """Let the round behind the job's next barrier begin so many real ns after it."""
+        self.of(job).delay(job, delay_ns)
+
     def generation(self, job: int) -> int | None:
         """Return the generation of the job's running servers or ring; None if none runs."""
         return self.of(job).generation(job)

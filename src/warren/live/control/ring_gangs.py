@@ -22,7 +22,7 @@ from warren.live.rings.rank_proof import new_secret
 from warren.live.testbed.names import LOOPBACK, NIC
 from warren.live.training.checkpoints.files import latest_round
 from warren.live.transport.ring_messages import AssignRank, GangReady, HandedOver, HandOver
-from warren.live.transport.server_messages import CheckpointCommitted
+from warren.live.transport.server_messages import CheckpointCommitted, DelayRound
 from warren.live.transport.sockets import gang_address
 from warren.model.decision import Assignment
 from warren.model.job import Job
@@ -81,7 +81,8 @@ class _RingState:
 
     ``begin`` is the round at which its next gang takes up the state. ``coming`` has, by the first
     round of a stretch, the device of each rank that was assigned so far. ``stretches`` are those
-    whose ranks are all assigned, and whose last barrier has not passed.
+    whose ranks are all assigned, and whose last barrier has not passed. ``delay_ns``: of the round
+    behind the next barrier, while no rank 0 is there to be told.
     """
 
     gang: LiveGang | None = None
@@ -89,6 +90,7 @@ class _RingState:
     begin: int = 0
     coming: dict[int, dict[int, int]] = field(default_factory=dict)
     stretches: list[_Stretch] = field(default_factory=list)
+    delay_ns: int = 0
 
 
 class GangManager:
@@ -145,9 +147,13 @@ class GangManager:
 
     def ready(self, peer: bytes, said: GangReady) -> None:
         """Note that all ranks of a gang have found each other; ``peer`` is rank 0."""
-        gang = self._rings[said.job].gang
+        ring = self._rings[said.job]
+        gang = ring.gang
         if gang is not None and gang.incarnation == said.incarnation:
             gang.peer = peer
+            if ring.delay_ns:
+                self.delay(said.job, ring.delay_ns)
+                ring.delay_ns = 0
 
     def handed_over(self, said: HandedOver) -> None:
         """End a gang that has to leave, since its state is on disk."""
@@ -176,6 +182,18 @@ class GangManager:
 
     # The same methods as those of ``Servers``.
 
+    def delay(self, job: int, delay_ns: int) -> None:
+        """Let the round behind a ring's next barrier begin so many real ns after it.
+
+        A gang that is elsewhere by then begins when it is there, and one that takes its place after
+        a loss is not told.
+        """
+        ring = self._rings[job]
+        if ring.gang is not None and ring.gang.peer:
+            self._context.hub.send(ring.gang.peer, DelayRound(delay_ns))
+        else:
+            ring.delay_ns = delay_ns
+
     def checkpoint_committed(self, job: int, round_no: int) -> None:
         """Tell rank 0 of a job's gang that the journal has reached this round's end."""
         gang = self._rings[job].gang
@@ -193,6 +211,7 @@ class GangManager:
         """
         ring = self._rings[job]
         self.end(job)
+        ring.delay_ns = 0
         # The core assigns the rounds of a job anew once it has arrived; before, stretches stay.
         if self._ledger.arrived(job):
             ring.coming.clear()

@@ -10,7 +10,7 @@ from warren.live.control.run_context import RunContext
 from warren.live.process.specs import ServerRole
 from warren.live.training.checkpoints.files import latest_round
 from warren.live.transport.messages import AnyMessage
-from warren.live.transport.server_messages import CheckpointCommitted, Open, ServerReady
+from warren.live.transport.server_messages import CheckpointCommitted, DelayRound, Open, ServerReady
 from warren.model.cluster import static_server_hosts
 from warren.model.decision import Shape
 from warren.model.job import Job
@@ -52,6 +52,8 @@ class Servers:
         self._rounds: dict[int, int] = {}
         # The shapes that policies have answered, of jobs whose servers these place.
         self._shapes: dict[int, Shape] = {}
+        # Delays of rounds of jobs whose servers are not all up.
+        self._delays_ns: dict[int, int] = {}
 
     def homes(self, job: int) -> tuple[int, ...]:
         """Return the host of each server of a job; all on the one host where there is no testbed.
@@ -83,6 +85,17 @@ class Servers:
         if group is not None and part in group.peers:
             self._context.hub.send(group.peers[part], message)
 
+    def delay(self, job: int, delay_ns: int) -> None:
+        """Let the round behind a job's next barrier begin so many real ns after it.
+
+        Servers that are not up are told when all are; those of a later generation are not told.
+        """
+        if not self.complete(job):
+            self._delays_ns[job] = delay_ns
+            return
+        for part in self._groups[job].peers:
+            self.tell(job, part, DelayRound(delay_ns))
+
     def need(self, job: Job, generation: int) -> None:
         """Start a job's servers unless they run already."""
         if job.index in self._groups:
@@ -99,6 +112,8 @@ class Servers:
             return False
 
         group.peers[said.part] = peer
+        if self.complete(said.job) and said.job in self._delays_ns:
+            self.delay(said.job, self._delays_ns.pop(said.job))
         return self.complete(said.job)
 
     def complete(self, job: int) -> bool:
@@ -148,6 +163,7 @@ class Servers:
             The round of the newest checkpoint that counts; 0 if there is none.
         """
         self.end(job)
+        self._delays_ns.pop(job, None)
         self._rounds[job] = latest_round(self._context.outputs.checkpoints(job), at_most=passed)
         return self._rounds[job]
 

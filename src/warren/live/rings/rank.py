@@ -9,6 +9,7 @@ really gone round, if that is later.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 import torch
@@ -66,6 +67,8 @@ class RingRank:
         self._marks.load()
         self.store.known.expected = self._marks.expected
         self._forgotten = 0
+        # How long after the last barrier the next round begins.
+        self.delay_ns = 0
         # Without a share of tasks to compute again the first ones are not either.
         self._verified = 0 if role.verify else FIRST
         self._means = RingMeans(layout, role.job)
@@ -82,8 +85,11 @@ class RingRank:
             secret=role.secret,
         )
 
-    def round(self, begin_ns: int) -> RoundReport:
+    def round(self, begin_ns: int, delay: Callable[[], int]) -> RoundReport:
         """Make the next round, which begins at ``begin_ns``; return what to report of it.
+
+        ``delay`` is asked before the barrier how long the round behind it is put off; rank 0's
+        answer counts on all ranks, and is left in ``delay_ns``.
 
         Raises
         ------
@@ -110,6 +116,7 @@ class RingRank:
             sync_ns=sync_ns,
             overran=0 < comp_ns < ready_ns - start_ns,
             saved=self.schedule.previous,
+            delay_ns=delay(),
             present=result.present,
         )
         summaries = exchanged(self._ring, own)
@@ -119,6 +126,7 @@ class RingRank:
             self._verify(round_no, result.marks)
         outcome = self._step(summaries, result.marks)
         self._forget_marks(summaries[0].saved)
+        self.delay_ns = summaries[0].delay_ns
         at_ns = max(summary.end_ns for summary in summaries)
         if comp_ns:
             # The barrier: slowest COMP + longest T^s, or when the bytes have gone round.
@@ -126,6 +134,11 @@ class RingRank:
             at_ns = max(at_ns, padded_ns)
         else:
             at_ns = max(at_ns, time.monotonic_ns())
+        if self.delay_ns:
+            # The delay counts from one barrier on all ranks: that of rank 0, which is told of.
+            barrier = torch.tensor([at_ns])
+            self._ring.share(barrier)
+            at_ns = int(barrier.item())
         return self._report(summaries, outcome, at_ns)
 
     def save_if_due(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import select
 import sys
+import time
 import traceback
 from typing import Final
 
@@ -37,7 +38,7 @@ from warren.live.transport.ring_messages import (
     RankPresent,
     RankReady,
 )
-from warren.live.transport.server_messages import CheckpointCommitted, FlowClass
+from warren.live.transport.server_messages import CheckpointCommitted, DelayRound, FlowClass
 from warren.live.transport.sockets import (
     Hub,
     Link,
@@ -46,6 +47,7 @@ from warren.live.transport.sockets import (
     executor_address,
     gang_address,
 )
+from warren.model.units import NS_PER_S
 
 _MOMENT_S: Final = 1.0
 """A rank that has lost another waits so long: what ended that one is to be told first."""
@@ -89,6 +91,9 @@ class RankProcess:
         self._first = Link(address) if role.rank else None
         self._member = RingRank(role)
         self._executor = Link(executor_address(role.folder, role.device, role.executor))
+        # Of the round behind the next barrier, on rank 0; and when the next round may begin.
+        self._delay_ns = 0
+        self._begins_ns = 0
         self._here: dict[int, RankPresent] = {}
         self._peers: list[bytes] = []
 
@@ -126,6 +131,8 @@ class RankProcess:
                 self._member.schedule.kept = round_no
             case FlowClass(flow_class=flow_class):
                 mark_connections(flow_class)
+            case DelayRound(delay_ns=delay_ns):
+                self._delay_ns = delay_ns
             case HandOver(round=round_no):
                 self._member.save(round_no)
                 job, incarnation = self._role.job.index, self._role.incarnation
@@ -162,11 +169,14 @@ class RankProcess:
         """Make rounds one after another; the device is held to the barrier of the last."""
         role, member = self._role, self._member
         for _ in range(rounds):
+            if not self._wait_for_begin():
+                return
             # The executor says nothing else before it hears that these rounds are over.
             for message, _ in self._executor.drain():
                 self._hear(message)
-            report = member.round(at_ns)
+            report = member.round(max(at_ns, self._begins_ns), self._next_delay)
             at_ns = report.at_ns
+            self._begins_ns = at_ns + member.delay_ns
             sleep_until(at_ns)
             if role.rank == 0:
                 self._control.send(report)
@@ -174,3 +184,15 @@ class RankProcess:
             if report.finished:
                 break
         self._executor.send(RankDone(role.job.index, role.incarnation, at_ns))
+
+    def _wait_for_begin(self) -> bool:
+        """Wait until the next round may begin, if it is delayed; False: the zygote is gone."""
+        left_s = (self._begins_ns - time.monotonic_ns()) / NS_PER_S
+        return left_s <= 0 or not select.select([self._lifeline], [], [], left_s)[0]
+
+    def _next_delay(self) -> int:
+        """Return how long the round behind the next barrier is delayed, and that once."""
+        for message, _ in self._control.drain():
+            self._hear(message)
+        delay_ns, self._delay_ns = self._delay_ns, 0
+        return delay_ns

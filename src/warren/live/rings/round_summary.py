@@ -9,8 +9,8 @@ from typing import Final
 from warren.live.rings.allreduce import Ring
 from warren.live.training.tensor_layout import flat_of, raw
 
-_HEAD: Final = struct.Struct("<dqqqq?q")
-"""Loss; start, end of COMP, end and T^s in ns; whether COMP overran; the saved round."""
+_HEAD: Final = struct.Struct("<dqqqq?qq")
+"""Loss; start, end of COMP, end and T^s in ns; whether COMP overran; the saved round; the delay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,8 @@ class RoundSummary:
 
     ``present`` is the mask: which parameters have a gradient. ``end_ns``: its part of the mean is
     there. ``sync_ns`` is its pad T^s; ``overran``: COMP took longer than its pad. ``saved``: the
-    round of the oldest checkpoint that rank 0 may go back to.
+    round of the oldest checkpoint that rank 0 may go back to. ``delay_ns``: as rank 0 says, how
+    long after the barrier the next round begins.
     """
 
     loss: float
@@ -29,6 +30,7 @@ class RoundSummary:
     sync_ns: int
     overran: bool
     saved: int
+    delay_ns: int
     present: bytes
 
     def packed(self) -> bytes:
@@ -41,13 +43,16 @@ class RoundSummary:
             self.sync_ns,
             self.overran,
             self.saved,
+            self.delay_ns,
         )
         return head + self.present
 
     @staticmethod
     def unpacked(data: bytes) -> RoundSummary:
         """Return the summary that was packed into ``data``."""
-        loss, start_ns, comp_end_ns, end_ns, sync_ns, overran, saved = _HEAD.unpack_from(data)
+        loss, start_ns, comp_end_ns, end_ns, sync_ns, overran, saved, delay_ns = _HEAD.unpack_from(
+            data
+        )
         return RoundSummary(
             loss=loss,
             start_ns=start_ns,
@@ -56,6 +61,7 @@ class RoundSummary:
             sync_ns=sync_ns,
             overran=overran,
             saved=saved,
+            delay_ns=delay_ns,
             present=data[_HEAD.size :],
         )
 

@@ -16,9 +16,9 @@ from warren.live.process.specs import ServerRole
 from warren.live.process.time_limit import Alarm
 from warren.live.server.checkpoint_schedule import CheckpointSchedule
 from warren.live.server.global_norm import GlobalNorm
-from warren.live.server.job_start import JobStart
 from warren.live.server.peer_servers import PeerServers
 from warren.live.server.round_report import DeferredReport
+from warren.live.server.round_start import RoundStart
 from warren.live.server.state_sender import ServedState, StateSender
 from warren.live.server.update_reader import UpdateReader
 from warren.live.training import numerics
@@ -31,6 +31,7 @@ from warren.live.transport.server_messages import (
     BeginRound,
     CheckpointCommitted,
     Commit,
+    DelayRound,
     FlowClass,
     Open,
     PartDone,
@@ -95,7 +96,11 @@ class Server:
         self._mark(role.flow_class)
         tell = self._peers.tell if self._first is None else self._first.send
         self._clipping = GlobalNorm(store, part, parts, tell)
-        self._opening = JobStart()
+        self._opening = RoundStart()
+        # How long the round behind the next barrier is delayed. On the first server also: when the
+        # round at hand begins, until it has.
+        self._delay_ns = 0
+        self._delayed = RoundStart()
         # -1: the job has not arrived, no task may start. Only the first server hears when it has.
         self._passed = role.round if part else -1
         # The round in progress: whether this server has made its step, how the round came out,
@@ -143,14 +148,21 @@ class Server:
         """Return how long to wait for messages; None: for ever."""
         if self._left is not None:
             return 1
-        return None if self._passed >= 0 else self._opening.timeout_ms()
+        return (self._delayed if self._passed >= 0 else self._opening).timeout_ms()
 
     def _open(self) -> None:
-        """Begin the first round if the job has arrived and every server stands at it."""
+        """Begin the first round if the job has arrived and every server stands at it.
+
+        Or a later one, which a delay has held until now.
+        """
         since_ns = self._opening.since_ns() if self._peers.all_here else None
         if self._passed < 0 and since_ns is not None:
             self._passed, self._since_ns = self._role.round, since_ns
             self._sender.release(self._passed, since_ns)
+        if self._delayed.since_ns() is not None:
+            self._delayed.at_ns = None
+            self._sender.release(self._passed, self._since_ns)
+            self._begin_round()
 
     # What has come.
 
@@ -164,6 +176,8 @@ class Server:
                     self._schedule.kept = round_no
                 case FlowClass(flow_class=flow_class):
                     self._mark(flow_class)
+                case DelayRound(delay_ns=delay_ns):
+                    self._delay_ns = delay_ns
                 case _:
                     raise ValueError(f"the controller does not send {message}")
 
@@ -261,6 +275,7 @@ class Server:
         """Begin the next round: the first server, which is another, has passed the barrier."""
         self._passed = turn.round
         self._stepped = False
+        self._delay_ns = 0
         self._store.forget_previous()
         numerics.pin()
         if turn.save:
@@ -324,13 +339,16 @@ class Server:
         self._outcome = None
         self._stepped = False
         self._passed = self._store.version
-        self._since_ns = self._barrier_ns
+        delay_ns, self._delay_ns = self._delay_ns, 0
+        self._since_ns = self._barrier_ns + delay_ns
         self._stamps.clear()
         self._store.forget_previous()
         self._left = DeferredReport(
             self._job.index, self._role.generation, outcome, self._barrier_ns, stamps
         )
-        if not outcome.finished:  # what others wait for goes first
+        if delay_ns and not outcome.finished:
+            self._delayed.at_ns = self._since_ns
+        elif not outcome.finished:  # what others wait for goes first
             self._sender.release(self._passed, self._since_ns)
             # Trainers wake up on the new state now: reporting and saving wait a moment. Several
             # servers cannot wait, since the others begin their round by ``_wind_up``.
@@ -346,7 +364,7 @@ class Server:
         self._left = None
         self._acknowledge()
         left.report(self._control, self._schedule.last, self._sha256)
-        if not left.outcome.finished:
+        if not left.outcome.finished and self._delayed.at_ns is None:
             self._begin_round()
         numerics.pin()  # the app may have set what it likes
         self._store.seed()  # for the next step, whose updates are still being computed
@@ -365,7 +383,14 @@ class Server:
         done = tuple(self._stamps.values())
         # The step is made but not evaluated: it may turn out to have been the last.
         unsure = first and self._stepped and self._outcome is None
+        # A round that will be delayed gets its state when it begins, and so may others' updates.
+        held = self._delayed.at_ns is not None
+        held = held or (self._delay_ns > 0 and self._store.version > self._passed)
         standing = ServedState(
-            first=first, passed=self._passed, since_ns=self._since_ns, unsure=unsure, done=done
+            first=first,
+            passed=self._passed,
+            since_ns=self._since_ns,
+            unsure=unsure or held,
+            done=done,
         )
         return self._sender.answer(standing)

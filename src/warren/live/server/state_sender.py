@@ -15,8 +15,8 @@ class ServedState:
     """The place in its rounds that a job is at, as one of its servers sees it.
 
     ``first``: this is the server that keeps the barrier. ``passed``: barriers passed; the last one
-    at ``since_ns`` (monotonic ns). ``unsure``: it is not known yet whether another round follows.
-    ``done``: tasks of the round in progress that are done.
+    at ``since_ns`` (monotonic ns). ``unsure``: it is not known yet whether another round follows,
+    or a delay holds it. ``done``: tasks of the round in progress that are done.
     """
 
     first: bool

@@ -30,6 +30,7 @@ from warren.live.transport.server_messages import (
     BeginRound,
     CheckpointCommitted,
     Commit,
+    DelayRound,
     FlowClass,
     JobOver,
     Open,
@@ -323,6 +324,7 @@ AnyMessage: TypeAlias = (
     | BeginRound
     | Open
     | FlowClass
+    | DelayRound
     | CheckpointCommitted
     | RoundReport
     | PlainDone

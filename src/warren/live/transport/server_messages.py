@@ -149,6 +149,15 @@ class FlowClass(Message, frozen=True, tag="FlowClass", array_like=True):
     flow_class: int
 
 
+class DelayRound(Message, frozen=True, tag="DelayRound", array_like=True):
+    """Controller to servers, or to rank 0: begin the round behind the next barrier so much later.
+
+    ``delay_ns`` counts from that barrier. It takes the place of what was said since the last one.
+    """
+
+    delay_ns: int
+
+
 class Open(Message, frozen=True, tag="Open", array_like=True):
     """Controller to the first server: the job may begin, or go on, at ``at_ns``."""
 

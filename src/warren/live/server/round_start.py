@@ -1,4 +1,4 @@
-"""When a job's first round begins: at its arrival, which the controller tells its servers."""
+"""When a round begins that no barrier alone begins: a job's first, and one that is delayed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from warren.live.process.linux import sleep_until
 from warren.model.units import NS_PER_MS
 
 
-class JobStart:
-    """The arrival of a job: ``at_ns`` by the host's monotonic clock; None: not known yet."""
+class RoundStart:
+    """The start of a round: ``at_ns`` by the host's monotonic clock; None: not known, or none.
+
+    Of the first round it is the job's arrival, which the controller tells its servers.
+    """
 
     def __init__(self) -> None:
         self.at_ns: int | None = None
@@ -27,7 +30,7 @@ class JobStart:
         return max(0, left_ns // NS_PER_MS)
 
     def since_ns(self) -> int | None:
-        """Return when the first round has begun, by the host's clock; None: it has not."""
+        """Return when the round has begun, by the host's clock; None: it has not."""
         if self.at_ns is None or time.monotonic_ns() < self.at_ns:
             return None
         return self.at_ns
