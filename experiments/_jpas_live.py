@@ -1,7 +1,7 @@
 """Jobs that learn from real data over the links of a testbed, drawn by seeds.
 
-Twelve jobs of two workers and as many servers on the four hosts of ``rings/bed4.yaml`` with four
-devices each, so that eight are at work at once: digits of scikit-learn, nets of 1 to 6 MB whose
+Ten jobs of two workers and as many servers on the four hosts of ``rings/bed4.yaml`` with four
+devices each, so that eight are at work at once: digits of scikit-learn, nets of 2 to 4 MB whose
 rounds compute 100 ms (padded) and send for longer, learning rates of 0.002 to 0.05.
 """
 
@@ -15,13 +15,13 @@ from _common import ROOT
 from _link_mixes import RINGS
 
 APP: Final = f"{ROOT / 'examples/apps/digits.py'}:Digits"
-WIDTHS: Final = {1: 3333, 2: 6667, 4: 13333, 6: 20000}
+WIDTHS: Final = {2: 6667, 3: 10000, 4: 13333}
 """Of the net whose parameters have so many MB."""
-JOBS: Final = 12
+JOBS: Final = 10
 HOSTS: Final = tuple(f"h-{at}" for at in range(4))
 DEVICES: Final = 4
-INTERVAL_S: Final = 6.0
-ROUNDS: Final = (80, 160)
+INTERVAL_S: Final = 4.0
+ROUNDS: Final = (70, 130)
 LEARNING_RATES: Final = (0.002, 0.05)
 EVERY: Final = 4
 PERIOD_S: Final = 5.0

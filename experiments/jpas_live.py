@@ -1,6 +1,6 @@
 """JPAS on a testbed with real training: by how soon jobs learn, under four answers to whose bytes.
 
-Four hosts, links of 200 Mbit, twelve jobs that train on digits (``_jpas_live.py``). Flow ``fair``,
+Four hosts, links of 200 Mbit, ten jobs that train on digits (``_jpas_live.py``). Flow ``fair``,
 ``maif`` with the gain as the paper has it (*maif*) and with ours (*maif-expected*), and ``shift``.
 Times to 90, 95 and 99 % of the converged accuracy from the first task on, and JCT; each run beside
 a simulation of it, which is told what metrics the plain loop has shown (``truth.metrics``) and the

@@ -76,3 +76,60 @@ def _two_jobs() -> dict[str, Any]:
         "policy": {"flow": {"period_s": 10.0}},
         "truth": {"losses": {"noise": 0.01}},
     }
+
+
+@pytest.mark.parametrize(("gain", "later_s"), [("expected", 18.4), ("published", 24.0)])
+def test_of_fig_5b_the_job_that_gains_more_ends_its_early_stage_in_half_the_time(
+    gain: str, later_s: float
+) -> None:
+    """Fair: both at 16; B first: B at 8, as in the paper but for the time until gains are known.
+
+    A should end at 16, once B has learned. What B gains after that is expected to be more than
+    it is: for a moment by ours, and until B ends by (22).
+    """
+    fair, first = _early_stages_s("fair", {}), _early_stages_s("maif", {"gain": gain})
+    assert fair == pytest.approx([16.0, 16.0], rel=0.01)
+    assert 8.0 < first[1] < 9.0
+    assert first[0] == pytest.approx(later_s, rel=0.03)
+
+
+def _early_stages_s(flow: str, options: dict[str, Any]) -> list[float]:
+    """When A and B end their early stages: 80 rounds that take 0.1 s on free links, of 160.
+
+    A worker and a server of each stand on both hosts, so that pulls and pushes need all links.
+    """
+    shown = {
+        name: [[done, steepness * min(done, 80)] for done in range(1, 161)]
+        for name, steepness in (("A", 0.004), ("B", 0.01))
+    }
+    common = {
+        "sync": "ps",
+        "scale": 2,
+        "batch": 1,
+        "rounds": 160,
+        "evaluate": {"every": 1},
+        "schedule": {"steps": []},
+        "servers": {"hosts": ["h-0", "h-1"]},
+        "stop": {"metric": "accuracy", "reaches": 0.99},
+    }
+    host = {"name": "h", "count": 2, "devices": {"of-A": 1, "of-B": 1}, "nic": "800 Mbps"}
+    run = {
+        "format": 1,
+        "name": "fig-5b",
+        "cluster": {"hosts": [host], "network": {"model": "fluid"}},
+        "workload": {"jobs": [{"name": name, "cost": name, **common} for name in shown]},
+        "profiles": {
+            name: {
+                "model": "10 MB",
+                "comp": {f"of-{name}": "1 us"},
+                "sync": {f"of-{name}": "1 s"},
+            }
+            for name in shown
+        },
+        "scheduler": {"place": "fifo", "shape": "fixed", "flow": flow},
+        "policy": {"flow": {"period_s": 0.4, **options}} if flow == "maif" else {},
+        "truth": {"metrics": shown},
+    }
+    rounds = compose.simulate(api._resolve(run, None)).history.rounds
+    ends_s = {(one.job, one.round + one.rounds): one.barrier_ns / 1e9 for one in rounds}
+    return [ends_s[job, 80] for job in range(2)]
