@@ -26,6 +26,10 @@ def foreign_jobs(result: Mapping[str, Any]) -> str:
         [when, f"{100 * quick:.1f} %", f"{100 * slow:.1f} %"]
         for when, (quick, slow) in result["shares"].items()
     ]
+    gains = [
+        [job, one["periods"], f"{one['predicted']:.4f}", f"{one['gained']:.4f}"]
+        for job, one in result["gains"].items()
+    ]
     settled = [row["first"] for row in result["periods"] if row["settled"]]
     return (
         "## Two jobs that know nothing of Warren\n\nTwo jobs of plain `torch.distributed` (gloo), "
@@ -35,5 +39,9 @@ def foreign_jobs(result: Mapping[str, Any]) -> str:
         "watch` on each host reads both logs and looks up the ranks' connections. Shares are of "
         "steps, over 15 s without a watch and over periods of 3 s after the first of an order "
         f"({settled.count('quick')} with quick first, {settled.count('slow')} with slow). One run, "
-        "on a machine with nothing else to do.\n\n" + table(["", "quick", "slow"], rows)
+        "on a machine with nothing else to do.\n\n"
+        + table(["", "quick", "slow"], rows)
+        + "\n\nWhat the watch predicted at the beginning of such periods of the job that is first, "
+        "and what its accuracy gained in them, summed:\n\n"
+        + table(["job", "periods", "predicted", "gained"], gains)
     )

@@ -6,7 +6,8 @@ each host and sums 1 MB a step, again and again (``_foreign_train.py``). Job *qu
 ``warren flow watch`` runs on each host for 45 s, with a period of 3 s and the connections of the
 ranks' processes, and is ended. A job's share is that of its steps, since all send equal bytes.
 
-A period counts as *ordered* if it and the one before it have the same classes. Needs a testbed's
+A period counts as *ordered* if it and the one before it have the same classes. In those where a job
+is first, what it gained stands beside what the watch predicted when they began. Needs a testbed's
 rights and `nft`. Wall time matters: on a machine with nothing else to do.
 """
 
@@ -43,6 +44,7 @@ PERIOD_S: Final = 3.0
 PERIODS: Final = 15
 TRAIN: Final = Path(__file__).with_name("_foreign_train.py")
 _CLASS: Final = re.compile(r"(\w+): class (\d)")
+_GAIN: Final = re.compile(r"(\w+): class \d \(gain ([0-9.]+)\)")
 
 Processes = list[subprocess.Popen[str]]
 
@@ -92,8 +94,17 @@ def _measured(folder: Path, started: Processes) -> dict[str, Any]:
         if chosen:
             total = [sum(row["steps"][i] for row in chosen) for i in range(2)]
             shares[name] = _share([0, 0], total)
+    gains = {
+        job: {
+            "predicted": sum(row["predicted_gain"] or 0.0 for row in chosen),
+            "gained": sum(row["gained"] for row in chosen),
+            "periods": len(chosen),
+        }
+        for job in TAUS
+        if (chosen := [row for row in rows if row["settled"] and row["first"] == job])
+    }
     sent = [after - earlier for earlier, after in zip(bytes_before, bytes_after, strict=True)]
-    return {"shares": shares, "periods": rows, "sent_by_class_watched": sent}
+    return {"shares": shares, "gains": gains, "periods": rows, "sent_by_class_watched": sent}
 
 
 def _job(folder: Path, job: str, port: int, started: Processes) -> list[int]:
@@ -130,24 +141,40 @@ def _inside(host: int, command: list[str]) -> list[str]:
 def _followed(folder: Path, watch: subprocess.Popen[str]) -> list[dict[str, Any]]:
     """One row a period: the classes that stood in it, and the steps of both jobs."""
     rows: list[dict[str, Any]] = []
-    last: tuple[dict[str, int], list[int]] | None = None
+    last: tuple[dict[str, int], dict[str, float], list[int], list[float]] | None = None
     assert watch.stderr
     for line in watch.stderr:
         steps = _steps(folder)
         if last is not None:
-            classes, begin = last
+            classes, gains, begin, values = last
             known = len(set(classes.values())) == 2
             first = min(classes, key=lambda job: classes[job]) if known else None
             settled = bool(rows) and known and rows[-1]["classes"] == classes
             done = [b - a for a, b in zip(begin, steps, strict=True)]
-            rows.append({"classes": classes, "first": first, "settled": settled, "steps": done})
+            row = {"classes": classes, "first": first, "settled": settled, "steps": done}
+            if first is not None:
+                at = list(TAUS).index(first)
+                row["predicted_gain"] = gains.get(first)
+                row["gained"] = _accuracies(folder)[at] - values[at]
+            rows.append(row)
             print(json.dumps(rows[-1]), flush=True)
-        last = {job: int(kind) for job, kind in _CLASS.findall(line)}, steps
+        classes = {job: int(kind) for job, kind in _CLASS.findall(line)}
+        gains = {job: float(gain) for job, gain in _GAIN.findall(line)}
+        last = classes, gains, steps, _accuracies(folder)
     return rows
 
 
 def _steps(folder: Path) -> list[int]:
     return [_lines(folder / f"{job}.log") for job in TAUS]
+
+
+def _accuracies(folder: Path) -> list[float]:
+    """The last accuracy in each log; 0 before the first."""
+    lines = [(folder / f"{job}.log").read_text().splitlines(keepends=True) for job in TAUS]
+    return [
+        next((float(one.split()[3]) for one in reversed(log) if one.endswith("\n")), 0.0)
+        for log in lines
+    ]
 
 
 def _lines(path: Path) -> int:

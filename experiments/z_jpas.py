@@ -45,7 +45,8 @@ which those of the paper do above 200 % of its load. Load, servers and curves we
 paper has them, looking at seeds 1 and 2. The claims are judged by seeds {first} to {last}, which
 nobody had looked at.{besides}
 
-Made by `.venv/bin/python experiments/jpas_figures.py`, commit {commits}.
+Made by `.venv/bin/python experiments/jpas_figures.py`, commit {commits}; `warren reproduce jpas-16`
+makes a figure again in a folder of its own and compares.
 """
 
 

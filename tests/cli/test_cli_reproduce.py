@@ -55,7 +55,7 @@ def test_figures_are_listed_by_paper(warren: Warren, checkout: Path) -> None:
         "hare-14": 2, "hare-line-12": 1
     }  # fmt: skip
     assert "hare-line-12" in warren("reproduce", "--checkout", checkout / "experiments").out
-    assert {"hare-14", "hlas-22", "sjf-bco-4"} <= {
+    assert {"hare-14", "hlas-22", "sjf-bco-4", "jpas-16"} <= {
         *warren("reproduce", "--checkout", CHECKOUT, "--json").json
     }
 

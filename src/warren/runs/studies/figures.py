@@ -27,6 +27,7 @@ PROGRAMS: Final[Mapping[str, tuple[str, ...]]] = {
     "hare": ("hare_figures", "hare_motivation"),
     "hlas": ("hlas_figures",),
     "sjf-bco": ("sjf_bco_figures",),
+    "jpas": ("jpas_figures",),
 }
 """Paper to the programs under ``experiments/`` whose parts are its figures."""
 _TIMED: Final = ("decide_s", "wall_s")
