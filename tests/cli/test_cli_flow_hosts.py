@@ -1,4 +1,4 @@
-"""``warren flow coordinator`` and ``agent``, as processes on loopback that change nothing."""
+"""``warren flow coordinator`` and ``agent``, as processes on loopback and in hosts of a testbed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import math
 import os
 import queue
+import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -23,9 +25,12 @@ from cli_runs import Warren
 
 from warren.live.enforcement.coordination.messages import MOST_BYTES
 from warren.live.enforcement.coordination.token_file import read_secret
+from warren.live.testbed.lifecycle import make, remove
 from warren.live.transport.authenticated_stream import AuthenticatedStream
+from warren.model.testbed import Bed, BedHost
 
 LIMIT_S = 60.0
+JOBS = {"late": 29500, "early": 29600}
 AGENT = "agent --token-file t --log a.log --port 1"
 
 
@@ -70,9 +75,10 @@ def test_what_is_typed_wrongly_is_told_in_one_line_and_starts_nothing(
 class _Process:
     """A command of ``warren flow`` whose lines are read as they come."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, network: str = "") -> None:
+        inside = ["ip", "netns", "exec", network] if network else []
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "warren", "flow", *arguments],
+            [*inside, sys.executable, "-m", "warren", "flow", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -154,8 +160,8 @@ class _World:
         for file in files.values():
             file.close()
 
-    def start(self, *arguments: str) -> _Process:
-        found = _Process(*arguments)
+    def start(self, *arguments: str, network: str = "") -> _Process:
+        found = _Process(*arguments, network=network)
         self._stack.callback(found.end, signal.SIGKILL)
         return found
 
@@ -237,6 +243,28 @@ def test_classes_outlast_their_coordinator_for_so_long_and_come_back_with_the_ne
     agent.end()
 
 
+@pytest.mark.live
+@pytest.mark.timed
+def test_an_agent_that_hangs_holds_up_no_period_and_counts_again_when_it_goes_on(
+    world: _World,
+) -> None:
+    coordinator = world.coordinator(keep=2)
+    port = _port_of(coordinator)
+    world.agent("a", port, "late")
+    hung = world.agent("b", port, "early")
+    ordered = {"early": 1, "late": 1}
+    coordinator.until(lambda row: _classes(row) == ordered)
+    hung.process.send_signal(signal.SIGSTOP)
+    first = coordinator.until(lambda row: not row["jobs"][0]["answered"])
+    begun_s = time.monotonic()
+    gone = coordinator.until(lambda row: row["agents"] == ["a"])
+    # Of 1 s each: what was waited for is a part of them, however long it took.
+    assert time.monotonic() - begun_s < 1.5 * (gone["period"] - first["period"]) + 1.0
+    assert "b at 127.0.0.1:" in coordinator.said("has said nothing for too long")
+    hung.process.send_signal(signal.SIGCONT)
+    coordinator.until(lambda row: row["agents"] == ["a", "b"] and _classes(row) == ordered)
+
+
 def _stranger(port: int, secret: bytes) -> AuthenticatedStream:
     end = socket.create_connection(("127.0.0.1", port))
     return AuthenticatedStream(end, secret, False, MOST_BYTES)
@@ -273,6 +301,9 @@ def test_nonsense_strangers_and_a_second_agent_of_a_name_hurt_no_other(world: _W
     assert _heard(other) == []
     assert other.closed
     coordinator.said("it does not know the secret")
+    # Many that say nothing; those that know the secret get in all the same.
+    idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(80)]
+    coordinator.said("is one of too many")
     # One that knows the secret, counts, and then tells what nobody asked for.
     liar = _stranger(port, secret)
     liar.send(msgspec.msgpack.encode(hello))
@@ -286,7 +317,63 @@ def test_nonsense_strangers_and_a_second_agent_of_a_name_hurt_no_other(world: _W
     assert second.said("refuses") == told
     row = coordinator.until(lambda row: _classes(row) == {"early": 1, "late": 2})
     assert row["agents"] == ["a"]
-    liar.close()
+    for one_end in (liar, *idle):
+        one_end.close()
     for one in (coordinator, agent):
         one.end()
     assert not any("Traceback" in line for one in (coordinator, agent, second) for line in one.err)
+
+
+def _marked(network: str) -> dict[str, int]:
+    """The classes of jobs that the kernel has in a host's network."""
+    inside = ["ip", "netns", "exec", network, "nft", "list", "ruleset"]
+    rules = subprocess.run(inside, capture_output=True, text=True, check=True).stdout
+    found = re.findall(r'chain job_(\S+) \{.*?comment "class (\d)"', rules, re.DOTALL)
+    return {job: int(flow_class) for job, flow_class in found}
+
+
+def _until_marked(network: str, expected: dict[str, int]) -> None:
+    end_s = time.monotonic() + LIMIT_S
+    while (found := _marked(network)) != expected:
+        assert time.monotonic() < end_s, found
+        time.sleep(0.1)
+
+
+@pytest.mark.live
+@pytest.mark.timed
+@pytest.mark.usefixtures("can_make_testbeds")
+def test_agents_mark_in_their_hosts_and_all_is_gone_with_them_or_their_coordinator(
+    world: _World, tmp_path: Path
+) -> None:
+    if not shutil.which("nft"):
+        pytest.skip("the command nft is not here; it comes with nftables")
+    hosts = tuple(BedHost(name=f"h{i}", link_bps=10**8) for i in range(2))
+    name = f"co-{os.getpid()}"
+    make(Bed(name=name, subnet="10.78.0.0/24", hosts=hosts))
+    networks = [f"warren-{name}-{i}" for i in range(2)]
+    try:
+        at = ("10.78.0.1:7411", "--token-file", world.token)
+        coordinator = world.start(
+            *("coordinator", "--listen", *at, "--period", "1", "--keep", "2", "--json"),
+            network=networks[0],
+        )
+        coordinator.said("listens at 10.78.0.1:7411")
+        logs = [f"--log {tmp_path}/{job}.log --port {port}" for job, port in JOBS.items()]
+        agents = [
+            world.start(
+                *("agent", "--name", f"h{i}", "--coordinator", *at, *" ".join(logs).split()),
+                network=networks[i],
+            )
+            for i in range(2)
+        ]
+        for network in networks:
+            _until_marked(network, {"early": 1, "late": 2})
+        agents[1].end(signal.SIGKILL)
+        _until_marked(networks[1], {})
+        _until_marked(networks[0], {"early": 1, "late": 2})
+        coordinator.end(signal.SIGKILL)
+        _until_marked(networks[0], {})
+        agents[0].said("no coordinator for 2 s: nothing is marked any more")
+        agents[0].end()
+    finally:
+        remove(name)

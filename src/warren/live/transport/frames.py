@@ -27,6 +27,7 @@ READ_BYTES: Final = 65536
 """So much is read at a time; the rest of a larger frame is read into memory of its own."""
 _COUNT: Final = struct.Struct("<I")
 _LENGTH_BYTES: Final = 8
+# Beyond these no frame is ever believed: its memory would be reserved before it has come.
 _PARTS_MAX: Final = 1 << 16
 _FRAME_BYTES_MAX: Final = 1 << 40
 _AT_ONCE: Final = 512
@@ -60,7 +61,7 @@ class Stream:
     first : bytes
         What is sent before all frames.
     most_bytes : int
-        A longer frame is not believed: its memory would be reserved before it has come.
+        The longest frame that is believed.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ import contextlib
 import select
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
@@ -247,8 +247,9 @@ class FlowCoordinator:
             self._core.leave(peer.agent)
             peer.agent = None
 
-    def _named(self, names: Any) -> list[_Peer]:
-        return [peer for peer in self._peers.values() if peer.agent in set(names)]
+    def _named(self, names: Iterable[str]) -> list[_Peer]:
+        wanted = set(names)
+        return [peer for peer in self._peers.values() if peer.agent in wanted]
 
 
 def _listening(address: PeerAddress) -> socket.socket:

@@ -116,12 +116,13 @@ class Coordination:
         oldest = self.period - self.keep_periods
         self._asked = {asked: of for asked, of in self._asked.items() if asked[0] >= oldest}
         self._gains = {job: known for job, known in self._gains.items() if known.period >= oldest}
-        for job in self._jobs():
-            drawn = self._drawn(job)
+        asked: dict[str, list[str]] = {name: [] for name in self.agents}
+        for job, told in self._told().items():
+            drawn = self._drawn(job, told)
             if drawn is not None:
                 self._asked[self.period, job] = drawn
-        now = [(job, of) for (period, job), of in self._asked.items() if period == self.period]
-        return {name: tuple(job for job, of in now if of == name) for name in self.agents}
+                asked[drawn].append(job)
+        return {name: tuple(jobs) for name, jobs in asked.items()}
 
     def silent(self) -> tuple[str, ...]:
         """Return the agents that have said nothing for longer than things stand."""
@@ -134,17 +135,20 @@ class Coordination:
 
     def order(self) -> dict[str, int | None]:
         """Return the class of each job; None: it has none."""
-        jobs = self._jobs()
-        known = [job for job in jobs if not self._ended(job) and job in self._gains]
+        told = self._told()
+        jobs = [job for job in told if not _ended(told[job])]
+        known = [job for job in jobs if job in self._gains]
         orders = orders_by_gain([self._gains[job].gain for job in known])
-        turns = [(jobs.index(job),) for _, job in sorted(zip(orders, known, strict=True))]
-        numbers = {name: number for number, name in enumerate(self.agents)}
-        hosts = {number: self._hosts(jobs[number], numbers) for (number,) in turns}
-        found = ordered_classes(turns, hosts, self.classes)
-        return {
-            job: None if self._ended(job) else found.get(number, 0)
-            for number, job in enumerate(jobs)
+        job_number = {job: number for number, job in enumerate(jobs)}
+        host_number = {agent: number for number, agent in enumerate(self.agents)}
+        turns = [(job_number[job],) for _, job in sorted(zip(orders, known, strict=True))]
+        hosts = {
+            job_number[job]: [host_number[name] for name, one in told[job].items() if one.endpoints]
+            for job in known
         }
+        found = ordered_classes(turns, hosts, self.classes)
+        classes = {job: found.get(job_number[job], 0) for job in jobs}
+        return {job: classes.get(job) for job in told}
 
     def classes_of(self, agent: str, order: Mapping[str, int | None]) -> dict[str, int]:
         """Return of an order what one agent has to set."""
@@ -153,6 +157,7 @@ class Coordination:
 
     def rows(self, order: Mapping[str, int | None]) -> list[dict[str, Any]]:
         """Return a period as it is told: a row a job."""
+        told = self._told()
         unanswered = {job for period, job in self._asked if period == self.period}
         return [
             {
@@ -162,38 +167,34 @@ class Coordination:
                 "gain_periods": self.period - known.period if known else None,
                 "answered": job not in unanswered,
                 "agents": [name for name in self.agents if job in self._agents[name].nodes],
-                "ports": sum(_ports(one) for one in self._nodes(job)),
+                "ports": sum(_ports(one) for one in told[job].values()),
                 "state": _STATES[2 if kind is None else 0 if known else 1],
             }
             for job, kind in order.items()
             for known in [self._gains.get(job)]
         ]
 
-    def _jobs(self) -> list[str]:
-        return sorted({job for one in self._agents.values() for job in one.nodes})
+    def _told(self) -> dict[str, dict[str, JobNodes]]:
+        """Return of each job, in order, what the agents that watch it have told."""
+        found: dict[str, dict[str, JobNodes]] = {}
+        for name in self.agents:
+            for job, nodes in self._agents[name].nodes.items():
+                found.setdefault(job, {}).update({} if nodes is None else {name: nodes})
+        return dict(sorted(found.items()))
 
-    def _nodes(self, job: str) -> list[JobNodes]:
-        found = (self._agents[name].nodes.get(job) for name in self.agents)
-        return [one for one in found if one is not None]
-
-    def _ended(self, job: str) -> bool:
-        read = [one.ended for one in self._nodes(job) if one.reads]
-        return bool(read) and all(read)
-
-    def _hosts(self, job: str, numbers: Mapping[str, int]) -> list[int]:
-        """Return the hosts that have nodes of a job."""
-        told = {name: self._agents[name].nodes.get(job) for name in self.agents}
-        return [numbers[name] for name, nodes in told.items() if nodes and nodes.endpoints]
-
-    def _drawn(self, job: str) -> str | None:
+    def _drawn(self, job: str, told: Mapping[str, JobNodes]) -> str | None:
         """Draw who is asked: each agent with a log of the job that goes on is as likely."""
-        told = {name: self._agents[name].nodes.get(job) for name in self.agents}
-        able = [name for name, nodes in told.items() if nodes and nodes.reads and not nodes.ended]
+        able = [name for name, nodes in told.items() if nodes.reads and not nodes.ended]
         if not able:
             return None
         # By period and job, so that who comes and goes changes no other job's draw.
         drawn = np.random.Generator(np.random.PCG64([self.seed, self.period, *job.encode()]))
         return able[int(drawn.integers(len(able)))]
+
+
+def _ended(told: Mapping[str, JobNodes]) -> bool:
+    read = [nodes.ended for nodes in told.values() if nodes.reads]
+    return bool(read) and all(read)
 
 
 def _ports(nodes: JobNodes) -> int:
