@@ -35,10 +35,18 @@ JOBS: Final = 24
 
 
 def drawn(
-    seed: int, flow: str, *, load: float = 1.0, share_to_95: float | None = EARLY, **options: Any
+    seed: int,
+    flow: str,
+    *,
+    load: float = 1.0,
+    share_to_95: float | None = EARLY,
+    computes: float = 1.0,
+    **options: Any,
 ) -> dict[str, Any]:
     """A run of the jobs of a seed under a flow policy, with the policy's options.
 
+    *maif-expected* is ``maif`` with the gain that is ours. ``computes``: how long rounds compute,
+    in parts of what is assumed; jobs take as long alone, and have more rounds.
     ``share_to_95``: of the rounds, after which curves are at 95 % of what they end with; None: they
     bend as Warren draws them.
     """
@@ -46,8 +54,10 @@ def drawn(
     bent = {} if share_to_95 is None else {"share_to_95": share_to_95}
     jobs, at_s = [], 0.0
     for index in range(JOBS):
-        jobs.append(_job(draw, index, at_s / load))
+        jobs.append(_job(draw, index, at_s / load, computes))
         at_s += INTERVAL_S * draw.lognormvariate(-SIGMA * SIGMA / 2, SIGMA)
+    if flow == "maif-expected":
+        flow, options = "maif", {"gain": "expected", **options}
     if flow == "maif":
         options = {"period_s": PERIOD_S, **options}
     return {
@@ -65,7 +75,10 @@ def drawn(
         "profiles": {
             name: {
                 "model": f"{size_mb} MB",
-                "comp": {"CPU": f"{comp_s} s", "GPU": f"{comp_s / GPU_GAIN} s"},
+                "comp": {
+                    "CPU": f"{computes * comp_s} s",
+                    "GPU": f"{computes * comp_s / GPU_GAIN} s",
+                },
                 "sync": {"CPU": "1 s", "GPU": "1 s"},
             }
             for name, (size_mb, comp_s) in MODELS.items()
@@ -77,10 +90,10 @@ def drawn(
     }
 
 
-def _job(draw: random.Random, index: int, at_s: float) -> dict[str, Any]:
+def _job(draw: random.Random, index: int, at_s: float, computes: float) -> dict[str, Any]:
     model = draw.choice(list(MODELS))
     size_mb, comp_s = MODELS[model]
-    alone_s = comp_s + 2 * size_mb / NIC_MB_PER_S
+    alone_s = computes * comp_s + 2 * size_mb / NIC_MB_PER_S
     rounds = round(draw.uniform(*LENGTH_S) / alone_s)
     workers = draw.randint(2, 4)
     # As many servers as workers (5.1), on hosts drawn evenly, since the paper says nothing of them.
