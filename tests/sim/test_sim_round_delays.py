@@ -51,6 +51,13 @@ def test_a_ring_begins_so_long_after_the_barrier_before(rounds: int) -> None:
     assert ends(one, rows, [say(3, j0=2), say(7, j0=0.5)]) == [14.5]
 
 
+def test_a_ring_may_begin_when_another_one_ends() -> None:
+    """Each on hosts of its own: the second has waited until the first is done with its round."""
+    one = servers([1, 1, 1, 1], [(0, 2, 3), (0, 2, 3)], rings=(0, 1), flow="fixed")
+    rows = [row for at in range(3) for row in gang(0, [0, 1], 1, at) + gang(1, [2, 3], 1, at)]
+    assert ends(one, rows, [say(1, j1=3)]) == [9, 12]
+
+
 @pytest.mark.parametrize("rings", [(), (0,)])
 def test_a_barrier_of_the_instant_of_the_answer_has_passed_before(rings: tuple[int, ...]) -> None:
     one = servers([1, 1], [(0, 2 if rings else 1, 2)], rings=rings, flow="fixed")

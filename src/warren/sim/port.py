@@ -396,6 +396,10 @@ class SimPort:
         while True:
             events_ns = lanes.events.first_ns if lanes.events else IDLE_NS
             rings_ns = IDLE_NS if rings is None else rings.next_ns()
+            # Once all rings that have ended by now are told of: of those none begins again.
+            if self._released and rings_ns > lanes.now_ns:
+                self._settle()
+                continue
             leg = min(lanes.legs, key=lambda leg: leg.end_ns, default=None)
             leg_ns = IDLE_NS if leg is None else leg.end_ns
             over_ns = IDLE_NS if verified is None else verified.next_over_ns(IDLE_NS)
@@ -407,9 +411,6 @@ class SimPort:
             if flows is not None and flows_ns < IDLE_NS and flows_ns <= others_ns:
                 lanes.now_ns = flows_ns
                 flows.step(flows_ns)
-                if self._released:
-                    self._released = False
-                    self._settle()
             elif rings is not None and rings_ns < IDLE_NS and rings_ns <= min(leg_ns, over_ns):
                 if events_ns < rings_ns:
                     return
@@ -424,6 +425,7 @@ class SimPort:
 
     def _settle(self) -> None:
         """Count who is at work, then start what this instant has let go."""
+        self._released = False
         processors = self._processors
         changed = False
         if processors is not None:
