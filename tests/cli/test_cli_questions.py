@@ -193,6 +193,7 @@ def test_policies_are_listed_by_question(warren: Warren) -> None:
         ("fixed", "online"),
         ("intensity", "online"),
         ("maif", "online"),
+        ("shift", "online"),
         ("sincronia", "online"),
     ]
     assert warren("policies", "--question", "joint").code == 0

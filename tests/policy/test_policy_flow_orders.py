@@ -145,6 +145,10 @@ def test_of_rounds_that_compute_alike_the_one_with_fewest_bytes_goes_first(polic
         ("baraat", "heavy", 101.0),
         ("sincronia", "classes", 0),
         ("intensity", "classes", 0),
+        ("shift", "drift", 0.0),
+        ("shift", "drift", 0.6),
+        ("shift", "slices", 1),
+        ("shift", "budget", 1.5),
     ],
 )
 def test_options_out_of_range_are_refused(name: str, option: str, value: object) -> None:

@@ -44,6 +44,7 @@ FLOW_POLICIES: Final = {
     "fixed": "warren.policy.flow.fixed:FixedClasses",
     "intensity": "warren.policy.flow.intensity:Intensity",
     "maif": "warren.policy.flow.maif:Maif",
+    "shift": "warren.policy.flow.shift:Shift",
     "sincronia": "warren.policy.flow.sincronia:Sincronia",
 }
 JOINT_POLICIES: Final[Mapping[str, str]] = {}

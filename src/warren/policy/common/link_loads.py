@@ -6,6 +6,8 @@ over its hosts. What stays within a host passes no link.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from warren.model.costs import FloatArray
@@ -13,22 +15,76 @@ from warren.model.view import View
 from warren.policy.common.job_traffic import JobTraffic
 
 
+class PhaseLoads(NamedTuple):
+    """Seconds of each link, all hosts out, then in (2 H,): of what is pulled when a round begins,
+    and of what is pushed when it has computed. What a ring sends is pushed."""
+
+    pull_s_L: FloatArray
+    push_s_L: FloatArray
+
+
 def link_loads_s(view: View, traffic: JobTraffic, job: int) -> FloatArray:
     """Compute the seconds that a round keeps each link busy: all hosts out, then in (2 H,)."""
-    rate_H = np.array(view.cluster.link_bytes_per_s, dtype=float)
-    tasks_H, servers_H = np.zeros(len(rate_H)), np.zeros(len(rate_H))
-    for device, tasks in traffic.tasks[job].items():
-        tasks_H[view.hosts.host_D[device]] += tasks
-    for host in view.servers_J[job]:
-        servers_H[host] += 1
-    total = max(0, int(view.round_bytes_J[job]))
-    tasks_H /= tasks_H.sum()
-    if not servers_H.any():
-        even_H = total * (tasks_H > 0) / (tasks_H > 0).sum()
+    rate_H = _rates(view)
+    pairs_HH = _pairs(view, traffic, job)
+    if pairs_HH is None:
+        even_H = _even(view, traffic, job)
         return np.concatenate([even_H / rate_H, even_H / rate_H])
-    servers_H /= servers_H.sum()
-    # Bytes between a task and a server of one host pass no link.
-    pairs_HH = total / 2 * np.outer(tasks_H, servers_H)
-    np.fill_diagonal(pairs_HH, 0.0)
     each_H = (pairs_HH.sum(axis=1) + pairs_HH.sum(axis=0)) / rate_H
     return np.concatenate([each_H, each_H])
+
+
+def phase_loads_s(view: View, traffic: JobTraffic, job: int) -> PhaseLoads:
+    """Compute the same by when it is sent: what is pulled, and what is pushed.
+
+    A ring goes once into each of its hosts and once out, with what one rank sends; within a single
+    host it passes no link.
+    """
+    rate_H = _rates(view)
+    pairs_HH = _pairs(view, traffic, job)
+    if pairs_HH is None:
+        on_H = _tasks(view, traffic, job) > 0
+        sent = max(0, int(view.round_bytes_J[job])) / int(view.scale_J[job])
+        each_H = sent * (on_H & (on_H.sum() > 1)) / rate_H
+        return PhaseLoads(np.zeros(2 * len(rate_H)), np.concatenate([each_H, each_H]))
+    tasks_H, servers_H = pairs_HH.sum(axis=1) / rate_H, pairs_HH.sum(axis=0) / rate_H
+    return PhaseLoads(np.concatenate([servers_H, tasks_H]), np.concatenate([tasks_H, servers_H]))
+
+
+def _rates(view: View) -> FloatArray:
+    """Return the rates of hosts' links, in bytes a second."""
+    return np.array(view.cluster.link_bytes_per_s, dtype=float)
+
+
+def _tasks(view: View, traffic: JobTraffic, job: int) -> FloatArray:
+    """Return what part of a job's tasks ran on each host."""
+    tasks_H = np.zeros(len(view.cluster.link_bytes_per_s))
+    for device, tasks in traffic.tasks[job].items():
+        tasks_H[view.hosts.host_D[device]] += tasks
+    tasks_H /= tasks_H.sum()
+    return tasks_H
+
+
+def _even(view: View, traffic: JobTraffic, job: int) -> FloatArray:
+    """Return the bytes that a ring's round sends from each host, and to it."""
+    total = max(0, int(view.round_bytes_J[job]))
+    tasks_H = _tasks(view, traffic, job)
+    even_H: FloatArray = total * (tasks_H > 0) / (tasks_H > 0).sum()
+    return even_H
+
+
+def _pairs(view: View, traffic: JobTraffic, job: int) -> FloatArray | None:
+    """Return the bytes from tasks of each host to servers of each; None of a job without servers.
+
+    As many go back. What passes between a task and a server of one host passes no link.
+    """
+    tasks_H = _tasks(view, traffic, job)
+    servers_H = np.zeros(len(tasks_H))
+    for host in view.servers_J[job]:
+        servers_H[host] += 1
+    if not servers_H.any():
+        return None
+    servers_H /= servers_H.sum()
+    pairs_HH: FloatArray = max(0, int(view.round_bytes_J[job])) / 2 * np.outer(tasks_H, servers_H)
+    np.fill_diagonal(pairs_HH, 0.0)
+    return pairs_HH
