@@ -100,10 +100,14 @@ def _swept(
     whole_LS: Sequence[Floats], placed: dict[int, int], turns: Sequence[int]
 ) -> dict[int, int]:
     """Place each job anew beside all others until that helps nobody."""
+    # Kept as it changes: with many jobs most of the time would go into adding it up.
+    total_LS = sum(np.roll(whole_LS[job], turn, axis=1) for job, turn in placed.items())
     for _ in range(_SWEEPS):
         before = dict(placed)
-        for job in placed:
-            placed[job] = _best(_excesses(whole_LS, placed, job, turns[job]), placed[job])
+        for job, turn in before.items():
+            rest_LS = total_LS - np.roll(whole_LS[job], turn, axis=1)
+            placed[job] = _best(_beside(rest_LS, whole_LS[job], turns[job]), turn)
+            total_LS = rest_LS + np.roll(whole_LS[job], placed[job], axis=1)
         if placed == before:
             break
     return placed
@@ -119,14 +123,21 @@ def _excesses(
     whole_LS: Sequence[Floats], placed: dict[int, int], job: int, turns: int
 ) -> list[float]:
     """Compute the excess at each rotation of a job beside the others."""
-    others = {one: turn for one, turn in placed.items() if one != job}
-    rest_LS = sum(np.roll(whole_LS[one], turn, axis=1) for one, turn in others.items())
-    perimeter = whole_LS[job].shape[1]
-    return [
-        float(np.maximum(0.0, rest_LS + np.roll(whole_LS[job], turn, axis=1) - 1.0).sum())
-        / perimeter
-        for turn in range(turns)
-    ]
+    others = [np.roll(whole_LS[one], turn, axis=1) for one, turn in placed.items() if one != job]
+    return _beside(sum(others, np.zeros_like(whole_LS[job])), whole_LS[job], turns)
+
+
+def _beside(rest_LS: Floats, own_LS: Floats, turns: int) -> list[float]:
+    """Compute the excess at each rotation of a pattern beside what the others ask for."""
+    perimeter = own_LS.shape[1]
+    # Turned by t, the slice s holds what was in s - t.
+    from_TS = (np.arange(perimeter) - np.arange(turns)[:, None]) % perimeter
+    # On links that it does not use nothing depends on it.
+    used_L = own_LS.any(axis=1)
+    others = np.maximum(0.0, rest_LS[~used_L] - 1.0).sum()
+    over_LTS = np.maximum(0.0, rest_LS[used_L, None] + own_LS[used_L][:, from_TS] - 1.0)
+    found: list[float] = ((over_LTS.sum(axis=(0, 2)) + others) / perimeter).tolist()
+    return found
 
 
 def _best(excesses: Sequence[float], now: int | None) -> int:
