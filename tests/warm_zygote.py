@@ -1,11 +1,12 @@
 """Zygotes forked from one that is warm: loading PyTorch takes longer than most runs of a test.
 
-Run as ``python warm_zygote.py ZYGOTES PROGRAMS PARENT``, it loads what a zygote loads, and then
-forks one for each message that comes from socket ZYGOTES. The fork gets what a new process would:
-its arguments, its environment (also the one that the kernel shows), only its own open files, a
-session of its own, and the tests' process as parent. Only that it loads is not tested so: by tests
-that ask for ``cold_zygotes``, and by ``cold`` commands in processes of their own, it is. Messages
-from PROGRAMS are for ``warm_program``.
+Run as ``python warm_zygote.py ZYGOTES LARGE PROGRAMS PARENT``, it loads what a zygote loads, and
+then forks one for each message that comes from socket ZYGOTES. The fork gets what a new process
+would: its arguments, its environment (also the one that the kernel shows), only its own open files,
+a session of its own, and the tests' process as parent. Only that it loads is not tested so: by
+tests that ask for ``cold_zygotes``, and by ``cold`` commands in processes of their own, it is.
+Messages from LARGE are for zygotes that load more than most do, those from PROGRAMS for
+``warm_program``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import IO, Any, ClassVar, NoReturn
 
@@ -28,7 +30,9 @@ from warren.live.process.linux import die_with_parent
 from warren.live.process.process_pool import _start_zygote
 from warren.live.training.numerics import clean_environment
 
-LIBRARIES = ("numpy", "safetensors.torch", "torch", "sklearn.datasets", "scipy.sparse")
+# Few apps mention the second ones, and a fork of a process without them takes half as long.
+LIBRARIES = ("numpy", "safetensors.torch", "torch")
+MORE_LIBRARIES = ("sklearn.datasets", "scipy.sparse")
 start_cold = _start_zygote
 ROOM = "WARREN_ROOM_FOR_ENVIRONMENTS"
 MOST_BYTES, MOST_FDS, HIGH_FD = 1 << 16, 64, 500
@@ -82,8 +86,8 @@ class WarmZygote:
     """That of this process."""
 
     def __init__(self, folder: Path) -> None:
-        pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in "zp"]
-        self._zygotes, self._programs = (mine for mine, _ in pairs)
+        pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in "zlp"]
+        self._zygotes, self._large, self._programs = (mine for mine, _ in pairs)
         theirs = [end.fileno() for _, end in pairs]
         more = {ROOM: "." * MOST_BYTES, "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
         self._process = subprocess.Popen(
@@ -95,7 +99,7 @@ class WarmZygote:
         )
         for _, end in pairs:
             end.close()
-        # Both processes are there before a test begins, which would be told to have left them.
+        # All processes are there before a test begins, which would be told to have left them.
         assert self._zygotes.recv(99) == b"ready"
         WarmZygote.here = self
 
@@ -108,7 +112,8 @@ class WarmZygote:
     ) -> Forked:
         """Fork a zygote."""
         wanted = {"arguments": arguments, "environment": dict(environment), "fds": fds}
-        return _ask(self._zygotes, wanted, [output.fileno(), *fds])
+        large = not {*MORE_LIBRARIES}.isdisjoint(arguments)
+        return _ask(self._large if large else self._zygotes, wanted, [output.fileno(), *fds])
 
     def start_program(self, wanted: dict[str, Any], fds: Sequence[int]) -> Forked:
         """Fork what ``warm_program.become`` describes."""
@@ -117,8 +122,8 @@ class WarmZygote:
     def close(self) -> None:
         """End it; those that it forked stay."""
         WarmZygote.here = None
-        self._zygotes.close()
-        self._programs.close()
+        for orders in (self._zygotes, self._large, self._programs):
+            orders.close()
         self._process.wait(10)
 
 
@@ -130,27 +135,46 @@ def _ask(orders: socket.socket, wanted: dict[str, Any], fds: Sequence[int]) -> F
 
 
 def main() -> None:
-    """Fork until the other ends of the sockets close: zygotes here, programs in another process."""
-    from warren.live.process import zygote
-
-    zygotes, programs = (socket.socket(fileno=int(one)) for one in sys.argv[1:3])
-    die_with_parent(int(sys.argv[3]))
-    zygote._warm_up(LIBRARIES)
-    if len(zygote._threads()) != 1:  # what is forked from it would hide that
-        sys.exit(f"threads after warming up: {zygote._threads()}")
-    use_huge_pages()
-    here = os.getpid()
-    if os.fork():
-        programs.close()
-        zygotes.send(b"ready")
-        serve(zygotes, become_zygote)
+    """Fork until the other ends of the sockets close: each kind from a process of its own."""
+    sockets = [socket.socket(fileno=int(one)) for one in sys.argv[1:4]]
+    die_with_parent(int(sys.argv[4]))
+    load(LIBRARIES)
+    here, at = os.getpid(), 0
+    for other in (1, 2):
+        if not os.fork():
+            die_with_parent(here)
+            at = other
+            break
+    orders = sockets.pop(at)
+    for one in sockets:
+        one.close()
+    if at == 0:
+        orders.send(b"ready")
+        serve(orders, become_zygote)
         os.wait()
+        os.wait()
+    elif at == 1:
+        serve(orders, become_zygote, load_more)
     else:
         import warm_program
 
-        zygotes.close()
-        die_with_parent(here)
-        serve(programs, warm_program.become, warm_program.load)
+        serve(orders, warm_program.become, warm_program.load)
+
+
+def load(libraries: Sequence[str]) -> None:
+    """Load what a zygote loads."""
+    from warren.live.process import zygote
+
+    zygote._warm_up(libraries)
+    if len(zygote._threads()) != 1:  # what is forked from it would hide that
+        sys.exit(f"threads after warming up: {zygote._threads()}")
+    use_huge_pages()
+
+
+@cache
+def load_more() -> None:
+    """Load what few zygotes load, before the first of them is forked."""
+    load(MORE_LIBRARIES)
 
 
 def serve(
