@@ -9,6 +9,7 @@ environment; its zygote is its own child, forked from it. How a command starts i
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import resource
 import runpy
@@ -22,7 +23,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from warm_zygote import Forked, WarmZygote, be_alone, become_zygote
+from warm_zygote import Forked, WarmZygote, be_alone, become_zygote, use_huge_pages
 
 LOADED = (
     "jinja2",
@@ -34,6 +35,19 @@ LOADED = (
     "warren.live.control.local_engine",
     "warren.live.control.plain_engine",
 )
+OF_COMMANDS = (
+    "pandas",  # by Arrow
+    "warren.cli.app",
+    "warren.cli.views.live_view",
+    "warren.policy.place.hare.policy",
+    "warren.report.page.page",
+    "warren.runs.resume",
+    "warren.sim.build",
+    "warren.solve.bounds.lower_bounds",
+    "warren.workload.run_file",
+    "scipy.optimize",  # after numba, which is loaded without
+)
+"""What ``warren run`` loads besides: a thousand modules, which take a second and a half."""
 
 
 def start(
@@ -64,14 +78,25 @@ def start_and_hear(
         return program, said.readline()
 
 
-@cache
-def load() -> None:
-    """Load what commands load, before the first is forked."""
-    from warren.live.process import process_pool, zygote
+def load(wanted: dict[str, Any]) -> None:
+    """Load what commands and other programs load, before the first of them is forked."""
+    from warren.live.process import process_pool
 
-    for name in LOADED:
-        import_module(name)
+    _load(LOADED)
     process_pool._start_zygote = fork_zygote  # type: ignore[assignment]
+    if wanted["arguments"][0] == "-m":
+        _load(OF_COMMANDS)
+
+
+@cache
+def _load(names: Sequence[str]) -> None:
+    from warren.live.process import zygote
+
+    for name in names:
+        import_module(name)
+    gc.collect()
+    gc.freeze()
+    use_huge_pages()
     if len(zygote._threads()) != 1:
         sys.exit(f"threads after loading commands: {zygote._threads()}")
 

@@ -154,7 +154,7 @@ def main() -> None:
         os.wait()
         os.wait()
     elif at == 1:
-        serve(orders, become_zygote, load_more)
+        serve(orders, become_zygote, lambda wanted: load_more())
     else:
         import warm_program
 
@@ -180,15 +180,15 @@ def load_more() -> None:
 def serve(
     orders: socket.socket,
     become: Callable[[dict[str, Any], Sequence[int]], NoReturn],
-    load: Callable[[], object] = lambda: None,
+    load: Callable[[dict[str, Any]], object] = lambda wanted: None,
 ) -> None:
     """Fork one for each message, after ``load``."""
     while True:
         data, fds, *_ = socket.recv_fds(orders, MOST_BYTES, MOST_FDS)
         if not data:
             return
-        load()
         wanted = json.loads(data)
+        load(wanted)
         read, write = os.pipe()
         between = os.fork()
         if not between:  # it leaves at once, so that the tests' process adopts what it forks
