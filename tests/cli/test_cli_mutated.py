@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import processes
@@ -20,12 +21,12 @@ APART = 10
 
 
 def attempt(
-    command: str, folder: Path, seed: int, warren: Warren | None = None
+    command: str, folder: Path, seed: int, warren: Callable[..., Told]
 ) -> tuple[int, list[str]]:
-    """Run one mutated input, in a process of its own or here; gives exit code and what it says."""
+    """Run one mutated input; gives exit code and what it says."""
     run = mutate(folder / "in", seed)
     out = folder / "out"
-    told = (warren or _apart)(command, run, "--out", out)
+    told = warren(command, run, "--out", out)
     said = told.out + "\n".join(told.err)
     assert "Traceback" not in said, said
     assert "internal error" not in said, said
@@ -59,7 +60,7 @@ def test_fifty_mutated_inputs_simulate_or_are_refused_in_clear_lines(
     processes.adopt_orphans()
     before = processes.descendants(os.getpid())
     found = [
-        attempt("simulate", tmp_path / str(seed), seed, warren if seed >= APART else None)
+        attempt("simulate", tmp_path / str(seed), seed, warren if seed >= APART else _apart)
         for seed in range(SIMULATED)
     ]
     for seed, (code, lines) in enumerate(found):

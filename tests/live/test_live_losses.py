@@ -26,7 +26,6 @@ from warren.model.events import (
     TasksLost,
 )
 from warren.model.job import Checkpoint, Evaluate, Job
-from warren.model.run import Run
 
 pytestmark = pytest.mark.live
 
@@ -80,8 +79,10 @@ def after(moments: dict[int, Killer], port: LivePort) -> Callable[[AnyEvent], No
     return watch
 
 
-def plain_hashes(run: Run) -> dict[int, str]:
-    """What each job's parameters must be."""
+@pytest.fixture(scope="module")
+def plain_hashes(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
+    """What the parameters of each of ``JOBS`` must be, whatever was killed."""
+    run, _ = world(tmp_path_factory.mktemp("plain"), JOBS, 2)
     hashes = {}
     for one in run.workload.jobs:
         app = build_app(one, run.base)
@@ -103,14 +104,16 @@ CASES = {
 
 @pytest.mark.parametrize("servers", [1, 2])
 @pytest.mark.parametrize("case", list(CASES))
-def test_killed_processes_change_no_bit(tmp_path: Path, case: str, servers: int) -> None:
+def test_killed_processes_change_no_bit(
+    tmp_path: Path, case: str, servers: int, plain_hashes: dict[int, str]
+) -> None:
     run, costs = world(tmp_path, JOBS, 2, servers=servers)
     with LivePort(run, costs, tmp_path / "out") as port:
         events = drive(port, shuffled(run, seed=1), after(CASES[case], port))
         pid = port.session
     assert session(pid) == []
     assert ended(events) == {0: "finished", 1: "finished", 2: "finished"}, of(events, JobFailed)
-    assert {event.job: event.sha256 for event in of(events, ParamsSaved)} == plain_hashes(run)
+    assert {event.job: event.sha256 for event in of(events, ParamsSaved)} == plain_hashes
     _check_counts(events, case)
     assert not (tmp_path / "out" / "checkpoints").exists()
 
