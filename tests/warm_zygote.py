@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import gc
 import json
 import os
 import signal
@@ -28,13 +29,11 @@ from typing import IO, Any, ClassVar, NoReturn
 
 from warren.live.process.linux import die_with_parent
 from warren.live.process.process_pool import _start_zygote
-from warren.live.training.numerics import clean_environment, numerics_class
+from warren.live.training.numerics import clean_environment, numerics_class, pin
 
 # Few apps mention the second ones, and a fork of a process without them takes half as long.
 LIBRARIES = ("numpy", "safetensors.torch", "torch")
 MORE_LIBRARIES = ("sklearn.datasets", "scipy.sparse")
-LOADED: set[str] = set()
-"""What this process has loaded, and need not warm up again."""
 start_cold = _start_zygote
 ROOM = "WARREN_ROOM_FOR_ENVIRONMENTS"
 MOST_BYTES, MOST_FDS, HIGH_FD = 1 << 16, 64, 500
@@ -168,7 +167,6 @@ def load(libraries: Sequence[str]) -> None:
     from warren.live.process import zygote
 
     zygote._warm_up(libraries)
-    LOADED.update(libraries)
     if len(zygote._threads()) != 1:  # what is forked from it would hide that
         sys.exit(f"threads after warming up: {zygote._threads()}")
     use_huge_pages()
@@ -227,8 +225,8 @@ def become_zygote(wanted: dict[str, Any], fds: Sequence[int]) -> NoReturn:
     code = 1
     try:
         be_alone(wanted, fds, wanted["fds"])
-        if {*wanted["arguments"][5:]} <= LOADED:
-            zygote._warm_up = lambda _: numerics_class()
+        if sys.modules.keys() >= {*wanted["arguments"][5:]}:
+            zygote._warm_up = stay_warm
         sys.argv = ["warren.live.process.zygote", *wanted["arguments"]]
         zygote.main()
         code = 0
@@ -238,6 +236,13 @@ def become_zygote(wanted: dict[str, Any], fds: Sequence[int]) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def stay_warm(_: Sequence[str]) -> str:
+    """Stand in for ``zygote._warm_up`` in the fork of a process that has warmed up."""
+    pin()
+    gc.freeze()
+    return numerics_class()
 
 
 def be_alone(wanted: dict[str, Any], fds: Sequence[int], numbers: Sequence[int]) -> None:

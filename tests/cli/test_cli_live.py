@@ -14,7 +14,7 @@ from typing import IO
 
 import pytest
 import warm_program
-from cli_runs import CHECKOUT, JOBS, QUICKSTART, Warren, write_run
+from cli_runs import CHECKOUT, JOBS, QUICKSTART, Told, Warren, write_run
 from test_cli_mutated import attempt, check_lines
 
 import warren as from_python
