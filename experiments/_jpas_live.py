@@ -62,15 +62,16 @@ def drawn(seed: int) -> dict[str, Any]:
 
 def _job(draw: random.Random, index: int, at_s: float) -> dict[str, Any]:
     mb = draw.choice(list(WIDTHS))
-    low, high = LEARNING_RATES
+    width, (low, high) = WIDTHS[mb], LEARNING_RATES
     return {
         "name": f"digits-{mb}-{index}",
         "app": APP,
-        "params": {"hidden": WIDTHS[mb], "lr": round(low * (high / low) ** draw.random(), 5)},
+        "params": {"hidden": width, "lr": round(low * (high / low) ** draw.random(), 5)},
         "model": f"digits-{mb}",
         "sync": "ps",
         "scale": 2,
-        "servers": {"hosts": draw.sample(HOSTS, 2)},
+        # Servers hold whole tensors: the first layer's weights, and the others.
+        "servers": {"hosts": draw.sample(HOSTS, 2), "bytes": [256 * width, 44 * width + 40]},
         "rounds": draw.randint(*ROUNDS),
         "batch": 16,
         "arrival": f"{at_s:.3f} s",
