@@ -167,7 +167,8 @@ def test_who_ends_does_so_behind_those_that_compute() -> None:
         leave(3)
     nice = _nice_at_the_end(pid)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
-    assert [os.read(read, 2)[0], nice] == [os.nice(0) + 10] * 2
+    # This process may be nice itself, and nobody is nicer than 19.
+    assert [os.read(read, 2)[0], nice] == [min(19, os.nice(0) + 10)] * 2
     os.close(read)
     os.close(write)
 
