@@ -49,7 +49,8 @@ def shown(policy: Any, jobs: int = 3, **columns: Any) -> Any:
     view = core.state.view(())
     fields = {name: getattr(view, name) for name in view.__struct_fields__}
     there = np.ones(jobs, dtype=bool)
-    stated = {"arrived_J": there, "jobs": stopped, "servers_J": ((),) * jobs, "costs": costs}
+    stated = {"arrived_J": there, "jobs": stopped, "costs": costs}
+    stated |= {"servers_J": ((),) * jobs, "shape_J": (None,) * jobs}
     stated["scale_J"] = np.array([job.scale for job in stopped])
     # Columns of a blind view end with the last job that has arrived.
     zeros = {one: np.zeros(jobs, dtype=np.int64) for one in ("class_J", "arrival_ns_J")}

@@ -14,7 +14,7 @@ from immutables import Map
 from warren.core.journal_reader import History, read_history
 from warren.core.loop import Core
 from warren.model.costs import CostTable
-from warren.model.decision import Assignment, Decision, Reason
+from warren.model.decision import Assignment, Decision, Reason, Shape
 from warren.model.run import Run, Scheduler, Truth
 from warren.model.view import View
 from warren.policy.common.job_traffic import JobTraffic
@@ -235,6 +235,20 @@ def test_phases_of_a_round_are_what_its_links_carry() -> None:
     for slices in (3, 7, 40):
         total = phases.demand_Ln(2.0, 2.2, slices).sum(axis=1) * 2.2 / slices
         assert total == pytest.approx(phases.load_s_L)
+
+
+def test_a_server_that_holds_more_of_the_model_sends_more_of_it() -> None:
+    run, costs, _ = behind([1, 1], [0.5, 0.5])
+    core, _, _ = q.core_of(run, costs, place_policy("srtf"), ())
+    view = core.state.view(())
+    seen = JobTraffic(tasks=Map({0: Map({4: 3})}))
+    fields = {name: getattr(view, name) for name in view.__struct_fields__}
+    for sizes, pulled_s in ((None, [0.25, 0.25]), ((3, 1), [0.375, 0.125]), ((0, 0), [0.25, 0.25])):
+        shapes = (Shape(workers=None, servers=(0, 1), model_bytes=sizes), None)
+        told = type(view)(**(fields | {"servers_J": ((0, 1), (1,)), "shape_J": shapes}))
+        pull_s_L, push_s_L = phase_loads_s(told, seen, 0)
+        assert pull_s_L.tolist() == [*pulled_s, 0, 0, 0, 0.5]
+        assert push_s_L.tolist() == [0, 0, 0.5, *pulled_s, 0]
 
 
 def test_a_job_in_no_simple_ratio_has_no_turn_and_the_others_have() -> None:

@@ -135,7 +135,11 @@ def line_of(rows: list[dict[str, Any]]) -> str:
     parts = []
     for row in rows:
         known = "not known yet" if row["gain"] is None else f"gain {row['gain']:.4f}"
-        kind = "no class" if row["class"] is None else f"class {row['class']}"
         told = known if row["state"] == "watched" else row["state"]
-        parts.append(f"{row['job']}: {kind} ({told})")
+        parts.append(f"{row['job']}: {class_of(row)} ({told})")
     return "; ".join(parts)
+
+
+def class_of(row: dict[str, Any]) -> str:
+    """Return the class of a job's row, as a line says it."""
+    return "no class" if row["class"] is None else f"class {row['class']}"

@@ -25,6 +25,7 @@ from warren.cli.flow_options import (
     Rate,
     Sudo,
     check_periods,
+    class_of,
     flows_of,
     queues_of,
 )
@@ -185,9 +186,8 @@ def _order_line(rows: list[dict[str, Any]]) -> str:
     """Return an order as an agent has set it, as one line."""
     parts = []
     for row in rows:
-        kind = "no class" if row["class"] is None else f"class {row['class']}"
         why = "" if row["state"] == "watched" else f" ({row['state']})"
-        parts.append(f"{row['job']}: {kind}{why}")
+        parts.append(f"{row['job']}: {class_of(row)}{why}")
     return "; ".join(parts)
 
 
@@ -195,11 +195,10 @@ def _period_line(core: Coordination, rows: list[dict[str, Any]]) -> str:
     """Return a period of the coordinator as one line."""
     parts = []
     for row in rows:
-        kind = "no class" if row["class"] is None else f"class {row['class']}"
         known = "not known" if row["gain"] is None else f"gain {row['gain']:.4f}"
         age = f" of {row['gain_periods']} periods ago" if row["gain_periods"] else ""
         why = row["state"] if row["class"] is None else f"{known}{age}"
-        parts.append(f"{row['job']}: {kind} ({why})")
+        parts.append(f"{row['job']}: {class_of(row)} ({why})")
     jobs = "; ".join(parts) or "no jobs"
     return f"period {core.period}, {len(core.agents)} agents: {jobs}"
 

@@ -80,8 +80,12 @@ def _pairs(view: View, traffic: JobTraffic, job: int) -> FloatArray | None:
     """
     tasks_H = _tasks(view, traffic, job)
     servers_H = np.zeros(len(tasks_H))
-    for host in view.servers_J[job]:
-        servers_H[host] += 1
+    shape = view.shape_J[job]
+    hosts = view.servers_J[job]
+    stated = () if shape is None else shape.model_bytes or ()
+    # Without stated sizes all servers hold about the same.
+    for host, part in zip(hosts, stated if any(stated) else (1,) * len(hosts), strict=True):
+        servers_H[host] += part
     if not servers_H.any():
         return None
     servers_H /= servers_H.sum()
