@@ -33,6 +33,8 @@ SIGMA: Final = 1.0
 PERIOD_S: Final = 120.0
 JOBS: Final = 24
 
+GAINS: Final = {"maif-smoothed": "smoothed", "maif-expected": "expected"}
+
 
 def drawn(
     seed: int,
@@ -45,7 +47,8 @@ def drawn(
 ) -> dict[str, Any]:
     """A run of the jobs of a seed under a flow policy, with the policy's options.
 
-    *maif-expected* is ``maif`` with the gain that is ours. ``computes``: how long rounds compute,
+    *maif-expected* is ``maif`` with the gain that is ours, *maif-smoothed* with (22) less the
+    curve's value in place of y_t. ``computes``: how long rounds compute,
     in parts of what is assumed; jobs take as long alone, and have more rounds.
     ``share_to_95``: of the rounds, after which curves are at 95 % of what they end with; None: they
     bend as Warren draws them.
@@ -56,8 +59,8 @@ def drawn(
     for index in range(JOBS):
         jobs.append(_job(draw, index, at_s / load, computes))
         at_s += INTERVAL_S * draw.lognormvariate(-SIGMA * SIGMA / 2, SIGMA)
-    if flow == "maif-expected":
-        flow, options = "maif", {"gain": "expected", **options}
+    if flow in GAINS:
+        flow, options = "maif", {"gain": GAINS[flow], **options}
     if flow == "maif":
         options = {"period_s": PERIOD_S, **options}
     return {

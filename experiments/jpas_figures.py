@@ -6,7 +6,8 @@ accuracy, and the JCT, with the total gain (Fig. 18), bytes by rank of what jobs
 times to 95 % by model (Fig. 17). *looked at*: the same by seeds 1 to 5, with which load, servers
 and curves were chosen. *21*: how fast jobs come. *22*: gains that are wrong by a part. *23*: the
 period. *curves*: which bend as Warren draws them. *computation*: rounds that compute for half and a
-quarter of what is assumed. *maif* has the paper's gain, (22), *maif-expected* ours.
+quarter of what is assumed. *maif* has the paper's gain, (22), *maif-expected* ours;
+*maif-smoothed* differs from (22) in y_t alone, which the curve's own value stands for.
 
 ``--part 16`` (or another) makes one part and keeps the results of the others; ``--place maif``
 makes the rows of one policy again and keeps those of the others.
@@ -37,7 +38,8 @@ from warren.runs.compose import simulate
 from warren.workload.run_file import run_from_dict
 
 OURS: Final = "maif-expected"
-FLOWS: Final = ("fair", "maif", OURS, "baraat", "sincronia", "intensity")
+SMOOTHED: Final = "maif-smoothed"
+FLOWS: Final = ("fair", "maif", SMOOTHED, OURS, "baraat", "sincronia", "intensity", "shift")
 SEEDS: Final = range(6, 11)
 """Of all parts but *looked at*."""
 LOOKED_AT: Final = range(1, 6)

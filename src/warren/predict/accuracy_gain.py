@@ -1,7 +1,8 @@
 """How much better a job's metric will be after the next period, and how many steps that period has.
 
 *What.* ``accuracy_gain`` is A_imp of the paper; ``expected_gain`` is ours, with what real runs do
-beside what the families say. Jobs are ordered by it, the greatest first.
+beside what the families say; ``smoothed_gain`` stands between them, so that it can be seen which
+difference matters. Jobs are ordered by it, the greatest first.
 
 *Source.* JPAS (JNCA'20), 4.2 (the engineering method: V_train is that of the shortest step seen;
 equations (13) to (20), the mathematical one, are ``warren.cost.parameter_server.StepTimes``), 4.3
@@ -9,7 +10,7 @@ with (21) and (22). Pseudocode 1 is ``warren.solve.flows.class_order``.
 
 *Differs.* The paper's metric is an accuracy from 0 to 1. Here one in percent counts as a hundredth,
 what falls (a loss, an error) in parts of its first value, and other values in parts of the range
-seen: gains of jobs can be compared. The paper subtracts y_t, the last value; ``expected_gain`` the
+seen: gains of jobs can be compared. The paper subtracts y_t, the last value; the others the
 curve's value without its noise, since the noise of one evaluation is no gain.
 """
 
@@ -58,6 +59,16 @@ def accuracy_gain(curve: Curve, steps: float, seed: int) -> float:
         return 0.0
     later = published_mean(curve, curve.steps[-1:] + steps, seed)
     return direction * float(later[0] - curve.values[-1]) / unit_of(curve, direction)
+
+
+def smoothed_gain(curve: Curve, steps: float, seed: int) -> float:
+    """Return what ``accuracy_gain`` does, but less the mean of the sampled curves now, not y_t."""
+    direction = direction_of(curve)
+    if direction == 0:
+        return 0.0
+    last = float(curve.steps[-1])
+    now, later = published_mean(curve, [last, last + steps], seed)
+    return direction * float(later - now) / unit_of(curve, direction)
 
 
 def expected_gain(curve: Curve, steps: float, seed: int, kind: CurveKind = UNSTATED) -> float:

@@ -39,7 +39,8 @@ def turns_of(
     phases
         When each job sends.
     lengths_ns
-        How long a round of each takes, its own phases or longer.
+        How long a round of each takes alone. Where a link is asked for more than it has, rounds
+        are taken to be longer, so that it is busy all the time.
     slices
         Of the shortest period.
     tolerance
@@ -47,6 +48,7 @@ def turns_of(
         whose lengths are in no such ratio have no turn, those that send least first.
     """
     found: dict[int, Turn] = {}
+    lengths_ns = _stretched(phases, lengths_ns)
     for meeting in _meetings(phases):
         jobs, periods = _in_step(phases, lengths_ns, meeting, tolerance)
         if periods is None:
@@ -67,6 +69,17 @@ def turns_of(
             offset_ns = round(turn * periods.unit / each)
             found[job] = Turn(jobs[0], round(count * periods.unit), offset_ns)
     return found
+
+
+def _stretched(phases: Mapping[int, RoundPhases], lengths_ns: Mapping[int, int]) -> dict[int, int]:
+    """Return lengths that all links have time for: each longer by what its busiest link lacks."""
+    busy_L = sum(
+        (one.load_s_L / (lengths_ns[job] / NS_PER_S) for job, one in phases.items()), np.zeros(1)
+    )
+    return {
+        job: round(lengths_ns[job] * max(1.0, float((busy_L * (one.load_s_L > 0)).max())))
+        for job, one in phases.items()
+    }
 
 
 def _in_step(

@@ -11,10 +11,11 @@ Differs
     A flow has one class, on the link that it leaves by and the one that it comes in by, where the
     paper's has a priority for each (``warren.solve.flows.class_order``); so one number of
     ``classes`` stands for its q and q'. It reads N.Job for N'.Job in GenerateLocalOrder; N' is
-    meant. Class 0 is reserved, so of 8 queues 7 are left. ``gain: expected`` subtracts the curve's
-    value in place of y_t, which has noise, and predicts by what the job states of its curve: the
-    metric of its stop rule, its ``schedule`` (``warren.predict.curve_kind``). ``published`` knows
-    neither, as (22) does not: a learning rate that will be cut makes no difference to it. A job
+    meant. Class 0 is reserved, so of 8 queues 7 are left. ``gain: smoothed`` subtracts the curve's
+    value in place of y_t, which has noise. ``gain: expected`` does, and predicts by what the job
+    states of its curve: the metric of its stop rule, its ``schedule``
+    (``warren.predict.curve_kind``). The others know neither, as (22) does not: a learning rate that
+    will be cut makes no difference to them. A job
     without a metric has no gain, and is last. The paper's way out of starvation, weighted queues,
     is the network's: ``classes: {weights: ...}``. ``error`` spoils each gain by that part, up or
     down by chance, as the paper's Fig. 22 does.
@@ -36,11 +37,16 @@ from warren.model.units import NS_PER_S
 from warren.model.view import View
 from warren.policy.common.job_traffic import TOLD, JobTraffic
 from warren.policy.flow.changed import MOST, checked_classes, in_turns, known_jobs
-from warren.predict.accuracy_gain import accuracy_gain, expected_gain, steps_ahead
+from warren.predict.accuracy_gain import (
+    accuracy_gain,
+    expected_gain,
+    smoothed_gain,
+    steps_ahead,
+)
 from warren.predict.curve import LEAST_POINTS, Curve, curve_of
 from warren.predict.curve_kind import kind_of
 
-_GAINS: Final = ("published", "expected")
+_GAINS: Final = ("published", "smoothed", "expected")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,4 +132,6 @@ class Maif:
         seed = view.seed + job
         if self.gain == "published":
             return accuracy_gain(curve, steps, seed)
+        if self.gain == "smoothed":
+            return smoothed_gain(curve, steps, seed)
         return expected_gain(curve, steps, seed, kind_of(view.jobs[job]))

@@ -10,9 +10,10 @@ Source
 Differs
     It only shifts: CASSINI also chooses among placements by their compatibility, which place does
     here. One optimum over all links stands for one a link and a walk (``solve.flows.rotations``).
-    A round's length and phases are not profiled by counters but follow from costs and bytes, until
-    rounds that were seen are faster, or slower for four rounds. Periods become whole numbers of a
-    unit by at most ``drift``; a job whose length is in no such ratio has no turn. A place is
+    A round's length and phases are not profiled by counters but follow from bytes and from costs,
+    until tasks have computed for longer in four rounds, or a round was faster. What a link has no
+    time for makes rounds longer. Periods become whole numbers of a unit by at most ``drift``; a
+    job whose length is in no such ratio has no turn. A place is
     relative to the other jobs, with no origin in time: at each barrier those wait that make all
     together wait least, so what makes all of them late costs nothing. What a job waits is limited:
     a period when jobs come or go, and ``budget`` of its rounds, so that bursts which do not fit
@@ -30,55 +31,64 @@ import msgspec
 from immutables import Map
 
 from warren.model.decision import MOST_DELAY_NS, NOTHING, Decision, Question
-from warren.model.events import Event, RolledBack, RoundsDone
+from warren.model.events import Event, RolledBack, RoundsDone, TasksDone
 from warren.model.units import NS_PER_S
 from warren.model.view import View
 from warren.policy.common.job_traffic import TOLD, JobTraffic
-from warren.policy.common.round_phases import round_phases
+from warren.policy.common.round_phases import RoundPhases, round_phases
 from warren.policy.flow.changed import known_jobs
 from warren.policy.flow.circles import Turn, turns_of
 
 _RECENT: Final = 4
-"""So many rounds that nobody delayed tell that rounds take longer than was thought."""
+"""So many rounds tell that tasks compute for longer than was thought. How long the rounds take
+themselves does not: those that meet others on a link take longer, and would be thought to fill
+it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rounds:
     """What is known of the rounds of a job.
 
-    ``start_ns``: when the one at hand began, ``delayed`` or not. ``pending_ns``: the delay that was
-    answered and that the next barrier meets. ``recent_ns``: the last ones that were not delayed,
-    since turns were given. ``credit_ns``: how long it may be made to wait.
+    ``start_ns``: when the one at hand began. ``pending_ns``: the delay that was answered and that
+    the next barrier meets. ``busy_ns``: how long each device has computed for the one at hand;
+    ``recent_ns``: how long the device that computed longest did in each of the last ones.
+    ``credit_ns``: how long it may be made to wait.
     """
 
     start_ns: int
-    delayed: bool = False
     pending_ns: int = 0
+    busy_ns: Map[int, int] = field(default_factory=Map)
     recent_ns: tuple[int, ...] = ()
     credit_ns: int = 0
+
+    def computed(self, event: TasksDone) -> _Rounds:
+        """Return it after tasks."""
+        busy_ns = self.busy_ns.get(event.device, 0) + event.busy_ns
+        return replace(self, busy_ns=self.busy_ns.set(event.device, busy_ns))
 
     def passed(self, event: RoundsDone, budget: float) -> _Rounds:
         """Return it after a barrier."""
         took_ns = max(0, event.barrier_ns - self.start_ns) // event.rounds
-        recent_ns = self.recent_ns
-        # Live, a delay may be a round late: then the round after it tells no length either.
-        if not (self.delayed or self.pending_ns):
-            recent_ns = (*recent_ns, took_ns)[-_RECENT:]
+        comp_ns = max(self.busy_ns.values(), default=0) // event.rounds
         # Saved up for one round at most, so that nothing costs much at once.
         earned_ns = round(budget * took_ns * event.rounds)
         credit_ns = max(self.credit_ns, min(self.credit_ns + earned_ns, took_ns))
         return _Rounds(
             start_ns=event.barrier_ns + self.pending_ns,
-            delayed=self.pending_ns > 0,
-            recent_ns=recent_ns,
+            recent_ns=(*self.recent_ns, comp_ns)[-_RECENT:],
             credit_ns=credit_ns,
         )
+
+    @property
+    def comp_ns(self) -> int:
+        """Return how long a round computes at least, by the last ones; 0: they were too few."""
+        return min(self.recent_ns) if len(self.recent_ns) == _RECENT else 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
     """``known``: the jobs that turns were given to, or could have been; ``lengths_ns``: of rounds,
-    as they were thought to be then."""
+    alone, as they were thought to be then."""
 
     traffic: JobTraffic = field(default_factory=JobTraffic)
     rounds: Map[int, _Rounds] = field(default_factory=Map)
@@ -90,7 +100,10 @@ class _Memory:
         """Return it with what has happened at this instant, and the jobs that passed a barrier."""
         rounds, passed = self.rounds, list[int]()
         for event in view.changes:
-            if isinstance(event, RoundsDone):
+            if isinstance(event, TasksDone):
+                if event.job in rounds:
+                    rounds = rounds.set(event.job, rounds[event.job].computed(event))
+            elif isinstance(event, RoundsDone):
                 before = rounds.get(event.job)
                 if before is None:
                     rounds = rounds.set(event.job, _Rounds(start_ns=event.barrier_ns))
@@ -165,33 +178,22 @@ class Shift:
         turns = f"in turn with {others} of the other jobs"
         return f"begins {offset_s:.3g} s into each {period_s:.3g} s, {turns}"
 
-    def _length_ns(self, view: View, memory: _Memory, job: int) -> int:
-        """Return how long a round takes alone, or at best now if it is never so fast."""
-        length_ns = round_phases(view, memory.traffic, job).length_s * NS_PER_S
-        length_ns = min(length_ns, memory.traffic.fastest_ns.get(job, math.inf))
-        recent_ns = memory.rounds[job].recent_ns
-        slow_ns = min(recent_ns) if len(recent_ns) == _RECENT else 0
-        return max(1, round(max(length_ns, slow_ns)))
-
     def _is_otherwise(self, view: View, memory: _Memory, jobs: list[int]) -> bool:
         """Tell whether rounds have shown to take another time than turns were given by."""
         for job in jobs:
             thought_ns = memory.lengths_ns.get(job)
-            if thought_ns is not None and len(memory.rounds[job].recent_ns) == _RECENT:
-                now_ns = self._length_ns(view, memory, job)
+            if thought_ns is not None:
+                now_ns = _length_ns(memory, job, _phases(view, memory, job))
                 if abs(now_ns - thought_ns) > self.drift * thought_ns:
                     return True
         return False
 
     def _give_turns(self, view: View, memory: _Memory, known: tuple[int, ...]) -> _Memory:
         """Place all jobs anew."""
-        lengths_ns = {job: self._length_ns(view, memory, job) for job in known}
-        phases = {job: round_phases(view, memory.traffic, job) for job in known}
+        phases = {job: _phases(view, memory, job) for job in known}
+        lengths_ns = {job: _length_ns(memory, job, phases[job]) for job in known}
         turns = turns_of(phases, lengths_ns, self.slices, self.drift)
-        rounds = memory.rounds
-        for job in known:
-            rounds = rounds.set(job, replace(rounds[job], recent_ns=()))
-        return replace(memory, rounds=rounds, known=known, lengths_ns=lengths_ns, turns=turns)
+        return replace(memory, known=known, lengths_ns=lengths_ns, turns=turns)
 
     def _waits_ns(
         self, memory: _Memory, circle: int, now_ns: int, *, fresh: bool
@@ -206,7 +208,7 @@ class Shift:
         for job in jobs:
             known = memory.rounds[job]
             # The next start has the same place as this one, but where a round should be over.
-            late = known.start_ns + memory.lengths_ns[job] < now_ns
+            late = known.start_ns + memory.turns[job].period_ns < now_ns
             pending_ns = 0 if fresh else known.pending_ns
             starts_ns[job] = (now_ns if late else known.start_ns) + pending_ns
 
@@ -219,6 +221,18 @@ class Shift:
             }
 
         return min(map(waits_ns, jobs), key=lambda found: sum(found.values()))
+
+
+def _phases(view: View, memory: _Memory, job: int) -> RoundPhases:
+    """Return a job's round alone; it computes as long as its costs say, or longer if it did."""
+    stated = round_phases(view, memory.traffic, job)
+    return stated._replace(comp_s=max(stated.comp_s, memory.rounds[job].comp_ns / NS_PER_S))
+
+
+def _length_ns(memory: _Memory, job: int, phases: RoundPhases) -> int:
+    """Return how long a round takes alone; a faster one that was seen tells better."""
+    fastest_ns: float = memory.traffic.fastest_ns.get(job, math.inf)
+    return max(1, round(min(phases.length_s * NS_PER_S, fastest_ns)))
 
 
 def _answered(
