@@ -57,8 +57,9 @@ def passed_bytes(intervals: Iterable[Interval]) -> dict[tuple[int, int], float]:
 def placed_bytes(model: Model, assigned: Sequence[Assigned]) -> dict[tuple[int, int], float]:
     """Bytes by (link, job) as placement alone says: rounds times the bytes of a round.
 
-    Each device gets the state of a round once, each task is pushed, and a ring on several hosts
-    goes once over the links of each.
+    Each device gets the state of a round once, each task is pushed, the first server gets what the
+    others have where a round is evaluated and behind the last one, and a ring on several hosts goes
+    once over the links of each.
     """
     found: dict[tuple[int, int], float] = defaultdict(float)
     gangs: dict[tuple[int, int], set[int]] = defaultdict(set)
@@ -75,8 +76,14 @@ def placed_bytes(model: Model, assigned: Sequence[Assigned]) -> dict[tuple[int, 
                     found[2 * here + 1, one.job] += size * pulls
                     found[2 * here, one.job] += size * len(one.shards)
                     found[2 * server + 1, one.job] += size * len(one.shards)
-    for (job_index, _), hosts in gangs.items():
-        sent = model.jobs[job_index].ring_bytes
+    for (job_index, round_), hosts in gangs.items():
+        job = model.jobs[job_index]
+        gathered = zip(job.server_hosts, job.server_bytes, strict=True)
+        for server, size in gathered if job.is_gathered(round_ + 1) else ():
+            if server != job.server_hosts[0]:
+                found[2 * server, job_index] += size
+                found[2 * job.server_hosts[0] + 1, job_index] += size
+        sent = job.ring_bytes
         if sent and len(hosts) > 1:
             for host in hosts:
                 found[2 * host, job_index] += sent

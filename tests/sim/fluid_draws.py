@@ -36,7 +36,7 @@ from warren.model.events import (
     RoundsDone,
     TasksDone,
 )
-from warren.model.job import Job, Workload
+from warren.model.job import Evaluate, Job, Workload
 from warren.model.run import Run, Scheduler, Truth
 from warren.policy.registry import place_policy, policy_of, ring_policies
 from warren.sim.build import sim_port, simulated_costs
@@ -159,6 +159,7 @@ def drawn_jobs(draw: random.Random, style: str, cluster: Cluster, place: str) ->
                 sync="ring" if ring else "ps",
                 flow_class=draw.randrange(8),
                 server_hosts=() if ring else servers,
+                evaluate=draw.choice([None, Evaluate(every=1), Evaluate(every=2)]),
             )
         )
     return tuple(jobs)
@@ -317,7 +318,8 @@ def _model_job(world: FluidWorld, job: Job, shape: Shape | None) -> ModelJob:
     sizes: tuple[float, ...] = (size / len(hosts),) * len(hosts)
     if shape is not None and shape.model_bytes is not None:
         sizes = tuple(map(float, shape.model_bytes))
-    return replace(made, server_hosts=hosts, server_bytes=sizes)
+    every = None if job.evaluate is None else job.evaluate.every
+    return replace(made, server_hosts=hosts, server_bytes=sizes, every=every)
 
 
 def differences(told: Played, found: Simulation) -> list[tuple[float, float, str]]:

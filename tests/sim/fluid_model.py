@@ -13,7 +13,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class ModelJob:
     """``server_bytes``: of each server, at ``server_hosts``; empty where that is not known: then
-    ``sync_ns`` follows COMP. A ring has ``ring_bytes``, what a rank sends in a round."""
+    ``sync_ns`` follows COMP. A ring has ``ring_bytes``, what a rank sends in a round. ``every``:
+    after so many rounds, and after the last, the first server needs the parts of the others."""
 
     arrival_ns: int
     scale: int
@@ -21,6 +22,10 @@ class ModelJob:
     server_hosts: tuple[int, ...] = ()
     server_bytes: tuple[float, ...] = ()
     ring_bytes: float | None = None
+    every: int | None = None
+
+    def is_gathered(self, rounds_done: int) -> bool:
+        return rounds_done == self.rounds or bool(self.every and rounds_done % self.every == 0)
 
 
 @dataclass(frozen=True)

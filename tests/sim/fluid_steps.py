@@ -8,7 +8,8 @@ rates are found from scratch. Times are whole nanoseconds.
 The model, in its order:
 
 1. The state of a job's round is there when the barrier before it has passed (its first: when the
-   job has arrived).
+   job has arrived). Parts of other servers than the first are there sooner: each when that server
+   has all updates of the round before.
 2. A device wants it while one of the first ``1 + look_ahead`` tasks of its queue that have not
    started is of that round. Then each server sends its part to the device's host: a *transfer*. A
    device gets each state once.
@@ -17,6 +18,8 @@ The model, in its order:
    device pays for going to another job comes first, and keeps it as COMP does.
 4. At the end of its COMP it sends each server a part. The device goes on meanwhile.
 5. The task ends when the last part has arrived; the barrier is the end of a round's last task.
+   Where the round is evaluated, and behind the last one, other servers send the first their part
+   when they have all updates, and the barrier waits for these, too.
 
 A transfer between hosts waits the latency, then flows over an uplink and a downlink; within a host
 it has the host's inner rate, and shares it with nobody. A ring starts when all its devices have
@@ -122,7 +125,10 @@ class Simulation:
         self.class_J = [0] * len(model.jobs)
         self.host_class: dict[tuple[int, int], int] = {}
         self.ended_J = [0] * len(model.jobs)  # tasks of the round at hand
-        self.states: dict[tuple[int, int, int], int] = {}  # parts to come, by device, job, round
+        # By device, job and round: what is to come of each part that was sent, 1 or 0.
+        self.states: dict[tuple[int, int, int], dict[int, int]] = defaultdict(dict)
+        self.had: dict[tuple[int, int, int], int] = defaultdict(int)  # updates by job, round, part
+        self.blocks_J = [0] * len(model.jobs)  # on their way to the first server
         self.updates: dict[tuple[int, int], int] = defaultdict(int)  # by device and job
         self.computing: list[Task] = []
         self.flows: list[Flow] = []
@@ -246,13 +252,20 @@ class Simulation:
         for number, device in enumerate(self.devices):
             for task in self._ahead(device):
                 job, key = self.model.jobs[task.job], (number, task.job, task.round)
-                if not job.server_bytes or key in self.states or not self._is_open(task):
-                    continue
-                pulled = True
-                self.states[key] = len(job.server_bytes)
-                for host, size in zip(job.server_hosts, job.server_bytes, strict=True):
-                    self._send(task.job, host, self.model.host_D[number], size, self._part_of(key))
+                for part, size in enumerate(job.server_bytes):
+                    if part in self.states[key] or not self._is_there(task, part):
+                        continue
+                    pulled = True
+                    self.states[key][part] = 1
+                    to = self.model.host_D[number]
+                    self._send(task.job, job.server_hosts[part], to, size, self._part_of(key, part))
         return pulled
+
+    def _is_there(self, task: Task, part: int) -> bool:
+        """Whether a server has its part of a state that may be sent."""
+        had, job = self.had[task.job, task.round - 1, part], self.model.jobs[task.job]
+        ahead = part > 0 and task.round < job.rounds and had == job.scale
+        return ahead or self._is_open(task)
 
     def _ahead(self, device: Device) -> Iterable[Task]:
         """The first tasks of a queue that have not started; those of a ring's stretch are one."""
@@ -267,9 +280,9 @@ class Simulation:
                 return
             yield task
 
-    def _part_of(self, key: tuple[int, int, int]) -> Callable[[float], None]:
+    def _part_of(self, key: tuple[int, int, int], part: int) -> Callable[[float], None]:
         def arrived(_: float) -> None:
-            self.states[key] -= 1
+            self.states[key][part] = 0
 
         return arrived
 
@@ -320,8 +333,9 @@ class Simulation:
             return False
         if not job.server_bytes:
             return True
-        state = self.states.get((task.device, task.job, task.round))
-        return state == 0 and self.updates[task.device, task.job] < 2
+        state = self.states[task.device, task.job, task.round]
+        whole = len(state) == len(job.server_bytes) and not any(state.values())
+        return whole and self.updates[task.device, task.job] < 2
 
     def _finish_comp(self) -> bool:
         done = [task for task in self.computing if self._has_come(task.comp_end_ns)]
@@ -333,15 +347,28 @@ class Simulation:
                 task.end_ns = task.comp_end_ns + sync_ns
                 self.syncs.append(task)
             task.parts = len(job.server_bytes)
-            for host, size in zip(job.server_hosts, job.server_bytes, strict=True):
-                self._send(task.job, here, host, size, self._push_of(task))
+            for part, size in enumerate(job.server_bytes):
+                self._send(task.job, here, job.server_hosts[part], size, self._push_of(task, part))
         return bool(done)
 
-    def _push_of(self, task: Task) -> Callable[[float], None]:
+    def _push_of(self, task: Task, part: int) -> Callable[[float], None]:
         def arrived(now: float) -> None:
+            job, key = self.model.jobs[task.job], (task.job, task.round, part)
+            self.had[key] += 1
+            if part and self.had[key] == job.scale and job.is_gathered(task.round + 1):
+                self.blocks_J[task.job] += 1
+                hosts, size = job.server_hosts, job.server_bytes[part]
+                self._send(task.job, hosts[part], hosts[0], size, self._block_of(task))
             task.parts -= 1
             if not task.parts:
                 self._end(task, now)
+
+        return arrived
+
+    def _block_of(self, task: Task) -> Callable[[float], None]:
+        def arrived(now: float) -> None:
+            self.blocks_J[task.job] -= 1
+            self._end_round(task, now)
 
         return arrived
 
@@ -357,7 +384,12 @@ class Simulation:
         task.end_ns = now
         self.updates[task.device, task.job] -= 1
         self.ended_J[task.job] += 1
-        if self.ended_J[task.job] == self.model.jobs[task.job].scale:
+        self._end_round(task, now)
+
+    def _end_round(self, task: Task, now: float) -> None:
+        """Pass the barrier if nothing keeps it."""
+        all_ended = self.ended_J[task.job] == self.model.jobs[task.job].scale
+        if all_ended and not self.blocks_J[task.job]:
             self.ended_J[task.job] = 0
             self.barriers[task.job, task.round] = now
             self.round_J[task.job] += 1

@@ -14,6 +14,7 @@ from warren.model.decision import Assignment, Shape
 from warren.model.draws import COMP, stream_key
 from warren.model.errors import InfeasibleDecision, SpecError
 from warren.model.events import RoundsDone, TasksDone
+from warren.model.job import Evaluate
 from warren.model.measured import Overheads
 from warren.model.run import Scheduler, Truth
 from warren.sim.build import sim_port, simulated_costs
@@ -40,10 +41,48 @@ def test_each_transfer_between_hosts_waits_for_its_first_byte() -> None:
 
 def test_parts_of_a_model_come_from_all_servers_and_the_last_part_counts() -> None:
     """1 MB each. Into host 2 both have a half, 2 s. If the first host sends a quarter, it is 4 s:
-    the second has the other three quarters."""
-    assert ends(servers([1, 1, 1], [(0, 1, 1)], count=2), gang(0, [2], 1)) == [2 + 1 + 2]
+    the second has the other three quarters. Behind the last round the second sends the first its
+    part, 1 MB; into the slow host as soon as it has it, so that 2 MB go there at a quarter."""
+    one = servers([1, 1, 1], [(0, 1, 1)], count=2)
+    assert tasks(events_of(one, gang(0, [2], 1))) == {(0, 0, 0): (2, 3, 5)}
+    assert ends(one, gang(0, [2], 1)) == [2 + 1 + 2 + 1]
     slow = servers([1, 1, 1], [(0, 1, 1)], count=2, nic_MB_s=[0.25, 1, 1])
-    assert ends(slow, gang(0, [2], 1)) == [4 + 1 + 4]
+    assert ends(slow, gang(0, [2], 1)) == [4 + 1 + 8]
+
+
+def uneven(one: World) -> list[tuple[float, float, float]]:
+    """The tasks of two rounds on host 2; servers on hosts 0 and 1 hold 1.5 and 0.5 MB."""
+    told = [(0.0, lambda port: port.reshape({0: Shape(None, (0, 1), (1_500_000, 500_000))}))]
+    found = tasks(events_of(one, gang(0, [2], 1) + gang(0, [2], 1, 1), told))
+    return [found[0, round_, 0] for round_ in range(2)]
+
+
+def test_a_server_that_has_all_updates_sends_its_new_state_ahead_of_the_barrier() -> None:
+    """Both push at half the rate from 4 s on, the second server to 5 s: its state is there at
+    5.5 s. At the barrier, 6 s, that of the first is sent alone. Behind the last round the second
+    server's part goes to the first from 9.5 s on, and both at half the rate."""
+    one = servers([1, 1, 1], [(1, 1, 2)], count=2)
+    assert uneven(one) == [(3, 4, 6), (7.5, 8.5, 11)]
+    # A device that does not look ahead wants it just as soon: its queue begins with that task.
+    assert uneven(servers([1, 1, 1], [(1, 1, 2)], count=2, look_ahead=0)) == uneven(one)
+
+
+def test_a_round_that_a_delay_holds_gets_its_state_when_it_begins() -> None:
+    one = servers([1, 1, 1], [(1, 1, 2)], count=2)
+    shape = (0.0, lambda port: port.reshape({0: Shape(None, (0, 1), (1_500_000, 500_000))}))
+    told = [shape, (2.0, lambda port: port.delay({0: 10 * S}))]
+    found = tasks(events_of(one, gang(0, [2], 1) + gang(0, [2], 1, 1), told))
+    assert found[0, 0, 0] == (3, 4, 6)
+    assert found[0, 1, 0][0] == 6 + 10 + 2
+
+
+def test_where_a_round_is_evaluated_the_first_server_gets_the_parts_of_the_others() -> None:
+    """From 5 s on the second server sends to two, each with half: to 6 s, and the first server's
+    link has had half a MB less of the update, which is there at 6.5 s. Then 1.5 s for a state."""
+    one = servers([1, 1, 1], [(1, 1, 2)], count=2)
+    jobs = tuple(replace(job, evaluate=Evaluate(every=1)) for job in one.run.workload.jobs)
+    run = replace(one.run, workload=replace(one.run.workload, jobs=jobs))
+    assert uneven(World(run, one.costs)) == [(3, 4, 6.5), (8, 9, 11.5)]
 
 
 def test_devices_of_a_host_share_its_link() -> None:
@@ -228,7 +267,8 @@ def test_a_shape_before_the_first_task_places_the_servers() -> None:
     told = [(0.0, lambda port: port.reshape({0: Shape(None, (1, 1), (1_500_000, 500_000))}))]
     later = servers([1, 1], [(1, 1, 2)], intra_MB_s=1)
     assert ends(later, gang(0, [1], 2), told) == [1 + 2 * (1.5 + 1 + 1.5)]
-    assert ends(later, gang(0, [0], 2), told) == [1 + 2 * 5]
+    # Over links the second server's half a MB is there when the second round begins.
+    assert ends(later, gang(0, [0], 2), told) == [1 + 2 * 5 - 0.5]
     assert ends(later, gang(0, [0], 2)) == [1 + 2 * 5]
 
 

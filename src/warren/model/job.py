@@ -121,6 +121,17 @@ class Job:
     # Jobs that differ in where they were written only are equal.
     source: str = field(default="", compare=False, repr=False)
 
+    def evaluates_after(self, rounds_done: int) -> bool:
+        """Tell whether the barrier after which ``rounds_done`` rounds are done evaluates.
+
+        Every ``evaluate.every`` rounds (every round for a job with a stop rule that does not say),
+        and after the last round.
+        """
+        if self.evaluate is None and self.stop is None:
+            return False
+        every = 1 if self.evaluate is None else self.evaluate.every
+        return rounds_done % every == 0 or rounds_done == self.rounds
+
     @property
     def app_file(self) -> str:
         """Return the file of ``app``, as the job names it; empty without an app."""

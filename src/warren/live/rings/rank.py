@@ -23,7 +23,7 @@ from warren.live.rings.gradient_mean import RingMeans
 from warren.live.rings.round_summary import RoundSummary, exchanged
 from warren.live.server.checkpoint_schedule import CheckpointSchedule
 from warren.live.training import numerics
-from warren.live.training.app.app_contract import evaluation_due, refuse
+from warren.live.training.app.app_contract import refuse
 from warren.live.training.app.app_loader import build_app
 from warren.live.training.checkpoints.files import write_whole
 from warren.live.training.memory.shared_memory import fresh
@@ -203,7 +203,7 @@ class RingRank:
         if self._role.rank == 0:
             over[0] = outcome.finished
         # Only an evaluation can end a job early: in other rounds every rank knows by itself.
-        if evaluation_due(self._job, done):
+        if self._job.evaluates_after(done):
             self._ring.share(over)
         if self._role.rank:
             store.follow(finished=bool(over[0]))

@@ -8,7 +8,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from warren.apps.protocol import TorchApp
-from warren.live.training.app.app_contract import check_converges, check_job, ends, evaluation_due
+from warren.live.training.app.app_contract import check_converges, check_job, ends
 from warren.live.training.block_ownership import Ranges
 from warren.live.training.checkpoints import state as checkpoint
 from warren.live.training.checkpoints.archive import Archive
@@ -151,7 +151,7 @@ class ParameterStore:
         """Tell whether this version is evaluated or saved, and so needs every part's blocks."""
         job = self._job
         return self.version > 0 and (
-            evaluation_due(job, self.version) or self.version == job.rounds
+            job.evaluates_after(self.version) or self.version == job.rounds
         )
 
     @property
@@ -215,7 +215,7 @@ class ParameterStore:
         if self._loss is None:
             raise ValueError("there is no step to conclude")
         metrics = None
-        if evaluation_due(self._job, self.version):
+        if self._job.evaluates_after(self.version):
             self._need_whole()
             metrics = self._replica.evaluate()
         stopped = metrics is not None and ends(self._replica.app, self._job, metrics)
@@ -291,7 +291,7 @@ class ParameterStore:
         return [self._results[shard] for shard in range(self._tasks)]
 
     def _need_evaluated(self) -> None:
-        if self._loss is not None and evaluation_due(self._job, self.version):
+        if self._loss is not None and self._job.evaluates_after(self.version):
             raise ValueError(f"conclude round {self.version - 1} first, it evaluates")
 
     def _need_whole(self) -> None:

@@ -1,12 +1,13 @@
 """Jobs with parameter servers on links: pulls, computation, pushes and barriers.
 
-*What.* A device pulls the state of its job's round from all servers of the job, once a round: when
-the round has begun, and when one of the first ``1 + look_ahead`` tasks of its queue that have not
-started is of it. So bytes of coming tasks flow while the device computes. A task starts when it is
-the first of its queue, its device computes nothing, its round has begun and its state is there; and
-not while two updates of its job on the device have not arrived. When it has computed, its update
-goes to all servers, and the device goes on. The task ends when the last byte of its update has
-arrived, and the round when its last task has. Servers take no time of their own.
+*What.* A device wants the state of its job's round, once a round: when one of the first
+``1 + look_ahead`` tasks of its queue that have not started is of it. When it gets that is said by
+``warren.sim.network.served_states``. So bytes of coming tasks flow while the device computes. A
+task starts when it is the first of its queue, its device computes nothing, its round has begun and
+its state is there; and not while two updates of its job on the device have not arrived. When it has
+computed, its update goes to all servers, and the device goes on. The task ends when the last byte
+of its update has arrived; the round when its last task has, and the first server has the parts of
+others that it needs. Servers take no time of their own.
 
 Several tasks of an assignment are run one after another, each with its own update. A stretch is
 one round after another; its barriers but the last are no events. A ring's stretch on a device is
@@ -31,29 +32,11 @@ from warren.model.errors import InfeasibleDecision
 from warren.model.events import CompDone, TasksDone
 from warren.model.run import Run
 from warren.sim.lanes import Lanes
-from warren.sim.network.link_flows import LinkFlows
+from warren.sim.network.link_flows import Arrival, LinkFlows
+from warren.sim.network.served_states import ServedStates
 
 _MOST_UPDATES: Final = 2
 """Updates of one job that a device may have computed and not brought to the servers."""
-
-
-class _Pull:
-    """A state on its way to a device, in ``left`` transfers."""
-
-    __slots__ = ("_rounds", "device", "job", "left", "round")
-
-    def __init__(self, rounds: ServerRounds, job: int, round_: int, device: int) -> None:
-        self._rounds = rounds
-        self.job = job
-        self.round = round_
-        self.device = device
-        self.left = 0
-
-    def arrived(self, now: int) -> None:
-        """Note one transfer that is over; the last one brings the whole state."""
-        self.left -= 1
-        if self.left == 0:
-            self._rounds.pulled(self)
 
 
 class _Push:
@@ -139,11 +122,8 @@ class ServerRounds:
     """
 
     __slots__ = (
-        "_at_J",
-        "_begun_J",
         "_costs",
         "_flows",
-        "_here_D",
         "_host_D",
         "_lanes",
         "_linked_J",
@@ -152,9 +132,9 @@ class ServerRounds:
         "_run",
         "_servers_J",
         "_shapes",
+        "_states",
         "_stretch_J",
-        "_wanted_D",
-        "_wanting",
+        "_wait_J",
         "_window",
         "_work_D",
         "has_servers_J",
@@ -171,18 +151,13 @@ class ServerRounds:
         self._window = 1 + run.cluster.local.look_ahead
         self.has_servers_J = [job.sync != "ring" for job in jobs]
         self._linked_J = linked_J(run, costs)
-        # The round that has begun; -1 before a job arrives.
-        self._at_J = [-1 for _ in jobs]
-        self._begun_J = [False for _ in jobs]
         self._shapes: dict[int, Shape] = {}
         self._servers_J: list[ServerParts | None] = [None for _ in jobs]
-        # By job: the latest round that the device wants, or has pulled.
-        self._wanted_D: list[dict[int, int]] = [{} for _ in devices]
-        self._here_D: list[dict[int, int]] = [{} for _ in devices]
+        self._states = ServedStates(run, lanes, flows, self._host_D, self)
         # By job: updates that have not arrived.
         self._pushing_D: list[dict[int, int]] = [{} for _ in devices]
-        # Devices that want the state of a round that has not begun, by job and round.
-        self._wanting: dict[tuple[int, int], list[int]] = {}
+        # The last update of a round whose barrier waits for the servers.
+        self._wait_J: list[_Push | None] = [None for _ in jobs]
         self._work_D: list[_Work | None] = [None for _ in devices]
         # The rank of a ring that is at work.
         self._rank_D: list[Assignment | None] = [None for _ in devices]
@@ -200,9 +175,9 @@ class ServerRounds:
         for job, shape in shapes.items():
             if not self._linked_J[job]:
                 continue
-            before, self._shapes[job] = self._servers(job), shape
+            before, self._shapes[job] = self.servers(job), shape
             self._servers_J[job] = after = server_parts(self._run, self._costs, job, shape)
-            if self._begun_J[job] and after != before:
+            if self._states.begun_J[job] and after != before:
                 raise InfeasibleDecision(
                     f"shape of job {job}: it trains, and its servers cannot move yet; "
                     "allowed: another shape before its first task"
@@ -220,7 +195,7 @@ class ServerRounds:
                     first, started = work.round, work.place
                 for round_ in range(first, one.round + one.rounds):
                     if tasks > started:
-                        self._want(one.job, round_, device)
+                        self._states.want(one.job, round_, device)
                         left -= tasks - started
                         if left <= 0:
                             return
@@ -239,11 +214,8 @@ class ServerRounds:
 
         A job that has ended has no round to begin, whatever was assigned of it.
         """
-        if round_ >= self._lanes.rounds_J[job]:
-            return
-        self._at_J[job] = round_
-        for device in self._wanting.pop((job, round_), ()):
-            self._pull(job, round_, device)
+        if round_ < self._lanes.rounds_J[job]:
+            self._states.begin(job, round_)
 
     def come(self, head: Assignment) -> None:
         """Take an assignment that is the first of its queue, and whose round has begun."""
@@ -257,9 +229,7 @@ class ServerRounds:
         one, push = work.one, _Push(self, work)
         job, device = one.job, one.device
         work.comp_end_ns = now
-        host, transfer = self._host_D[device], self._flows.transfer
-        for target, size in self._servers(job):
-            push.left += transfer(job, host, target, size, push)
+        self._send(push)
         if not self._linked_J[job] and work.sync_end_ns > now:
             push.left = 1
             self._flows.timers.set(push, work.sync_end_ns)
@@ -281,12 +251,17 @@ class ServerRounds:
         if work.waits:
             self._try(work)
 
-    def pulled(self, pull: _Pull) -> None:
-        """Note that a device has a state."""
-        self._here_D[pull.device][pull.job] = pull.round
-        work = self._work_D[pull.device]
-        if work is not None and work.waits and work.one.job == pull.job:
+    def has_state(self, job: int, device: int) -> None:
+        """Start the next task of a device that has the state for it."""
+        work = self._work_D[device]
+        if work is not None and work.waits and work.one.job == job:
             self._try(work)
+
+    def whole(self, job: int, now: int) -> None:
+        """Pass the barrier that has waited for the servers, if all its tasks have ended."""
+        push, self._wait_J[job] = self._wait_J[job], None
+        if push is not None:
+            self._pass_barrier(push, now)
 
     def pushed(self, push: _Push, now: int) -> None:
         """End a task whose update has arrived, and its round with the last one."""
@@ -301,13 +276,15 @@ class ServerRounds:
                 self._emit_done(work, now)
         left_J = self._lanes.left_J
         left_J[job] -= 1
-        if left_J[job] == 0:
+        if left_J[job] == 0 and self._states.is_collecting(job):
+            self._wait_J[job] = push
+        elif left_J[job] == 0:
             self._pass_barrier(push, now)
         waiting = self._work_D[device]
         if waiting is not None and waiting.waits and waiting.one.job == job:
             self._try(waiting)
 
-    def _servers(self, job: int) -> ServerParts:
+    def servers(self, job: int) -> ServerParts:
         """Return the servers of a job; none if their bytes are on no link."""
         parts = self._servers_J[job]
         if parts is None:
@@ -322,35 +299,24 @@ class ServerRounds:
         cut_short = self._lanes.cut_short
         return bool(cut_short) and cut_short.get(one.job) == one.round
 
-    def _want(self, job: int, round_: int, device: int) -> None:
-        """Let a device have the state of a round as soon as that may be, once."""
-        wanted = self._wanted_D[device]
-        # A policy may have queued tasks beyond a job's end, which it does not know: they pull none.
-        if wanted.get(job, -1) >= round_ or round_ >= self._lanes.rounds_J[job]:
-            return
-        wanted[job] = round_
-        if self._at_J[job] == round_:
-            self._pull(job, round_, device)
-        else:
-            self._wanting.setdefault((job, round_), []).append(device)
-
-    def _pull(self, job: int, round_: int, device: int) -> None:
-        """Begin to bring the state of a round to a device."""
-        self._begun_J[job] = True
-        pull = _Pull(self, job, round_, device)
-        host, transfer = self._host_D[device], self._flows.transfer
-        for source, size in self._servers(job):
-            pull.left += transfer(job, source, host, size, pull)
-        if pull.left == 0:
-            self.pulled(pull)
+    def _send(self, push: _Push) -> None:
+        """Send an update to all servers."""
+        job, host = push.work.one.job, self._host_D[push.work.one.device]
+        servers, transfer = self.servers(job), self._flows.transfer
+        for part, (target, size) in enumerate(servers):
+            # A single server has an update when the round does, and need not be told.
+            arrival: Arrival = push if len(servers) == 1 else self._states.part_of(push, job, part)
+            if transfer(job, host, target, size, arrival):
+                push.left += 1
+            elif len(servers) > 1:
+                self._states.updated(job, part)
 
     def _try(self, work: _Work) -> None:
         """Start the next task of a device, if nothing keeps it from that."""
         one = work.one
         job, device, round_ = one.job, one.device, work.round
         if (
-            self._at_J[job] != round_
-            or self._here_D[device].get(job) != round_
+            not self._states.is_here(job, round_, device)
             or (self._linked_J[job] and self._pushing_D[device].get(job, 0) >= _MOST_UPDATES)
         ):
             return

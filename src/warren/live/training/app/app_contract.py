@@ -231,18 +231,6 @@ def ends(app: TorchApp, job: Job, metrics: Mapping[str, float]) -> bool:
     return answer
 
 
-def evaluation_due(job: Job, rounds_done: int) -> bool:
-    """Tell whether the barrier after which ``rounds_done`` rounds are done evaluates.
-
-    Every ``evaluate.every`` rounds (every round for a job with a stop rule that does not say),
-    and after the last round.
-    """
-    if job.evaluate is None and job.stop is None:
-        return False
-    every = 1 if job.evaluate is None else job.evaluate.every
-    return rounds_done % every == 0 or rounds_done == job.rounds
-
-
 def _needs_argument(method: Any) -> bool:
     """Tell whether a method cannot be called without arguments."""
     parameters = inspect.signature(method).parameters.values()
