@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from _common import ROOT
-from _link_mixes import RINGS
 
 APP: Final = f"{ROOT / 'examples/apps/digits.py'}:Digits"
 WIDTHS: Final = {2: 6667, 3: 10000, 4: 13333}
@@ -40,7 +39,6 @@ def drawn(seed: int) -> dict[str, Any]:
         "cluster": {
             "format": 1,
             "hosts": [{"name": "h", "count": 4, "devices": {"CPU": DEVICES}, "nic": "200 Mbps"}],
-            "overheads": str(RINGS / "machine.yaml"),
             "engine": "local",
             "local": {"testbed": "rings"},
             "emulate": {"time_scale": 1},

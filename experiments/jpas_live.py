@@ -30,8 +30,9 @@ from _disturb import hashes
 from _jpas_live import PERIOD_S, drawn, folder_files
 from _link_mixes import RINGS, network
 from _parts import Asked, Make, ask, make_parts
+from _rights import cannot
 from link_mixes import _testbed
-from ring_mixed import _bits, _cannot
+from ring_mixed import _bits
 
 from warren.report.learning import (
     bytes_by_rank,
@@ -63,7 +64,12 @@ def main() -> None:
     make: dict[str, Make] = {name: partial(part, seed, asked) for name, seed in names.items()}
     make[TOLD] = told
     parts = make_parts(
-        "jpas_live", asked, make, seed=SEED, stated={"limit_pct": LIMIT_PCT}, cannot=_cannot
+        "jpas_live",
+        asked,
+        make,
+        seed=SEED,
+        stated={"limit_pct": LIMIT_PCT},
+        cannot=lambda part: "" if part == TOLD else cannot(),
     )
     rows = [row for name in names for row in parts.get(name, {"rows": []})["rows"]]
     if wrong := [line for row in rows for line in row["wrong"]]:
