@@ -83,4 +83,5 @@ $(LINKED): $(STAMP) $(shell find src/warren/solve -name '*.py')
 $(LOADED): $(KERNELS)
 	@$(KEEP) PYTHONPATH=tests/solve $(BIN)/python tests/sim/kernel_cases.py >/dev/null 2>&1 || true
 	@$(KEEP) $(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 || true
+	@$(KEEP) $(BIN)/python -c 'import matplotlib.pyplot' >/dev/null 2>&1 || true
 	@touch $@

@@ -8,8 +8,8 @@ from __future__ import annotations
 from itertools import accumulate
 
 from warren.live.training.block_ownership import Ranges
+from warren.live.training.memory.shared_arena import ALIGN_BYTES
 from warren.live.training.memory.shared_memory import LentMemory, MappedMemories
-from warren.live.training.tensor_layout import ALIGN_BYTES
 from warren.live.transport.message import SharedSlot
 
 

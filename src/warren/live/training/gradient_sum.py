@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from warren.live.training.block_ownership import Ranges, views_in
+from warren.live.training.memory.shared_arena import ALIGN_BYTES
 from warren.live.training.memory.shared_memory import fresh, pieces_of
-from warren.live.training.tensor_layout import ALIGN_BYTES, Layout, TensorEntry, flat_of
+from warren.live.training.tensor_layout import Layout, TensorEntry, flat_of
 from warren.live.transport.frames import Buffer
 
 _CHUNK_BYTES: Final = 1 << 20

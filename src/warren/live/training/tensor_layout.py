@@ -13,16 +13,15 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from warren.live.training.memory.shared_arena import ALIGN_BYTES
 from warren.live.transport.frames import Buffer
 
 Kind = Literal["param", "float_buffer", "int_buffer"]
-ALIGN_BYTES: Final = 64
-"""Some kernels choose their path by alignment; 64 is what torch's own allocator gives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

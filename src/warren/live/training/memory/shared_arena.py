@@ -9,9 +9,10 @@ import os
 import tempfile
 from typing import Final
 
-from warren.live.training.tensor_layout import ALIGN_BYTES
 from warren.live.transport.message import SharedSlot
 
+ALIGN_BYTES: Final = 64
+"""Some kernels choose their path by alignment; 64 is what torch's own allocator gives."""
 _NAME: Final = "warren-arena"
 
 
