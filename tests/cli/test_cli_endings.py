@@ -56,6 +56,23 @@ def test_an_error_nobody_foresaw_is_one_line_and_its_traceback_a_file(
     assert not (tmp_path / "out").exists()
 
 
+def test_an_interrupt_that_a_library_turns_into_an_import_error_is_told_as_an_interrupt(
+    warren: Warren, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Libraries in C say that they cannot be loaded, whatever kept them from it."""
+
+    def loads(_: Core) -> None:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise ImportError("the C-extensions failed") from error
+
+    monkeypatch.setattr(Core, "execute", loads)
+    found = warren("simulate", tiny)
+    assert (found.code, found.err[-1]) == (130, "warren: interrupted")
+    assert not list(tmp_path.glob("warren-error-*"))
+
+
 def test_trouble_with_the_engine_is_one_line_and_fails(
     warren: Warren, tiny: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -117,7 +117,7 @@ def end_of(error: BaseException) -> int:
         return WRONG_INPUT
     if isinstance(code, int):
         return code
-    if isinstance(error, KeyboardInterrupt):
+    if _is_interrupt(error):
         complain("interrupted")
         return INTERRUPTED
     # Whoever read the output has gone, as ``head`` does: nobody is there to be told.
@@ -132,6 +132,14 @@ def end_of(error: BaseException) -> int:
         return WRONG_INPUT
     complain(f"internal error: {one_line(error)} (traceback: {keep_traceback(error)})")
     return FAILED
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Tell whether an error is an interrupt, or what a library made of one while it was loaded."""
+    if isinstance(error, ImportError | SystemError):
+        before = error.__cause__ or error.__context__
+        return before is not None and _is_interrupt(before)
+    return isinstance(error, KeyboardInterrupt)
 
 
 def _with_cause(error: WarrenError) -> str:
