@@ -26,9 +26,7 @@ jobs come and the period of 5 s were chosen by simulations of others. One run ea
 sets that a row has, training times from the first task on; changes are against fair on the same
 sets, in brackets those of each. A simulation is told what metrics the plain loop has shown and what
 rate the links were measured to have. Accuracies are those of 360 pictures, and noisy: (22)
-subtracts one of them, ours the curve's value; which of their differences orders better was not
-tried. When these runs were made `shift` took servers for equal, where one of two holds 85 % of the
-model: its rows, simulated ones too, are those of a policy that knew less than it does now.
+subtracts one of them, ours the curve's value.
 
 """
 

@@ -315,9 +315,8 @@ class ServerRounds:
         """Start the next task of a device, if nothing keeps it from that."""
         one = work.one
         job, device, round_ = one.job, one.device, work.round
-        if (
-            not self._states.is_here(job, round_, device)
-            or (self._linked_J[job] and self._pushing_D[device].get(job, 0) >= _MOST_UPDATES)
+        if not self._states.is_here(job, round_, device) or (
+            self._linked_J[job] and self._pushing_D[device].get(job, 0) >= _MOST_UPDATES
         ):
             return
         lanes = self._lanes
