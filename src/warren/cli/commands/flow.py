@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from warren.cli.commands import flow_hosts
-from warren.cli.flow_options import (
+from warren.cli.flow import hosts
+from warren.cli.flow.options import (
     DEFAULT_LABEL,
     Addresses,
     DeviceName,
@@ -129,8 +129,8 @@ def _live(
     return rows
 
 
-app.command(epilog=flow_hosts.COORDINATOR_EXAMPLES)(flow_hosts.coordinator)
-app.command(epilog=flow_hosts.AGENT_EXAMPLES)(flow_hosts.agent)
+app.command(epilog=hosts.COORDINATOR_EXAMPLES)(hosts.coordinator)
+app.command(epilog=hosts.AGENT_EXAMPLES)(hosts.agent)
 
 
 @app.command(epilog=examples("warren flow status", "warren flow status --json"))

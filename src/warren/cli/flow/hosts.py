@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from warren.cli.flow_options import (
+from warren.cli.flow.options import (
     DEFAULT_LABEL,
     Addresses,
     DeviceName,

@@ -1,0 +1,1 @@
+"""What the commands of ``warren flow`` share, and those that speak between hosts."""
