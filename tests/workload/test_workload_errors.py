@@ -61,7 +61,23 @@ def test_problems_of_all_files_come_together() -> None:
         ("{name: a, app: x, schedule: {steps: 60}}", "schedule.steps: expected a list, got 60"),
         ("{name: a, app: x, schedule: [60]}", "schedule: expected a mapping"),
         ("{name: a, app: x, schedule: {}}", "schedule.steps: is required"),
-        ("{name: a, app: x, cost: {items: 1}}", "(for shape advice) is not available yet"),
+        (
+            "{name: a, app: x, cost: {items: 1, model: 1 MB, batch: 1}}",
+            "cost.item: is required",
+        ),
+        ("{name: a, app: x, cost: [1]}", "cost: expected the name of a row, or {items: ..., item"),
+        (
+            "{name: a, cost: {items: 0, item: {C: 1 s}, model: 1 MB, batch: 1}}",
+            "cost.items: must be at least 1",
+        ),
+        (
+            "{name: a, cost: {items: 1, item: {C: 0 s}, model: 1 MB, batch: 1}}",
+            "cost.item.C: must be more than 0",
+        ),
+        (
+            "{name: a, cost: {items: 1, item: {}, model: 1 MB, batch: 1}}",
+            "cost.item: ",
+        ),
         ("{name: a, app: x, arrival: 5 parsec}", "arrival: unknown unit 'parsec'"),
         ("{name: a, app: x, task_limit: 0 s}", "task_limit: must be more than 0"),
         ("{name: a, app: x, task_limit: soon}", "task_limit: 'soon' is not a time"),

@@ -29,6 +29,20 @@ def metric_column(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EpochCost:
+    """What an epoch of a job consists of, for advice on its shape.
+
+    ``item_s``: what one of ``items`` items takes, by device type. ``batch``: items of a mini-batch,
+    in which the model of ``model_bytes`` is pulled and pushed.
+    """
+
+    items: int
+    item_s: Mapping[str, float]
+    model_bytes: int
+    batch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluate:
     """When a job is evaluated: inside the barrier of every ``every``-th round and the last one."""
 
@@ -114,6 +128,7 @@ class Job:
     nan_loss: NanLoss = "fail"
     params: Mapping[str, Any] = field(default_factory=dict)
     cost: str | None = None
+    epoch_cost: EpochCost | None = None
     flow_class: int = 0
     server_hosts: tuple[str, ...] = ()
     server_bytes: tuple[int, ...] = ()

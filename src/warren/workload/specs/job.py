@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from warren.model.errors import Problem
-from warren.model.job import Checkpoint, Evaluate, Job, RateSchedule, Stop, Workload
+from warren.model.job import Checkpoint, EpochCost, Evaluate, Job, RateSchedule, Stop, Workload
 from warren.workload.specs.types import (
     Count,
     FilePath,
@@ -21,6 +21,7 @@ from warren.workload.specs.types import (
     Line,
     Name,
     PositiveTimeNs,
+    PositiveTimeS,
     Seed,
     Size,
     Spec,
@@ -32,10 +33,10 @@ from warren.workload.yaml_document import Document, Path
 MAX_SCALE = 1_000_000
 
 
-def _cost(value: object) -> object:
-    if isinstance(value, dict):
-        raise ValueError("a mapping (for shape advice) is not available yet; allowed: a row's name")
-    return value
+def _cost_kind(value: object) -> str | None:
+    if isinstance(value, Mapping):
+        return "<inline>"
+    return "<word>" if isinstance(value, str) else None
 
 
 class EvaluateSpec(Spec):
@@ -110,6 +111,17 @@ class JobWorkersSpec(Spec):
         return self
 
 
+class EpochCostSpec(Spec):
+    """What an epoch of a job consists of, for ``warren shape``."""
+
+    items: Count = Field(description="Items of the data.")
+    item: dict[Line, PositiveTimeS] = Field(
+        min_length=1, description="What an item takes to compute, by device type."
+    )
+    model: Size = Field(gt=0, description="What a mini-batch pulls, and pushes.")
+    batch: Count = Field(description="Items of a mini-batch.")
+
+
 class JobSpec(Spec):
     """One training job: what it computes, never where or when."""
 
@@ -156,9 +168,21 @@ class JobSpec(Spec):
         "fail", description="What becomes of a job whose loss is NaN after a round."
     )
     params: Free = Field(default_factory=dict, description="Parameters of the app.")
-    cost: Annotated[
-        Line | None, BeforeValidator(_cost), WithJsonSchema({"type": ["string", "null"]})
-    ] = Field(None, description="A profile row of this job alone, taken as it is.")
+    cost: (
+        Annotated[
+            Annotated[Line, Tag("<word>")] | Annotated[EpochCostSpec, Tag("<inline>")],
+            Discriminator(
+                _cost_kind,
+                custom_error_type="word_or",
+                custom_error_message="expected the name of a row, or {items: ..., item: ...}",
+            ),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="A profile row of this job alone, taken as it is; or what an epoch consists "
+        "of, for warren shape.",
+    )
     flow_class: int | None = Field(
         None, alias="class", ge=1, le=7, description="Of its bytes, under flow: fixed; 1 first."
     )
@@ -259,7 +283,7 @@ def _batch(spec: JobSpec, context: JobContext) -> int | None:
     """Return a job's batch; None if its model has no row to take one from."""
     if spec.batch is not None:
         return spec.batch
-    if spec.cost is not None or spec.model is None or spec.app is not None:
+    if isinstance(spec.cost, str) or spec.model is None or spec.app is not None:
         # What an app computes must not depend on a profile.
         return 1
     known = context.batches.get(spec.model)
@@ -272,6 +296,13 @@ def _app(spec: JobSpec, folder: str) -> str | None:
     if spec.app is None or ":" not in spec.app or not folder:
         return spec.app
     return posixpath.join(folder, spec.app)
+
+
+def _epoch_cost(spec: JobSpec) -> EpochCost | None:
+    cost = spec.cost
+    if not isinstance(cost, EpochCostSpec):
+        return None
+    return EpochCost(items=cost.items, item_s=cost.item, model_bytes=cost.model, batch=cost.batch)
 
 
 def _job(spec: JobSpec, index: int, batch: int, context: JobContext, source: str) -> Job:
@@ -301,7 +332,8 @@ def _job(spec: JobSpec, index: int, batch: int, context: JobContext, source: str
         task_limit_ns=spec.task_limit,
         nan_loss=spec.nan_loss,  # type: ignore[arg-type]
         params=spec.params,
-        cost=spec.cost,
+        cost=spec.cost if isinstance(spec.cost, str) else None,
+        epoch_cost=_epoch_cost(spec),
         flow_class=spec.flow_class or 0,
         server_hosts=tuple(servers.hosts) if servers else (),
         server_bytes=tuple(servers.bytes or ()) if servers else (),

@@ -16,7 +16,7 @@ from typing import Any
 
 from warren.model.cluster import Cluster, Emulate, Host, Local, Network
 from warren.model.costs import ProfileRow
-from warren.model.job import Job, Workload
+from warren.model.job import EpochCost, Job, Workload
 from warren.model.measured import Overheads, Switching
 from warren.model.run import VERIFY, Run, Truth
 
@@ -202,7 +202,7 @@ def _job(job: Job) -> dict[str, Any]:
             "name": job.name,
             "app": job.app,
             "model": job.model,
-            "cost": job.cost,
+            "cost": job.cost if job.epoch_cost is None else _epoch_cost(job.epoch_cost),
             "sync": job.sync,
             "scale": job.scale,
             "rounds": job.rounds,
@@ -225,6 +225,15 @@ def _job(job: Job) -> dict[str, Any]:
             "workers": {"hosts": list(job.worker_hosts)} if job.worker_hosts else None,
         }
     )
+
+
+def _epoch_cost(cost: EpochCost) -> dict[str, Any]:
+    return {
+        "items": cost.items,
+        "item": dict(cost.item_s),
+        "model": cost.model_bytes,
+        "batch": cost.batch,
+    }
 
 
 def _servers(job: Job) -> dict[str, Any] | None:
