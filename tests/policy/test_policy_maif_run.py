@@ -96,20 +96,19 @@ def test_of_fig_5b_the_job_that_gains_more_ends_its_early_stage_in_half_the_time
 def _early_stages_s(flow: str, options: dict[str, Any]) -> list[float]:
     """When A and B end their early stages: 80 rounds that take 0.1 s on free links, of 160.
 
-    A worker and a server of each stand on both hosts, so that pulls and pushes need all links.
+    Each is a ring over both hosts, so that all it sends needs all links.
     """
     shown = {
         name: [[done, steepness * min(done, 80)] for done in range(1, 161)]
         for name, steepness in (("A", 0.004), ("B", 0.01))
     }
     common = {
-        "sync": "ps",
+        "sync": "ring",
         "scale": 2,
         "batch": 1,
         "rounds": 160,
         "evaluate": {"every": 1},
         "schedule": {"steps": []},
-        "servers": {"hosts": ["h-0", "h-1"]},
         "stop": {"metric": "accuracy", "reaches": 0.99},
     }
     host = {"name": "h", "count": 2, "devices": {"of-A": 1, "of-B": 1}, "nic": "800 Mbps"}
@@ -126,7 +125,7 @@ def _early_stages_s(flow: str, options: dict[str, Any]) -> list[float]:
             }
             for name in shown
         },
-        "scheduler": {"place": "fifo", "shape": "fixed", "flow": flow},
+        "scheduler": {"place": "fifo", "flow": flow},
         "policy": {"flow": {"period_s": 0.4, **options}} if flow == "maif" else {},
         "truth": {"metrics": shown},
     }

@@ -55,11 +55,14 @@ def linked_record(seed=1, servers=2, nic_bps=10e9, rings=True, **fields):
 
 
 def counted(record):
-    """Each transfer for itself: a ring once a round, a pull once a device and round, each push."""
+    """Each transfer for itself: a ring once a round, a pull once a device and round, each push.
+
+    And behind the last round what the first server is sent by the others.
+    """
     run, line = record.run, record.history.timeline
     host_D = [[host.name for host in run.cluster.hosts].index(d.host) for d in run.cluster.devices]
     recorder = LinkUseRecorder(len(run.cluster.hosts))
-    pulled, ring_hosts, ring_end = set(), {}, {}
+    pulled, ring_hosts, ring_end, held = set(), {}, {}, {}
     for row in range(len(line)):
         job, device, round_no = (int(c[row]) for c in (line.job_R, line.device_R, line.round_R))
         start, end = int(line.start_ns_R[row]), int(line.end_ns_R[row])
@@ -73,13 +76,20 @@ def counted(record):
         else:
             named = static_server_hosts(run.cluster.hosts, job, run.scheduler.servers)
             servers = tuple((one, size / len(named)) for one in named)
-        for server, part in servers if size else ():
+        held[job] = servers if size else ()
+        for server, part in held[job]:
             if server == host:
                 continue
             if (job, device, round_no) not in pulled:
                 recorder.add((2 * server, 2 * host + 1), job, job % 8, start, end, part)
             recorder.add((2 * host, 2 * server + 1), job, job % 8, start, end, part)
         pulled.add((job, device, round_no))
+    last_ns = int(line.end_ns_R.max())
+    for job, servers in held.items():
+        for server, part in servers[1:] if record.history.status(job) == "finished" else ():
+            if server != servers[0][0]:
+                links = (2 * server, 2 * servers[0][0] + 1)
+                recorder.add(links, job, job % 8, last_ns - S // 10, last_ns, part)
     for (job, round_no), hosts in ring_hosts.items():
         workers, size = run.workload.jobs[job].scale, int(record.costs.model_bytes_J[job])
         if len(hosts) > 1:

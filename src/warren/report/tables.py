@@ -16,6 +16,7 @@ import numpy as np
 from warren.model.cluster import static_server_hosts
 from warren.model.costs import CostTable, IntArray
 from warren.model.errors import Problem, SpecError
+from warren.model.job import Job
 from warren.model.run import Run
 from warren.model.units import NEVER_NS, NS_PER_S, seconds_to_ns
 from warren.report.metrics import JobRow, job_rows
@@ -63,6 +64,8 @@ LIVE_COLUMNS: Final = ("params_sha256", "final_loss", "numerics", "app_sha256")
 DEVICE_COLUMNS: Final = ("device", "type", "host")
 PROFILE_COLUMNS: Final = ("job", "type", "comp_s", "sync_s")
 SERVER_COLUMNS: Final = ("job", "host", "bytes")
+GATHERED_COLUMN: Final = "gathered"
+"""The last column of ``servers.csv``; folders of earlier versions are without it."""
 SWITCH_COLUMN: Final = "switch_s"
 """The last column of ``profile.csv`` where switching between jobs is charged."""
 
@@ -80,7 +83,7 @@ _FLOATS: Final = frozenset(
         SWITCH_COLUMN,
     }
 )
-_INTS: Final = frozenset({"rounds", "scale", "batch", "seed"})
+_INTS: Final = frozenset({"rounds", "scale", "batch", "seed", GATHERED_COLUMN})
 _MAY_BE_EMPTY: Final = frozenset(
     {"start_s", "finish_s", "jct_s", "rounds", "model", "user", "group", *LIVE_COLUMNS}
 )
@@ -108,11 +111,15 @@ class CostRow(TypedDict):
 
 
 class ServerRow(TypedDict):
-    """A row of ``servers.csv``: bytes of a job's model on a host; of a ring the host is empty."""
+    """A row of ``servers.csv``: bytes of a job's model on a host; of a ring the host is empty.
+
+    ``gathered``: how often the job's first server was sent these bytes.
+    """
 
     job: str
     host: str
     bytes: float
+    gathered: NotRequired[int]
 
 
 def jobs_csv(record: Record) -> str:
@@ -158,22 +165,24 @@ def _profile_rows(record: Record) -> Iterable[list[str | float]]:
 def servers_csv(record: Record) -> str:
     """Return ``servers.csv``: the bytes of its model that each server of a job holds, and its host.
 
+    And how often they were sent to its first server, which evaluates.
     A ring has one row without a host: each of its members has the whole model. A job whose model is
     of unknown size has no row, and its bytes are on no link.
     """
-    return _text(SERVER_COLUMNS, _server_rows(record))
+    return _text((*SERVER_COLUMNS, GATHERED_COLUMN), _server_rows(record))
 
 
 def _server_rows(record: Record) -> Iterable[list[str | float]]:
     """Yield the fields of each server of the jobs whose models are of known size."""
-    run, sizes = record.run, record.costs.model_bytes_J
+    run, sizes, ran_J = record.run, record.costs.model_bytes_J, record.history.rounds_run()
     for job in run.workload.jobs if sizes is not None else ():
         model = 0 if sizes is None else int(sizes[job.index])
         if model <= 0:
             continue
         if job.sync == "ring":
-            yield [job.name, "", float(model)]
+            yield [job.name, "", float(model), 0]
             continue
+        ended = record.history.status(job.index) == "finished"
         shapes = record.history.shapes_of(job.index)
         # The last shape is that of all rounds: a job that trains keeps its servers.
         shape = shapes[-1][1] if shapes else None
@@ -184,7 +193,14 @@ def _server_rows(record: Record) -> Iterable[list[str | float]]:
         held = shape.model_bytes if shape and shape.servers else None
         for place, host in enumerate(servers):
             part = model / len(servers) if held is None else float(held[place])
-            yield [job.name, run.cluster.hosts[host].name, part]
+            times = _times_gathered(job, int(ran_J[job.index]), ended=ended) if place else 0
+            yield [job.name, run.cluster.hosts[host].name, part, times]
+
+
+def _times_gathered(job: Job, rounds: int, *, ended: bool) -> int:
+    """Return how many of so many rounds were evaluated, or the last one of a job that ended."""
+    every = job.evaluate.every if job.evaluate else 1 if job.stop else rounds + 1
+    return rounds // every + (ended and rounds % every > 0)
 
 
 def _text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -70,14 +70,17 @@ def _starts(run: FolderTables, first_ns_J: IntArray) -> list[Fault]:
 
 
 def _finishes(run: FolderTables, last_ns_J: IntArray) -> list[Fault]:
-    """Demand that a finish is the last end of a task; live it may be later.
+    """Demand that a finish is the last end of a task; it may be later live, or with servers.
 
-    There the last barrier may evaluate the job's metric.
+    There the last barrier may evaluate the job's metric, or wait for what other servers have.
     """
+    waits_J = np.full(len(run.finished_J), run.rules.live)
+    if run.links is not None:
+        waits_J |= [any(gathered for *_, gathered in held) for held in run.links.servers_J]
     known_J = run.finished_J & (run.finish_ns_J != NO_TIME)
     late_J = run.finish_ns_J > last_ns_J + run.rules.slack_ns
     early_J = run.finish_ns_J < last_ns_J - run.rules.slack_ns
-    wrong_J = known_J & (early_J | (late_J & (not run.rules.live)) | (last_ns_J == NO_TIME))
+    wrong_J = known_J & (early_J | (late_J & ~waits_J) | (last_ns_J == NO_TIME))
     return listed(wrong_J, lambda j: _differs(run, j, "finish_s", last_ns_J[j]))
 
 

@@ -104,7 +104,11 @@ def _sent_L(run: FolderTables, links: FolderLinks, job: int, rows: IntArray) -> 
     host_R = links.host_D[device_R]
     pulls_H = np.bincount(host_R[pulls], line.rounds_R[rows][pulls], hosts)
     pushes_H = np.bincount(host_R, line.tasks_R[rows], hosts)
-    for server, byte_count in servers:
+    first, _, _ = servers[0]
+    for server, byte_count, gathered in servers:
+        if server != first:
+            sent_HL[server, 0] += byte_count * gathered
+            sent_HL[first, 1] += byte_count * gathered
         away_H = np.arange(hosts) != server
         sent_HL[:, 0] += byte_count * pushes_H * away_H
         sent_HL[:, 1] += byte_count * pulls_H * away_H
