@@ -32,7 +32,7 @@ MBIT = 200
 WIDTH = 62_500
 MODEL_BYTES = 40 * WIDTH
 COMP_S = 0.2
-ROUNDS = 30
+ROUNDS = 8
 
 
 @pytest.fixture(scope="module")

@@ -78,7 +78,7 @@ def _two_jobs() -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(("gain", "later_s"), [("expected", 18.4), ("published", 24.0)])
+@pytest.mark.parametrize(("gain", "later_s"), [("expected", 18.8), ("published", 24.0)])
 def test_of_fig_5b_the_job_that_gains_more_ends_its_early_stage_in_half_the_time(
     gain: str, later_s: float
 ) -> None:
@@ -126,7 +126,7 @@ def _early_stages_s(flow: str, options: dict[str, Any]) -> list[float]:
             for name in shown
         },
         "scheduler": {"place": "fifo", "flow": flow},
-        "policy": {"flow": {"period_s": 0.4, **options}} if flow == "maif" else {},
+        "policy": {"flow": {"period_s": 0.8, **options}} if flow == "maif" else {},
         "truth": {"metrics": shown},
     }
     rounds = compose.simulate(api._resolve(run, None)).history.rounds
