@@ -4,7 +4,8 @@ Four hosts, links of 200 Mbit, ten jobs that train on digits (``_jpas_live.py``)
 ``maif`` with the gain as the paper has it (*maif*) and with ours (*maif-expected*), and ``shift``.
 Times to 90, 95 and 99 % of the converged accuracy from the first task on, and JCT. Bits are those
 of the plain loop. *told*: a simulation of each run that was made, which knows what metrics the
-plain loop has shown (``truth.metrics``) and the rate of the links that ``testbed up`` measured.
+plain loop has shown (``truth.metrics``) and the rate of the links that ``testbed up`` measured;
+and of *maif-smoothed*, which differs from *maif* in y_t alone.
 
 *seed-1* to *seed-3*: drawn when all else was settled, and not selected; trials had seeds above 100.
 
@@ -48,6 +49,10 @@ FLOWS: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
     "maif-expected": ("maif", {"period_s": PERIOD_S, "gain": "expected"}),
     "shift": ("shift", {}),
 }
+TOLD_ALONE: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
+    "maif-smoothed": ("maif", {"period_s": PERIOD_S, "gain": "smoothed"}),
+}
+"""Only simulated: (22) less the curve's value in place of y_t, and nothing else."""
 SEEDS: Final = (1, 2, 3)
 TRIAL: Final = 101
 LIMIT_PCT: Final = 5.0
@@ -97,8 +102,11 @@ def told(scratch: Path) -> dict[str, Any]:
         stated = {**network(RINGS / "network.yaml"), "outer": live["outer"]}
         for row in live["rows"]:
             rows.append(_simulated(run, row, stated, plain, folder))
-            shown = {k: v for k, v in rows[-1].items() if isinstance(v, str | int | float)}
-            print("  ".join(f"{k} {_common.short(v)}" for k, v in shown.items()), flush=True)
+            _show(rows[-1])
+        for name in TOLD_ALONE:
+            out = _simulate(run, name, stated, plain, folder)
+            rows.append({"cell": run.stem, "place": name, **_learned(out)})
+            _show(rows[-1])
     return {"rows": rows}
 
 
@@ -110,8 +118,13 @@ def _written(seed: int, scratch: Path) -> tuple[Path, Path]:
     return run, plain
 
 
+def _show(row: Row) -> None:
+    shown = {k: v for k, v in row.items() if isinstance(v, str | int | float)}
+    print("  ".join(f"{k} {_common.short(v)}" for k, v in shown.items()), flush=True)
+
+
 def _how(name: str, stated: Row) -> list[str]:
-    flow, options = FLOWS[name]
+    flow, options = {**FLOWS, **TOLD_ALONE}[name]
     how = ["--flow", flow, "--set", f"cluster.network={json.dumps(stated)}"]
     return how + (["--set", f"policy={json.dumps({'flow': options})}"] if options else [])
 
@@ -127,10 +140,8 @@ def _live(run: Path, name: str, stated: Row, plain: Path, scratch: Path) -> Row:
 
 def _simulated(run: Path, live: Row, stated: Row, plain: Path, scratch: Path) -> Row:
     """A run again, in virtual time: predicted / measured - 1 of each job, in percent."""
-    name, metrics = live["place"], f"truth.metrics={plain / 'metrics'}"
-    out = scratch / name
-    how = [*_how(name, stated), "--set", metrics]
-    _common.warren_json("simulate", str(run), *how, "--out", str(out))
+    name = live["place"]
+    out = _simulate(run, name, stated, plain, scratch)
     each = [
         {"job": one["job"], "jct_pct": 100 * (float(row["jct_s"]) / one["jct_s"] - 1)}
         for one, row in zip(live["each"], _jobs(out), strict=True)
@@ -144,6 +155,14 @@ def _simulated(run: Path, live: Row, stated: Row, plain: Path, scratch: Path) ->
         "bias_pct": fmean(job["jct_pct"] for job in each),
         "each": each,
     }
+
+
+def _simulate(run: Path, name: str, stated: Row, plain: Path, scratch: Path) -> Path:
+    """Simulate a run with the metrics of the plain loop, and return its folder."""
+    out, metrics = scratch / name, f"truth.metrics={plain / 'metrics'}"
+    how = [*_how(name, stated), "--set", metrics]
+    _common.warren_json("simulate", str(run), *how, "--out", str(out))
+    return out
 
 
 def _learned(folder: Path) -> Row:
