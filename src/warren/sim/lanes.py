@@ -194,7 +194,8 @@ class Lanes:
         self.waiting_J: list[list[int]] = [[] for _ in jobs]
         self.legs: list[Leg] = []
         self.cut_short: dict[int, int] = {}
-        self._shown = shown_metrics(run)
+        shows = run.truth.losses or run.truth.metrics
+        self._shown = shown_metrics(run) if shows else None
         self._switch_JT = [] if switch_ns_JT is None else switch_ns_JT.tolist()
         self._last_job_D = [-1 for _ in devices]
         self._parts_J: list[list[StretchPart]] = [[] for _ in jobs]
