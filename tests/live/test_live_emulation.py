@@ -87,12 +87,13 @@ def long_syncs(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[AnyEvent]
 
 
 def test_the_comm_lane_is_serial(long_syncs: tuple[list[AnyEvent], Counter[int]]) -> None:
-    events, _ = long_syncs
+    events, overruns = long_syncs
     rows = of(events, TasksDone, 0)
-    # On a busy machine a task may take longer than its pad, which is counted as an overrun.
-    assert min(row.busy_ns for row in rows) / 1e9 == pytest.approx(4 * 0.5, rel=0.1)
-    took_s = min(row.time_ns - row.start_ns for row in rows) / 1e9
-    assert took_s == pytest.approx(0.5 + 4 * 2.0, rel=0.1)
+    if overruns[0]:  # on a busy machine a task may take longer than its pad: not in both rounds
+        rows = [min(rows, key=lambda row: row.busy_ns)]
+    for row in rows:
+        assert row.busy_ns / 1e9 == pytest.approx(4 * 0.5, rel=0.1)
+        assert (row.time_ns - row.start_ns) / 1e9 == pytest.approx(0.5 + 4 * 2.0, rel=0.1)
 
 
 def test_overruns_are_counted(long_syncs: tuple[list[AnyEvent], Counter[int]]) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warren.model.costs import FloatArray, IntArray
+from warren.model.costs import FloatArray
 
 GRID = 8
 """The model is split in multiples of this part."""
@@ -75,15 +75,3 @@ def least_epoch_s(one: Drawn, reading: str, *, whole: bool, ways: int = 1) -> fl
             epoch_GAW = items_AW * one.item_s_N[works] + batches_AW * sent_GW[:, None, :]
             best = min(best, float(epoch_GAW.max(axis=2).min()))
     return best
-
-
-def epoch_s(
-    one: Drawn, reading: str, *, servers: IntArray, server_bytes_P: FloatArray,
-    works: IntArray, items_W: IntArray, whole: bool, ways: int = 1,
-) -> float:  # fmt: skip
-    """What a shape takes."""
-    sent_W = (
-        ways * exchange_s(reading, server_bytes_P[None], one.rate_N[servers], one.rate_N[works])[0]
-    )
-    batches_W = -(-items_W // one.batch) if whole else items_W / one.batch
-    return float((items_W * one.item_s_N[works] + batches_W * sent_W).max())

@@ -136,16 +136,20 @@ class Job:
     # Jobs that differ in where they were written only are equal.
     source: str = field(default="", compare=False, repr=False)
 
-    def evaluates_after(self, rounds_done: int) -> bool:
-        """Tell whether the barrier after which ``rounds_done`` rounds are done evaluates.
+    @property
+    def evaluates_every(self) -> int | None:
+        """Return after how many rounds it evaluates, and after the last one; None: never.
 
-        Every ``evaluate.every`` rounds (every round for a job with a stop rule that does not say),
-        and after the last round.
+        A job with a stop rule that does not say does after every round.
         """
-        if self.evaluate is None and self.stop is None:
-            return False
-        every = 1 if self.evaluate is None else self.evaluate.every
-        return rounds_done % every == 0 or rounds_done == self.rounds
+        if self.evaluate is not None:
+            return self.evaluate.every
+        return None if self.stop is None else 1
+
+    def evaluates_after(self, rounds_done: int) -> bool:
+        """Tell whether the barrier after which ``rounds_done`` rounds are done evaluates."""
+        every = self.evaluates_every
+        return every is not None and (rounds_done % every == 0 or rounds_done == self.rounds)
 
     @property
     def app_file(self) -> str:

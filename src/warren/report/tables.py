@@ -165,9 +165,9 @@ def _profile_rows(record: Record) -> Iterable[list[str | float]]:
 def servers_csv(record: Record) -> str:
     """Return ``servers.csv``: the bytes of its model that each server of a job holds, and its host.
 
-    And how often they were sent to its first server, which evaluates.
-    A ring has one row without a host: each of its members has the whole model. A job whose model is
-    of unknown size has no row, and its bytes are on no link.
+    And how often they were sent to its first server, which evaluates. A ring has one row without a
+    host: each of its members has the whole model. A job whose model is of unknown size has no row,
+    and its bytes are on no link.
     """
     return _text((*SERVER_COLUMNS, GATHERED_COLUMN), _server_rows(record))
 
@@ -199,7 +199,7 @@ def _server_rows(record: Record) -> Iterable[list[str | float]]:
 
 def _times_gathered(job: Job, rounds: int, *, ended: bool) -> int:
     """Return how many of so many rounds were evaluated, or the last one of a job that ended."""
-    every = job.evaluate.every if job.evaluate else 1 if job.stop else rounds + 1
+    every = job.evaluates_every or rounds + 1
     return rounds // every + (ended and rounds % every > 0)
 
 

@@ -13,11 +13,11 @@ Differs
     A round's length and phases are not profiled by counters but follow from bytes and from costs,
     until tasks have computed for longer in four rounds, or a round was faster. What a link has no
     time for makes rounds longer. Periods become whole numbers of a unit by at most ``drift``; a
-    job whose length is in no such ratio has no turn. A place is
-    relative to the other jobs, with no origin in time: at each barrier those wait that make all
-    together wait least, so what makes all of them late costs nothing. What a job waits is limited:
-    a period when jobs come or go, and ``budget`` of its rounds, so that bursts which do not fit
-    cost little. A delay acts at the barrier after the one at which it was decided.
+    job whose length is in no such ratio has no turn. A place is relative to the other jobs, with no
+    origin in time: at each barrier those wait that make all together wait least, so what makes all
+    of them late costs nothing. What a job waits is limited: a period when jobs come or go, and
+    ``budget`` of its rounds, so that bursts which do not fit cost little. A delay acts at the
+    barrier after the one at which it was decided.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from warren.cost.parameter_server import RateReading
 from warren.model.cluster import Cluster
 from warren.model.costs import IntArray
 from warren.model.errors import Problem, SpecError
-from warren.model.job import Job
+from warren.model.job import EpochCost, Job
 from warren.runs.inputs import jobs_of
 from warren.solve.shapes.kinds import MachineKinds, kinds_of
 from warren.solve.shapes.shape_search import Epoch, KindShape, best_shape, refused
@@ -22,6 +22,7 @@ from warren.workload.run_file import load_cluster
 
 BatchForm = Literal["per-worker", "fixed-round"]
 Reading = RateReading
+"""For commands, which do not know of costs."""
 _MOST_POINTS: Final = 100
 
 
@@ -79,11 +80,10 @@ def advised_shapes(
     cluster = load_cluster(cluster_file, read)
     found = []
     for job in jobs_of(jobs_file, list(names)):
-        kinds, kind_N = _kinds(jobs_file, cluster_file, job, cluster)
+        cost = _stated_cost(jobs_file, job, cluster)
+        kinds, kind_N = _kinds(cluster_file, cost, cluster)
         if problem := refused(kinds, reading):
             raise SpecError(Problem(file=cluster_file, field="hosts", message=problem))
-        cost = job.epoch_cost
-        assert cost is not None, "asked for with the kinds"
         epoch = Epoch(
             items=cost.items,
             model_bytes=float(cost.model_bytes),
@@ -107,10 +107,8 @@ def advised_shapes(
     return found
 
 
-def _kinds(
-    jobs_file: str, cluster_file: str, job: Job, cluster: Cluster
-) -> tuple[MachineKinds, IntArray]:
-    """Return the kinds of hosts, and which each is: by devices, what an item takes, and rate."""
+def _stated_cost(jobs_file: str, job: Job, cluster: Cluster) -> EpochCost:
+    """Return what a job states of its epoch; raises SpecError if that is not enough."""
 
     def problem(field: str, message: str) -> SpecError:
         return SpecError(Problem(file=jobs_file, field=f"{job.name}.{field}", message=message))
@@ -123,6 +121,11 @@ def _kinds(
     types = {device.type for device in cluster.devices}
     if missing := sorted(types - set(cost.item_s)):
         raise problem("cost.item", f"has no time for {', '.join(missing)}, of the cluster")
+    return cost
+
+
+def _kinds(cluster_file: str, cost: EpochCost, cluster: Cluster) -> tuple[MachineKinds, IntArray]:
+    """Return the kinds of hosts, and which each is: by devices, what an item takes, and rate."""
     held: dict[str, list[str]] = {host.name: [] for host in cluster.hosts}
     for device in cluster.devices:
         held[device.host].append(device.type)

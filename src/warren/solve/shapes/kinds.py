@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warren.solve.common.arrays import FloatArray, IntArray
+from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +40,10 @@ class MachineKinds:
             raise ValueError("a machine has a rate without limit")
 
     @property
-    def works_K(self) -> FloatArray:
+    def works_K(self) -> BoolArray:
         """Return which kinds can work."""
-        return np.isfinite(self.item_s_K)
+        works_K: BoolArray = np.isfinite(self.item_s_K)
+        return works_K
 
     @property
     def case_count(self) -> int:

@@ -14,12 +14,13 @@ sum_k s_k u_k = M.
 *Differs.* With whole items a split between corners may be better. From the best corners
 ``split_for`` then goes on: the best split for the items that workers have there, by a linear
 program; who can do more by it is given more; and so on, as long as that helps. This is no proof:
-``experiments/shapes.py`` says how often it misses the optimum of small instances.
+``tests/solve/test_solve_shapes.py`` has an instance whose optimum is missed.
 """
 
 from __future__ import annotations
 
 from itertools import combinations
+from typing import Final
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from warren.solve.common.arrays import FloatArray, IntArray
 from warren.solve.shapes.kinds import MachineKinds
 from warren.solve.shapes.model_split import workers_C
 
-_CLOSE = 1e-9
+_CLOSE: Final = 1e-9
 
 
 def corner_splits(kinds: MachineKinds, servers_K: IntArray, model_bytes: float) -> FloatArray:

@@ -76,7 +76,7 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindShape:
-    """The best shape: how many of each kind serve, and what each has.
+    """The best shape: how many of each kind serve, ``machines_K`` work, and what each has.
 
     ``items``: of each worker, by kind; ``server_bytes_K``: of each server of a kind that holds
     something, ``holding_K`` of them.
@@ -109,10 +109,9 @@ def best_shape(kinds: MachineKinds, epoch: Epoch, working: int | None = None) ->
     if not len(servers_CK):
         raise ValueError(f"there is no shape in which {working} machines work")
     cost = _cost(kinds, epoch, servers_CK)
-    workers_of_C = workers_C(kinds, servers_CK)
     if epoch.reading == "published":
         return _published(kinds, epoch, servers_CK, _epochs_s(cost, epoch))
-    case = _least_case(cost, epoch, workers_of_C)
+    case = _least_case(cost, epoch, workers_C(kinds, servers_CK))
     servers_K = servers_CK[case]
     holding_K = servers_K
     if epoch.reading == "server":
