@@ -1,8 +1,8 @@
-"""A round of one job on a testbed, live and simulated: with one server, and with two.
+"""A round of one job with two servers on a testbed, live and simulated.
 
-Four hosts, links of 200 Mbit, no other job (``_jpas_live.py`` has the cluster). Where there are two
-servers the first one has 85 % of the model; it steps last, and the other one's new state, sent
-ahead of the barrier, shares a link with the last update. Median of 22 rounds, the first two left
+Four hosts, links of 200 Mbit, no other job (``_jpas_live.py`` has the cluster); a worker on the host
+of each server. The first server has 85 % of the model; it steps last, and the other one's new
+state, sent ahead of the barrier, shares a link with the last update. Median of 22 rounds, the first two left
 out. Needs the rights of a testbed.
 """
 
@@ -24,11 +24,12 @@ from link_mixes import _testbed
 
 from warren.runs.results import load_record
 
-SEED: Final = 1
+SEED: Final = 101
+"""With it ``fifo`` puts the workers on the hosts of the servers."""
 ROUNDS: Final = 24
 WIDTHS: Final = {3: 10_000, 8: 26_667}
 """Of the net whose parameters have so many MB."""
-HOSTS: Final = {1: ["h-0"], 2: ["h-0", "h-1"]}
+HOSTS: Final = ("h-0", "h-1")
 LIMIT_PCT: Final = 3.0
 
 
@@ -40,27 +41,26 @@ def main() -> None:
     rows = []
     with tempfile.TemporaryDirectory() as folder, _testbed("fair") as link_bps:
         stated = network(RINGS / "network.yaml", link_bps)
-        for servers in HOSTS:
-            for mb in WIDTHS:
-                file = Path(folder) / f"{servers}-{mb}.yaml"
-                file.write_text(yaml.safe_dump(described(servers, mb), sort_keys=False))
-                live, told = (round_ms(file, how, stated) for how in ("run", "simulate"))
-                row = {"servers": servers, "model_mb": mb, "live_ms": live, "simulated_ms": told}
-                rows.append({**row, "error_pct": 100 * (told / live - 1)})
-                print(rows[-1], flush=True)
+        for mb in WIDTHS:
+            file = Path(folder) / f"{mb}.yaml"
+            file.write_text(yaml.safe_dump(described(mb), sort_keys=False))
+            live, told = (round_ms(file, how, stated) for how in ("run", "simulate"))
+            row = {"model_mb": mb, "live_ms": live, "simulated_ms": told}
+            rows.append({**row, "error_pct": 100 * (told / live - 1)})
+            print(rows[-1], flush=True)
     _common.save("two_servers", SEED, {"outer": stated["outer"], "rows": rows})
     if any(abs(row["error_pct"]) > LIMIT_PCT for row in rows):
         sys.exit(f"above {LIMIT_PCT} %")
 
 
-def described(servers: int, mb: int) -> dict[str, Any]:
-    """A run of one job of two workers, of which one is on the first server's host."""
+def described(mb: int) -> dict[str, Any]:
+    """A run of one job of two workers."""
     width, run = WIDTHS[mb], drawn(SEED)
-    held = [256 * width, 44 * width + 40] if servers == 2 else [300 * width + 40]
+    held = [256 * width, 44 * width + 40]
     time = {"CPU": "100 ms"}
     job = {
         "name": "one", "app": APP, "params": {"hidden": width}, "model": "one", "sync": "ps",
-        "scale": 2, "servers": {"hosts": HOSTS[servers], "bytes": held}, "rounds": ROUNDS,
+        "scale": 2, "servers": {"hosts": [*HOSTS], "bytes": held}, "rounds": ROUNDS,
         "batch": 16,
     }  # fmt: skip
     row = {"model": f"{sum(held)} B", "comp": dict(time), "sync": time, "build": {"CPU": "60 ms"}}
