@@ -1,9 +1,9 @@
 """A round of one job with two servers on a testbed, live and simulated.
 
-Four hosts, links of 200 Mbit, no other job (``_jpas_live.py`` has the cluster); a worker on the host
-of each server. The first server has 85 % of the model; it steps last, and the other one's new
-state, sent ahead of the barrier, shares a link with the last update. Median of 22 rounds, the first two left
-out. Needs the rights of a testbed.
+Four hosts, links of 200 Mbit, no other job (``_jpas_live.py`` has the cluster); a worker on the
+host of each server. The first server has 85 % of the model; it steps last, and the other one's new
+state, sent ahead of the barrier, shares a link with the last update. Median of 22 rounds, the first
+two left out. Needs the rights of a testbed.
 """
 
 from __future__ import annotations
