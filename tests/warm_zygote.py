@@ -254,6 +254,9 @@ def be_alone(wanted: dict[str, Any], fds: Sequence[int], numbers: Sequence[int])
     os.environ.update(wanted["environment"])
     show_environment(wanted["environment"])
     while os.getppid() != wanted["parent"]:
+        # Whoever asked may be dead by now, and what ends the processes of its run may have looked
+        # for them before this one showed whose it is. This fails once that is so.
+        os.kill(wanted["parent"], 0)
         time.sleep(0.0005)
 
 

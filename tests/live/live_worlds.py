@@ -119,11 +119,11 @@ def drive(
         for event in events:
             watch(event)
             if isinstance(event, RolledBack):
-                port.submit(tuple(_again(assignments, event)))
+                port.submit(tuple(again(assignments, event)))
     return seen
 
 
-def _again(assignments: Sequence[Assignment], back: RolledBack) -> Iterator[Assignment]:
+def again(assignments: Sequence[Assignment], back: RolledBack) -> Iterator[Assignment]:
     """What of a job's assignments lies behind the round that it goes back to."""
     for one in assignments:
         first, end = max(one.round, back.round), one.round + one.rounds
