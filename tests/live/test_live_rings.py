@@ -59,6 +59,10 @@ def bits(events: list[AnyEvent]) -> dict[int, str]:
     return {event.job: event.sha256 for event in of(events, ParamsSaved)}
 
 
+SOON = 5
+"""So many barriers later who has lost a rank is told to have gone back, if it does."""
+
+
 def scattered(run: Run, seed: int, devices: int) -> list[Assignment]:
     """All jobs, some rounds at a time, each time on other devices; rings on as many as ranks."""
     draw = random.Random(seed)
@@ -77,25 +81,31 @@ def scattered(run: Run, seed: int, devices: int) -> list[Assignment]:
 def killer(moments: dict[int, type], port: LivePort) -> Callable[[AnyEvent], None]:
     """When so many barriers have passed, kills one process of a role: a rank of a gang that is on
     its way. Where none is, it waits for the next barrier: who loses a gang that has not begun goes
-    back nowhere."""
+    back nowhere. Nor does who loses one that has just made its last round: then, as no job is told
+    to have gone back within some barriers, it does so once more."""
     left, passed, under_way = dict(moments), [0], set[int]()
+    struck: dict[int, type] = {}
 
     def is_meant(role: object, kind: type) -> bool:
         is_idle = isinstance(role, RankRole) and role.job.index not in under_way
         return isinstance(role, kind) and not is_idle
 
     def watch(event: AnyEvent) -> None:
+        if isinstance(event, RolledBack):
+            struck.clear()
         if not isinstance(event, RoundsDone):
             return
         passed[0] += 1
         under_way.add(event.job)
         if event.finished:
             under_way.remove(event.job)
+        for at in [one for one in struck if one + SOON <= passed[0]]:
+            left[at + SOON] = struck.pop(at)
         for moment in [one for one in left if one <= passed[0]]:
             kind = left[moment]
             pids = [pid for pid, role in port.processes().items() if is_meant(role, kind)]
             for pid in pids[-1:]:
-                del left[moment]
+                struck[passed[0]] = left.pop(moment)
                 os.kill(pid, signal.SIGKILL)
 
     return watch
