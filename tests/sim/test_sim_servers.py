@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from server_worlds import drawn, ends, events_of, servers, tasks
 from sim_worlds import World
-from test_sim_rings import S, gang
+from test_sim_rings import Rows, S, gang
 
 from warren.model.decision import Assignment, Shape
 from warren.model.draws import COMP, stream_key
-from warren.model.errors import InfeasibleDecision, SpecError
-from warren.model.events import RoundsDone, TasksDone
+from warren.model.errors import SpecError
+from warren.model.events import RoundsDone, ServersMoved, TasksDone
 from warren.model.job import Evaluate
 from warren.model.measured import Overheads
 from warren.model.run import Scheduler, Truth
@@ -272,13 +272,40 @@ def test_a_shape_before_the_first_task_places_the_servers() -> None:
     assert ends(later, gang(0, [0], 2)) == [1 + 2 * 5]
 
 
-def test_the_servers_of_a_job_that_trains_stay_where_they_are() -> None:
-    one = servers([1, 1], [(0, 1, 2)])
-    same = [(3, lambda port: port.reshape({0: Shape((1,), (0,))}))]
-    assert ends(one, gang(0, [1], 2), same) == [10]
-    moved = [(3, lambda port: port.reshape({0: Shape(None, (1,))}))]
-    with pytest.raises(InfeasibleDecision, match="shape of job 0: it trains, and its servers"):
-        ends(one, gang(0, [1], 2), moved)
+def moves(one: World, rows: Rows, *shapes: tuple[float, Shape]) -> list[tuple[float, ...]]:
+    """When blocks had come, the round, MB from other hosts, seconds of it; then the job's end."""
+    told = [(at_s, lambda port, shape=shape: port.reshape({0: shape})) for at_s, shape in shapes]
+    events = events_of(one, rows, told)
+    came = [event for event in events if isinstance(event, ServersMoved)]
+    ended = next(e.time_ns for e in events if isinstance(e, RoundsDone) and e.finished)
+    found = [(e.time_ns / S, e.round, e.far_bytes / 1e6, e.took_ns / S) for e in came]
+    return [*found, (pytest.approx(ended / S, abs=1e-6),)]
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_servers_of_a_job_that_trains_move_at_its_next_barrier(rounds: int) -> None:
+    """A round takes 5 s. Told at 3 s: 2 MB pass the links from 5 to 7 s, then rounds go on."""
+    one = servers([1, 1, 1], [(0, 1, 3)])
+    rows = [row for at in range(0, 3, rounds) for row in gang(0, [1], rounds, at)]
+    assert moves(one, rows, (3, Shape(None, (2,)))) == [(7, 1, 2, 2), (17,)]
+    # The last answer before the barrier counts, and one that leaves all in its place is none.
+    last = ((3, Shape(None, (2,))), (4, Shape(None, (2, 0))))
+    assert moves(one, rows, *last)[0] == (6, 1, 1, 1)
+    assert moves(one, rows, (3, Shape(None, (2,))), (4, Shape((1,), (0,)))) == [(15,)]
+    # On one host nothing passes a link; a fourth of the model to each of two on other hosts.
+    assert moves(one, rows, (3, Shape(None, (0, 0))))[0] == (5, 1, 0, 0)
+    assert moves(one, rows, (3, Shape(None, (2, 0, 1), (1, 2, 1))))[0] == (6, 1, 1, 1)
+
+
+def test_what_an_old_server_has_sent_ahead_does_not_count_at_new_ones() -> None:
+    """As in the test of ``uneven`` the second server's state is sent ahead, at 5 s. From 6 to 7.5 s
+    the first one's 1.5 MB go to its host: 2 MB are pulled from there, and pushed."""
+    one = servers([1, 1, 1], [(1, 1, 2)], count=2)
+    first, rows = Shape(None, (0, 1), (1_500_000, 500_000)), gang(0, [2], 1) + gang(0, [2], 1, 1)
+    late = moves(one, rows, (0, first), (5.5, Shape(None, (1,))))
+    assert late == [(7.5, 1, 1.5, 1.5), (7.5 + 2 + 1 + 2,)]
+    # Told before: no state is sent ahead, and the end is the same.
+    assert moves(one, rows, (0, first), (4.5, Shape(None, (1,)))) == late
 
 
 def test_what_is_not_simulated_for_servers_on_links_is_refused_in_a_line_each() -> None:

@@ -42,6 +42,7 @@ from warren.model.events import (
     ParamsSaved,
     RolledBack,
     RoundsDone,
+    ServersMoved,
     TaskDropped,
     TasksDone,
     TasksLost,
@@ -116,6 +117,7 @@ class History:
     copies: int = 0
     copies_won: int = 0
     dropped: list[TaskDropped] = field(default_factory=list)
+    moves: list[ServersMoved] = field(default_factory=list)
     cuts: dict[tuple[int, int], tuple[TasksDone, ...]] = field(default_factory=dict)
     """By job and round of a checkpoint: what had run of the stretches it cuts."""
     app_sha256: tuple[str, ...] = ()
@@ -267,6 +269,8 @@ def _fold(
                 history.dropped.append(event)
             case TasksLost():
                 history.lost.append(event)
+            case ServersMoved():
+                history.moves.append(event)
             case RolledBack():
                 _roll_back(history, done, event)
                 # What the job had under way is gone, copies included.

@@ -31,6 +31,7 @@ from warren.model.events import (
     ParamsSaved,
     RolledBack,
     RoundsDone,
+    ServersMoved,
     TaskDropped,
     TasksDone,
     TasksLost,
@@ -387,6 +388,9 @@ class State:
     def _cancel(self, event: JobCancelled) -> None:
         self._end(event.job, Phase.CANCELLED)
 
+    def _servers_moved(self, event: ServersMoved) -> None:
+        """Change nothing: the shape stands since it was answered."""
+
     def _saved(self, event: ParamsSaved) -> None:
         """Change nothing: a finished job's parameters do not touch the schedule."""
 
@@ -400,6 +404,7 @@ TRANSITIONS: Final[Mapping[tuple[int, type[Event]], Callable[[State, Any], None]
     (Phase.ACTIVE, RoundsDone): State._rounds_done,
     (Phase.ACTIVE, TaskDropped): State._task_dropped,
     (Phase.ACTIVE, TasksLost): State._tasks_lost,
+    (Phase.ACTIVE, ServersMoved): State._servers_moved,
     (Phase.ACTIVE, RolledBack): State._rolled_back,
     (Phase.ACTIVE, JobFailed): State._fail,
     (Phase.ACTIVE, JobCancelled): State._cancel,

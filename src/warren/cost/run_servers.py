@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -40,6 +41,32 @@ def server_parts(run: Run, costs: CostTable, job: int, shape: Shape | None = Non
     assert costs.model_bytes_J is not None, "asked of a job whose bytes are known"
     part = costs.model_bytes_J.item(job) / len(hosts)
     return tuple((host, part) for host in hosts)
+
+
+def moved_parts(
+    before: ServerParts, after: ServerParts, model_bytes: float
+) -> list[tuple[int, int, float]]:
+    """Return what each old server sends each new one when a job's servers change.
+
+    Rows are (host it leaves, host it comes to, bytes), in order of the model's bytes. Servers hold
+    runs of neighbours, so each pair shares one range of the model at most; what stays on a host
+    moves from its process to the one that follows it.
+    """
+    moved = []
+    old, new = _bounds(before), _bounds(after)
+    for (source, _), begin, end in zip(before, old, old[1:], strict=False):
+        for (target, _), first, last in zip(after, new, new[1:], strict=False):
+            share = min(end, last) - max(begin, first)
+            if share > 0:
+                moved.append((source, target, share * model_bytes))
+    return moved
+
+
+def _bounds(parts: ServerParts) -> list[float]:
+    """Return where each server's part of the model begins, and where the last one ends: 0 to 1."""
+    total = sum(size for _, size in parts)
+    ends = accumulate(size for _, size in parts)
+    return [0.0, *(end / total for end in ends)]
 
 
 def with_servers(run: Run, costs: CostTable) -> CostTable:

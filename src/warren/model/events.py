@@ -115,6 +115,19 @@ class TasksLost(Event, frozen=True, tag="TasksLost", array_like=True):
     reason: str
 
 
+class ServersMoved(Event, frozen=True, tag="ServersMoved", array_like=True):
+    """All blocks of the job have come to other servers, as its shape says: ``round`` begins there.
+
+    ``far_bytes`` of them came from other hosts. ``took_ns``: how long after the barrier before
+    ``round``, or after a delay, the last of them came.
+    """
+
+    job: int
+    round: int
+    far_bytes: int
+    took_ns: int
+
+
 class RolledBack(Event, frozen=True, tag="RolledBack", array_like=True):
     """Live: the job has lost its state and goes on from its checkpoint at the start of ``round``.
 
@@ -166,6 +179,7 @@ AnyEvent: TypeAlias = (
     | RoundsDone
     | TaskDropped
     | TasksLost
+    | ServersMoved
     | RolledBack
     | JobFailed
     | JobCancelled
@@ -184,8 +198,9 @@ RANK: Final[dict[type[Event], int]] = {
     RoundsDone: 4,
     TaskDropped: 5,
     TasksLost: 6,
-    RolledBack: 7,
-    JobArrived: 8,
-    ParamsSaved: 9,
-    Woken: 10,
+    ServersMoved: 7,
+    RolledBack: 8,
+    JobArrived: 9,
+    ParamsSaved: 10,
+    Woken: 11,
 }

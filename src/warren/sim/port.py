@@ -234,13 +234,7 @@ class SimPort:
         return questions_of_links(self._run)
 
     def reshape(self, shapes: Mapping[int, Shape]) -> None:
-        """Place the servers of jobs; see ``warren.sim.network.server_rounds``.
-
-        Raises
-        ------
-        InfeasibleDecision
-            If a job has begun.
-        """
+        """Place the servers of jobs; see ``warren.sim.network.server_rounds``."""
         if self._servers is not None:
             self._servers.reshape(shapes)
 

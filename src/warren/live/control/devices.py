@@ -86,7 +86,7 @@ class DeviceManager:
             self.tell(device, Drop(job, ended))
 
     def move(self, job: int, generation: int, homes: tuple[int, ...]) -> None:
-        """Tell executors that a job which has not begun has new servers, on these hosts.
+        """Tell executors that a job has new servers, on these hosts.
 
         Its places in their queues stay.
         """

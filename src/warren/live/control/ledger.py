@@ -27,6 +27,7 @@ from warren.model.events import (
     ParamsSaved,
     RolledBack,
     RoundsDone,
+    ServersMoved,
     TaskDropped,
     TasksLost,
 )
@@ -100,7 +101,7 @@ class Ledger:
         return self._progress[job].passed
 
     def generation(self, job: int) -> int:
-        """Return how often the job was rolled back."""
+        """Return the generation that the job's state is with: every roll-back begins another."""
         return self._progress[job].generation
 
     def unfinished(self, device: int) -> Iterator[tuple[int, Assignment]]:
@@ -141,8 +142,21 @@ class Ledger:
 
     def renew(self, job: int) -> int:
         """Begin a new generation of a job that has made no task, and return it."""
-        self._progress[job].generation += 1
+        self._progress[job].generation = self._progress[job].reserve()
         return self._progress[job].generation
+
+    def reserve(self, job: int) -> int:
+        """Return the number of a generation that the job's blocks are to migrate to."""
+        return self._progress[job].reserve()
+
+    def migrate(self, job: int, generation: int) -> None:
+        """Begin a generation that was reserved, at the last barrier: nothing runs again."""
+        self._progress[job].generation = generation
+
+    def servers_moved(self, event: ServersMoved) -> None:
+        """Tell that a job's blocks are at its new servers, unless the job has ended."""
+        if not self._progress[event.job].ended:
+            self._pending.push(event)
 
     def begin(self, clock: ClusterClock, numerics: str) -> None:
         """Set the clock at time zero, and the numerics class of all results."""
@@ -227,7 +241,7 @@ class Ledger:
         """
         progress = self._progress[job]
         if not self._pending.arrived(job):
-            progress.generation += 1
+            progress.generation = progress.reserve()
             return []
         at_ns = self._pending.after_known(job, now_ns)
         # Of a stretch that the checkpoint cuts in two, the part before it counts.

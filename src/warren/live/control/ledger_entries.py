@@ -148,7 +148,9 @@ class JobBarriers:
     barrier_ns : int
         When it passed the last one; its arrival, before the first.
     generation : int
-        How often it was rolled back.
+        Which of its servers, or ranks, its state is with: every roll-back and migration has others.
+    reserved : int
+        The last generation that has a number; servers of one to come may have been started.
     ended : bool
         Whether it has finished or failed.
     pasts : list of PassedAssignment
@@ -161,9 +163,15 @@ class JobBarriers:
     passed: int = 0
     barrier_ns: int = 0
     generation: int = 0
+    reserved: int = 0
     ended: bool = False
     pasts: list[PassedAssignment] = field(default_factory=list)
     saves: tuple[int, int] = (0, 0)
+
+    def reserve(self) -> int:
+        """Return the number of a generation to come, which no other one gets."""
+        self.reserved += 1
+        return self.reserved
 
     def saved(self, round_no: int) -> None:
         """Note the newest checkpoint of the job, which is of the beginning of this round."""
@@ -185,5 +193,5 @@ class JobBarriers:
         """Let the job go on at this round, in a new generation."""
         self.passed = round_no
         self.barrier_ns = at_ns
-        self.generation = self.generation + 1
+        self.generation = self.reserve()
         self.pasts = [past for past in self.pasts if past.last < round_no]

@@ -41,11 +41,16 @@ from warren.live.transport.messages import (
     Verified,
 )
 from warren.live.transport.ring_messages import GangBroke, GangReady, HandedOver
-from warren.live.transport.server_messages import RoundReport, ServerReady
+from warren.live.transport.server_messages import (
+    BlocksCame,
+    OwnershipMoved,
+    RoundReport,
+    ServerReady,
+)
 from warren.model.costs import CostTable
 from warren.model.decision import PLACE_ALONE, Assignment, Question, Shape
-from warren.model.errors import EngineError, InfeasibleDecision
-from warren.model.events import AnyEvent, JobArrived, RolledBack, RoundsDone
+from warren.model.errors import EngineError
+from warren.model.events import AnyEvent, JobArrived, RolledBack, RoundsDone, ServersMoved
 from warren.model.job import Job
 from warren.model.run import Run
 
@@ -156,15 +161,16 @@ class LivePort(LiveEngine):
                 self._assign(seq, one, self._decided_ns())
 
     def reshape(self, shapes: Mapping[int, Shape]) -> None:
-        """Put the servers of jobs that have not begun where shapes say; workers bind place alone.
+        """Put the servers of jobs where shapes say; workers bind place alone.
 
-        Raises
-        ------
-        InfeasibleDecision
-            If the servers of a job that has begun would have to move.
+        The blocks of a job that has been given tasks migrate, while it goes on.
         """
         for job, shape in shapes.items():
-            if not self._ledger.ended(job) and not self._servers.placed(job, shape):
+            if self._ledger.ended(job) or not shape.servers:
+                continue
+            if job in self._assigned and self._ledger.arrived(job):
+                self._servers.want(self._jobs[job], shape, self._ledger.reserve)
+            elif not self._servers.placed(job, shape):
                 self._place_servers(job, shape)
         self._wait_for_all()
 
@@ -186,12 +192,7 @@ class LivePort(LiveEngine):
                 self._owners.delay(job, self._clock.pad_ns(delay_ns))
 
     def _place_servers(self, job: int, shape: Shape) -> None:
-        """Let a job's servers begin anew where a shape has them."""
-        if job in self._assigned and self._ledger.arrived(job):
-            raise InfeasibleDecision(
-                f"shape of job {self._jobs[job].name}: its servers cannot move once it has been "
-                "given tasks; allowed: servers before that"
-            )
+        """Let the servers of a job that has not begun begin anew where a shape has them."""
         self._servers.place(job, shape)
         if not self._servers.known(job):
             return
@@ -202,6 +203,26 @@ class LivePort(LiveEngine):
         self._servers.need(self._jobs[job], generation)
         if self._clock is None:
             self._startup.await_servers(job)
+
+    def _migrate(self, job: int) -> None:
+        """Go on with a job whose blocks migrate: executors hear of its new servers, or it is over.
+
+        The barrier at which ownership moves is told of by the old ones, and counts first.
+        """
+        generation = self._servers.take_over(job, self._ledger.passed(job))
+        if generation is not None:
+            self._ledger.migrate(job, generation)
+            self._manager.move(job, generation, self._servers.homes(job))
+            self._flows.tell_servers(job)
+        if (over := self._servers.migrated(job)) is not None:
+            begins = over.begins
+            assert begins is not None
+            at_ns = self._ledger.cluster_ns(over.ended_ns)
+            took_ns = max(0, at_ns - self._ledger.cluster_ns(begins.since_ns))
+            self._ledger.servers_moved(
+                ServersMoved(at_ns, job, begins.round, over.far_bytes, took_ns)
+            )
+        self._servers.go_on(self._jobs[job], self._ledger.reserve)
 
     def _restore(self, restart: Restart) -> None:
         """Take over the state of a run that was cut off: each job that had begun rolls back."""
@@ -236,6 +257,8 @@ class LivePort(LiveEngine):
         # A gang may be waiting for an arrival, which no message tells.
         self._advance()
         self._gangs.go_on()
+        for job in self._servers.migrating():
+            self._migrate(job)
 
     def _handle(self, peer: bytes, message: object) -> None:
         """Pass one message to the part of the controller that it concerns."""
@@ -259,6 +282,10 @@ class LivePort(LiveEngine):
                     self._startup.mark_ready(device)
                     self._flows.tell_device(device)
                     self._resend_work(device)
+            case OwnershipMoved():
+                self._servers.ownership_moved(message)
+            case BlocksCame():
+                self._servers.blocks_came(message)
             case ServerReady(job=job):
                 whole = self._servers.ready(peer, message)
                 self._flows.tell_servers(job)

@@ -116,6 +116,10 @@ class StateOwners:
         """Return the generation of the job's running servers or ring; None if none runs."""
         return self.of(job).generation(job)
 
+    def generations(self, job: int) -> set[int]:
+        """Return the generations of a job's servers that must not be lost."""
+        return self._servers.generations(job)
+
     def homes(self, job: int) -> tuple[int, ...]:
         """Return the host of each server of the job; a ring has none."""
         return () if self._jobs[job].sync == "ring" else self._servers.homes(job)
@@ -168,7 +172,7 @@ class Recovery:
                 elif needed and not self._ledger.ended(job.index):
                     self._manager.need_trainer(device, job)
             case ServerRole(job=job, generation=generation):
-                if self._owners.generation(job.index) == generation:
+                if generation in self._owners.generations(job.index):
                     self._owner_lost(job.index, "its server", how, host_ns)
             case RankRole(job=job, incarnation=incarnation, rank=rank, device=device):
                 # The executor waits for the end of a rank before the device is free.

@@ -1,4 +1,9 @@
-"""The controller's side of parameter servers: of each job one or several, of one generation."""
+"""The controller's side of parameter servers: of each job one or several, of one generation.
+
+While a job's blocks migrate there are two generations: the one that serves, and the *heirs* that
+are to. Heirs are started first; when all are up the others are told to give them the blocks at the
+next barrier; when that has passed the heirs serve, and the *donors* end when all blocks have come.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,15 @@ from warren.live.control.run_context import RunContext
 from warren.live.process.specs import ServerRole
 from warren.live.training.checkpoints.files import latest_round
 from warren.live.transport.messages import AnyMessage
-from warren.live.transport.server_messages import CheckpointCommitted, DelayRound, Open, ServerReady
+from warren.live.transport.server_messages import (
+    BlocksCame,
+    CheckpointCommitted,
+    DelayRound,
+    Migrate,
+    Open,
+    OwnershipMoved,
+    ServerReady,
+)
 from warren.model.cluster import static_server_hosts
 from warren.model.decision import Shape
 from warren.model.job import Job
@@ -23,6 +36,37 @@ class ServerGroup:
     generation: int
     tickets: dict[int, int] = field(default_factory=dict)
     peers: dict[int, bytes] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """Tell whether all of them are up."""
+        return len(self.peers) == len(self.tickets)
+
+
+@dataclass(slots=True)
+class Migration:
+    """The blocks of one job on their way to ``heirs``, which are placed as ``shape`` says.
+
+    ``begins``: at which barrier ownership has moved; ``donors``: who served before, once it has.
+    ``came``: by part of the heirs that have all their blocks, when the last came, and the bytes
+    that came from other hosts.
+    """
+
+    shape: Shape
+    heirs: ServerGroup
+    begins: OwnershipMoved | None = None
+    donors: ServerGroup | None = None
+    came: dict[int, BlocksCame] = field(default_factory=dict)
+
+    @property
+    def ended_ns(self) -> int:
+        """Return when the last block came, by the hosts' clock."""
+        return max(said.at_ns for said in self.came.values())
+
+    @property
+    def far_bytes(self) -> int:
+        """Return how many bytes came from other hosts."""
+        return sum(said.far_bytes for said in self.came.values())
 
 
 class Servers:
@@ -54,6 +98,9 @@ class Servers:
         self._shapes: dict[int, Shape] = {}
         # Delays of rounds of jobs whose servers are not all up.
         self._delays_ns: dict[int, int] = {}
+        # Jobs whose blocks migrate, and shapes that were answered meanwhile.
+        self._migrations: dict[int, Migration] = {}
+        self._next: dict[int, Shape] = {}
 
     def homes(self, job: int) -> tuple[int, ...]:
         """Return the host of each server of a job; all on the one host where there is no testbed.
@@ -68,6 +115,14 @@ class Servers:
             homes = shape.servers
         return self._on_places(homes)
 
+    def generations(self, job: int) -> set[int]:
+        """Return the generations of a job's servers that must not be lost."""
+        moving = self._migrations.get(job)
+        groups = [self._groups.get(job)]
+        if moving is not None:
+            groups += [moving.heirs, moving.donors]
+        return {group.generation for group in groups if group is not None}
+
     def placed(self, job: int, shape: Shape) -> bool:
         """Tell whether a job's servers are where a shape says, with as much of the model each."""
         if not shape.servers:
@@ -78,6 +133,77 @@ class Servers:
     def place(self, job: int, shape: Shape) -> None:
         """Place a job's servers from now on as a shape says, which names some."""
         self._shapes[job] = shape
+
+    # Blocks migrate.
+
+    def want(self, job: Job, shape: Shape, reserve: Callable[[int], int]) -> None:
+        """Let a job's blocks migrate to servers that are placed as a shape says.
+
+        A migration that is under way ends first; of several shapes meanwhile the last counts.
+        ``reserve`` gives a new generation of a job.
+        """
+        self._next[job.index] = shape
+        self.go_on(job, reserve)
+
+    def migrating(self) -> list[int]:
+        """Return the jobs whose blocks migrate, or wait for that."""
+        return sorted({*self._migrations, *self._next})
+
+    def _start_heirs(self, job: Job, shape: Shape, generation: int) -> None:
+        """Start the servers that are to have a job's blocks."""
+        heirs = ServerGroup(generation)
+        self._migrations[job.index] = Migration(shape, heirs)
+        donors = len(self._groups[job.index].tickets)
+        for part in range(len(shape.servers)):
+            role = self._role(job, heirs.generation, part, shape, donors)
+            heirs.tickets[part] = self._context.pool.fork(role)
+
+    def go_on(self, job: Job, reserve: Callable[[int], int]) -> None:
+        """Begin the migration that a job waits for, if it can begin and is still wanted."""
+        if job.index in self._migrations or not self.complete(job.index):
+            return
+        shape = self._next.pop(job.index, None)
+        if shape is not None and not self.placed(job.index, shape):
+            self._start_heirs(job, shape, reserve(job.index))
+
+    def ownership_moved(self, said: OwnershipMoved) -> None:
+        """Note that a job's next round begins at its heirs; see ``take_over``."""
+        moving = self._migrations.get(said.job)
+        if moving is not None and moving.heirs.generation == said.generation:
+            moving.begins = said
+
+    def take_over(self, job: int, passed: int) -> int | None:
+        """Let the heirs of a job serve, if they own its blocks and the barrier has been told of.
+
+        Return their generation; None: it is not so far, or has been so before.
+        """
+        moving = self._migrations.get(job)
+        if moving is None or moving.donors is not None or moving.begins is None:
+            return None
+        if moving.begins.round != passed:
+            return None
+        moving.donors, self._groups[job] = self._groups[job], moving.heirs
+        self._shapes[job] = moving.shape
+        return moving.heirs.generation
+
+    def blocks_came(self, said: BlocksCame) -> None:
+        """Note that an heir has its blocks; see ``migrated``."""
+        moving = self._migrations.get(said.job)
+        if moving is not None and moving.heirs.generation == said.generation:
+            moving.came[said.part] = said
+
+    def migrated(self, job: int) -> Migration | None:
+        """End the donors of a job all of whose blocks have come to heirs that serve.
+
+        Return its migration, which is over by that; None: it is not.
+        """
+        moving = self._migrations.get(job)
+        if moving is None or moving.donors is None:
+            return None
+        if len(moving.came) < len(moving.heirs.tickets):
+            return None
+        self._end_group(moving.donors)
+        return self._migrations.pop(job)
 
     def tell(self, job: int, part: int, message: AnyMessage) -> None:
         """Send a message to a server that is up; one that is not will be told later."""
@@ -102,11 +228,16 @@ class Servers:
             return
         group = self._groups[job.index] = ServerGroup(generation)
         for part in range(len(self.homes(job.index))):
-            group.tickets[part] = self._context.pool.fork(self._role(job, generation, part))
+            role = self._role(job, generation, part, self._shapes.get(job.index))
+            group.tickets[part] = self._context.pool.fork(role)
 
     def ready(self, peer: bytes, said: ServerReady) -> bool:
         """Note that a server listens; tell whether all servers of its job do now."""
         group = self._groups.get(said.job)
+        moving = self._migrations.get(said.job)
+        if moving is not None and moving.heirs.generation == said.generation:
+            self._heir_ready(peer, said, moving)
+            return False
         # A server of a generation that is over may still have sent this: it does not count.
         if group is None or group.generation != said.generation:
             return False
@@ -116,10 +247,20 @@ class Servers:
             self.delay(said.job, self._delays_ns.pop(said.job))
         return self.complete(said.job)
 
+    def _heir_ready(self, peer: bytes, said: ServerReady, moving: Migration) -> None:
+        """Note that an heir listens; with the last one, tell those who serve to give."""
+        moving.heirs.peers[said.part] = peer
+        if moving.heirs.complete:
+            shape = moving.shape
+            homes = self._on_places(shape.servers)
+            order = Migrate(said.generation, homes, shape.model_bytes or ())
+            for part in self._groups[said.job].peers:
+                self.tell(said.job, part, order)
+
     def complete(self, job: int) -> bool:
         """Tell whether all servers of a job are up."""
         group = self._groups.get(job)
-        return group is not None and len(group.peers) == len(group.tickets)
+        return group is not None and group.complete
 
     def open(self, job: Job) -> None:
         """Tell a job's first server when to begin: at its arrival, or now after a roll-back."""
@@ -143,9 +284,21 @@ class Servers:
 
     def end(self, job: int) -> None:
         """End the servers of a job that has ended or begins a new generation."""
-        if (group := self._groups.pop(job, None)) is not None:
-            for ticket in group.tickets.values():
-                self._context.pool.end(ticket)
+        groups = [self._groups.pop(job, None)]
+        if (moving := self._migrations.pop(job, None)) is not None:
+            groups += [moving.heirs, moving.donors]
+            # Where the job goes back, its servers begin again where they were to be.
+            self._shapes[job] = moving.shape
+        if (shape := self._next.pop(job, None)) is not None:
+            self._shapes[job] = shape
+        # Heirs that serve are the group, too.
+        for group in {group.generation: group for group in groups if group is not None}.values():
+            self._end_group(group)
+
+    def _end_group(self, group: ServerGroup) -> None:
+        """End the servers of a group."""
+        for ticket in group.tickets.values():
+            self._context.pool.end(ticket)
 
     def go_back(self, job: int, passed: int) -> int:
         """End the job's servers, and find the round at which new ones will begin.
@@ -176,9 +329,12 @@ class Servers:
         group = self._groups.get(job)
         return None if group is None else group.generation
 
-    def _role(self, job: Job, generation: int, part: int) -> ServerRole:
-        """Return what a server of a job has to know."""
-        context, homes = self._context, self.homes(job.index)
+    def _role(
+        self, job: Job, generation: int, part: int, shape: Shape | None, donors: int = 0
+    ) -> ServerRole:
+        """Return what a server of a job, placed as a shape says, has to know."""
+        context = self._context
+        homes = self.homes(job.index) if shape is None else self._on_places(shape.servers)
         return ServerRole(
             folder=str(context.folder),
             base=context.run.base,
@@ -190,13 +346,14 @@ class Servers:
             part=part,
             homes=homes,
             generation=generation,
-            round=self._rounds.get(job.index, 0),
-            # A server that replaces another starts while the job waits: it loses no time.
-            rehearse=context.rehearse and (generation == 0 or self._opens_ns(job) is None),
+            round=0 if donors else self._rounds.get(job.index, 0),
+            # A server that replaces a lost one starts while the job waits: it loses no time.
+            rehearse=context.rehearse and (self._opens_ns(job) is None or generation == 0),
             memory=context.memory,
-            model_bytes=self._model_bytes(job.index),
+            model_bytes=() if shape is None else shape.model_bytes or (),
             # It may answer an executor before the controller has heard that it is up.
             flow_class=self._flow_class(homes[part], job.index),
+            donors=donors,
         )
 
     def _on_places(self, hosts: tuple[int, ...]) -> tuple[int, ...]:

@@ -162,8 +162,7 @@ class Executor:
                 case Drop(job=job, ended=ended):
                     pipeline.drop(job, ended=ended)
                 case Moved(job=job, generation=generation, homes=homes):
-                    pipeline.verifier.forget(job)
-                    self._client.move(job, generation, homes)
+                    pipeline.move(job, generation, homes)
                 case FlowClass(job=job, flow_class=flow_class):
                     self._client.classify(job, flow_class)
                     pipeline.ranks.classify(job, flow_class)

@@ -259,6 +259,12 @@ class CommLane:
                 return work
         return None
 
+    def acknowledge(self, job: int, now_ns: int) -> None:
+        """Note that all updates of a job on the lane are where they belong, or not needed."""
+        for work in self._works:
+            if work.job == job and not work.acknowledged_ns:
+                work.acknowledged_ns = now_ns
+
     def leave(self, now_ns: int) -> list[LaneTask]:
         """Remove the tasks whose synchronisation has ended, and return them in lane order."""
         # Both are needed: the pad has passed, and every server has said that it has the update.

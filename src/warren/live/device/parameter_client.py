@@ -159,7 +159,7 @@ class ParameterClient:
             link.mark(flow_class)
 
     def move(self, job: int, generation: int, homes: Sequence[int]) -> None:
-        """Connect to a job's new servers; nothing is under way with the old ones."""
+        """Connect to a job's new servers; what is under way with the old ones is not needed."""
         # Of a job that this device has not met, the first assignment will name the servers.
         if job in self._sources:
             self.meet(job, generation, homes)

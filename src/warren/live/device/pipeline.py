@@ -325,6 +325,17 @@ class Pipeline:
         self._comm.beaten(seq)
         self.reports.add(LeftComp(seq))
 
+    def move(self, job: int, generation: int, homes: tuple[int, ...]) -> None:
+        """Go on with other servers of a job; all rounds that it has tasks of here are over."""
+        self.verifier.forget(job)
+        work = self._comp
+        if work is not None and work.job == job and not work.ring:
+            # It was done elsewhere, which the controller may not have told yet. Its place for an
+            # update is one of the old connection.
+            work.beaten, work.slot = True, -1
+        self._comm.acknowledge(job, time.monotonic_ns())
+        self.client.move(job, generation, homes)
+
     def drop(self, job: int, *, ended: bool) -> None:
         """Forget all work of a job; ``ended``: it will not come again, so its trainers go too."""
         self.queue.drop(job)

@@ -77,6 +77,7 @@ class ServerRole(JobStateRole, frozen=True, tag="ServerRole", array_like=True):
 
     ``homes`` has the host of each server of the job; ``model_bytes`` how many bytes of the model
     each is to hold, empty: about the same. ``flow_class`` is the class of what it sends at first.
+    ``donors``: it begins with the blocks of so many servers; 0: with the checkpoint of ``round``.
     """
 
     part: int
@@ -88,6 +89,7 @@ class ServerRole(JobStateRole, frozen=True, tag="ServerRole", array_like=True):
     identity: HostIdentity = NOWHERE
     model_bytes: tuple[int, ...] = ()
     flow_class: int = 0
+    donors: int = 0
 
     @property
     def parts(self) -> int:

@@ -50,6 +50,11 @@ class CheckpointSchedule:
         if begin:
             store.restore(load_parts(self._folder, begin))
 
+    def follow(self, kept: int, saved: int) -> None:
+        """Go on with the checkpoints of other servers, who had kept the oldest that counts."""
+        self.previous = self.kept = kept
+        self.last = saved
+
     @property
     def published(self) -> bool:
         """Tell whether no checkpoint is under way."""

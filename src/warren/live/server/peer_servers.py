@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from warren.live.training.block_ownership import ranges_of
 from warren.live.training.parameter_store import ParameterStore
-from warren.live.transport.server_messages import BeginRound, PartDone, Squares
+from warren.live.transport.server_messages import BeginRound, LastRound, PartDone, Squares
 from warren.live.transport.sockets import Hub
 
 
 class PeerServers:
     """The other servers of a job, by part: who is here, and whose blocks have made the step.
 
-    ``parts`` counts all servers of the job, the first one too; the job goes on at ``round_no``.
+    ``parts`` counts all servers of the job, the first one too.
     """
 
-    def __init__(self, hub: Hub, store: ParameterStore, parts: int, round_no: int) -> None:
+    def __init__(self, hub: Hub, store: ParameterStore, parts: int) -> None:
         self._hub = hub
         self._store = store
         self._parts = parts
-        self._round = round_no
         self._peers: dict[int, bytes] = {}
         self._done: dict[int, list[memoryview]] = {}
 
@@ -35,8 +34,7 @@ class PeerServers:
     def hear(self, peer: bytes, said: PartDone, blocks: list[memoryview]) -> None:
         """Note that a server is here, or has made a step; with its blocks where they are wanted."""
         self._peers[said.part] = peer
-        # The first message names the round before the one at which the job goes on: no step yet.
-        if said.round < self._round:
+        if said.round < 0:  # it stands where the job goes on, and has made no step
             return
         self._done[said.part] = blocks
 
@@ -47,7 +45,7 @@ class PeerServers:
             if blocks:
                 self._store.take(ranges_of(layout, self._store.owners, part), blocks)
 
-    def tell(self, message: BeginRound | Squares) -> None:
+    def tell(self, message: BeginRound | LastRound | Squares) -> None:
         """Send a message to all other servers."""
         for peer in self._peers.values():
             self._hub.send(peer, message)
@@ -55,5 +53,4 @@ class PeerServers:
     def turn(self, round_no: int, *, save: bool) -> None:
         """Let all other servers begin the next round, and save its state if ``save``."""
         self.tell(BeginRound(round_no, save))
-        self._round = round_no
         self._done.clear()

@@ -3,7 +3,8 @@
 The barrier of a round needs all updates and all commits. The step is computed as soon as the
 updates are here and the next state is sent ahead, so that only a short message is left to send
 when the last commit comes. Of several servers each owns some blocks; the first one keeps the
-barrier for all, evaluates, and talks to the controller.
+barrier for all, evaluates, and talks to the controller. At a barrier other servers may take over
+(``warren.live.server.migration``).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from warren.live.process.specs import ServerRole
 from warren.live.process.time_limit import Alarm
 from warren.live.server.checkpoint_schedule import CheckpointSchedule
 from warren.live.server.global_norm import GlobalNorm
+from warren.live.server.migration import Donor, Inheritance
 from warren.live.server.peer_servers import PeerServers
 from warren.live.server.round_report import DeferredReport
 from warren.live.server.round_start import RoundStart
@@ -29,13 +31,18 @@ from warren.live.training.task_hashes import HashLog, RoundOutcome, TaskResult, 
 from warren.live.transport.message import SharedSlot, TaskStamp
 from warren.live.transport.server_messages import (
     BeginRound,
+    BlocksCame,
     CheckpointCommitted,
     Commit,
     DelayRound,
     FlowClass,
+    LastRound,
+    Migrate,
     Open,
+    OwnershipMoved,
     PartDone,
     PartSaved,
+    Piece,
     Pull,
     Push,
     Pushed,
@@ -44,6 +51,20 @@ from warren.live.transport.server_messages import (
     StateReleased,
 )
 from warren.live.transport.sockets import Hub, Link, Poller, link_to_server, server_address
+
+
+def _built_store(role: ServerRole) -> ParameterStore:
+    """Build the job's app, and this server's part of its model as it is before the first round."""
+    app = build_app(role.job, role.base)
+    numerics.pin()
+    return ParameterStore(
+        app,
+        role.job,
+        part=role.part,
+        parts=role.parts,
+        model_bytes=role.model_bytes,
+        shared=role.folder,
+    )
 
 
 class Server:
@@ -62,23 +83,14 @@ class Server:
         self._alarm = Alarm()
         part, parts = role.part, role.parts
         with self._alarm.within(self._job.task_limit_ns):
-            app = build_app(role.job, role.base)
-            numerics.pin()
-            store = ParameterStore(
-                app,
-                role.job,
-                part=part,
-                parts=parts,
-                model_bytes=role.model_bytes,
-                shared=role.folder,
-            )
-            self._store = store
+            self._store = store = _built_store(role)
             self._schedule = CheckpointSchedule(
                 store, role.job, role.store, role.round, part, parts
             )
             # Tasks that ran before a loss have to give the same hashes again.
             self._marks = HashLog(marks_path(role.store, part, parts), len(store.layout.entries))
-            self._marks.load()
+            if not role.donors:  # else one of them may still write to that file
+                self._marks.load()
             store.known.expected = self._marks.expected
             if role.rehearse:
                 self._store.warm()
@@ -87,16 +99,21 @@ class Server:
         self._hub = Hub(address, role.identity)
         self._sender = StateSender(self._hub, store)
         self._reader = UpdateReader(store.ranges)
-        self._peers = PeerServers(self._hub, store, parts, role.round)
+        self._peers = PeerServers(self._hub, store, parts)
+        self._donor = Donor(role, store)
+        self._inheritance = Inheritance(role.donors)
+        self._poller = Poller()
         # None on the first server, which keeps the barrier for all.
         self._first: Link | None = None
         if part:
             first = server_address(role.folder, job, role.generation, 0)
             self._first = link_to_server(first, role.homes[0], role.identity)
+        self._flow_class = 0
         self._mark(role.flow_class)
         tell = self._peers.tell if self._first is None else self._first.send
         self._clipping = GlobalNorm(store, part, parts, tell)
         self._opening = RoundStart()
+        self._begin = role.round
         # How long the round behind the next barrier is delayed. On the first server also: when the
         # round at hand begins, until it has.
         self._delay_ns = 0
@@ -117,12 +134,13 @@ class Server:
 
     def serve(self) -> None:
         """Take messages and make rounds until the zygote closes the lifeline."""
-        poller = Poller()
+        poller = self._poller
         for source in (self._hub, self._control, self._lifeline):
             poller.register(source)
         if self._first is not None:
-            self._first.send(PartDone(self._role.part, self._role.round - 1))
             poller.register(self._first)
+        if not self._role.donors:
+            self._stand_ready()
         self._control.send(ServerReady(self._job.index, self._role.generation, self._role.part))
         while True:
             ready = poller.poll(self._timeout_ms())
@@ -136,6 +154,7 @@ class Server:
                 self._hear()
             if self._first is not None and self._first in ready:
                 self._hear_first(self._first)
+            self._donor.go_on(ready)
             self._step()
             self._pass_barrier()
             self._answer_pulls()
@@ -143,6 +162,11 @@ class Server:
             # would take the cores that trainers need to begin.
             if self._left is None:
                 self._acknowledge()
+
+    def _stand_ready(self) -> None:
+        """Tell the first server, if that is another, that this one stands where the job goes on."""
+        if self._first is not None:
+            self._first.send(PartDone(self._role.part, -1))
 
     def _timeout_ms(self) -> int | None:
         """Return how long to wait for messages; None: for ever."""
@@ -157,7 +181,7 @@ class Server:
         """
         since_ns = self._opening.since_ns() if self._peers.all_here else None
         if self._passed < 0 and since_ns is not None:
-            self._passed, self._since_ns = self._role.round, since_ns
+            self._passed, self._since_ns = self._begin, since_ns
             self._sender.release(self._passed, since_ns)
         if self._delayed.since_ns() is not None:
             self._delayed.at_ns = None
@@ -178,11 +202,14 @@ class Server:
                     self._mark(flow_class)
                 case DelayRound(delay_ns=delay_ns):
                     self._delay_ns = delay_ns
+                case Migrate():
+                    self._donor.to = message
                 case _:
                     raise ValueError(f"the controller does not send {message}")
 
     def _mark(self, flow_class: int) -> None:
         """Mark what this server sends to other hosts with a class."""
+        self._flow_class = flow_class
         self._hub.mark(flow_class)
         if self._first is not None:
             self._first.mark(flow_class)
@@ -206,17 +233,24 @@ class Server:
                     self._clipping.hear(message)
                 case PartSaved(part=part, round=round_no):
                     self._schedule.part_saved(part, round_no)
+                case Piece():
+                    if self._inheritance.take(message, *buffers, far=self._hub.is_far(peer)):
+                        self._inherit(message)
                 case _:
                     raise ValueError(f"an executor does not send {message}")
 
     def _hear_first(self, first: Link) -> None:
         """Take what the first server has sent, on another one."""
         for message, _ in first.drain():
-            assert isinstance(message, BeginRound | Squares)
-            if isinstance(message, Squares):
-                self._clipping.hear(message)
-            else:
-                self._turn(message)
+            match message:
+                case Squares():
+                    self._clipping.hear(message)
+                case BeginRound():
+                    self._turn(message)
+                case LastRound():
+                    self._give(message)
+                case _:
+                    raise ValueError(f"the first server does not send {message}")
 
     def _take(self, peer: bytes, push: Push, buffers: list[memoryview]) -> None:
         """Add an update to the round in progress, or compare it if the step has been made."""
@@ -273,16 +307,45 @@ class Server:
 
     def _turn(self, turn: BeginRound) -> None:
         """Begin the next round: the first server, which is another, has passed the barrier."""
-        self._passed = turn.round
-        self._stepped = False
-        self._delay_ns = 0
-        self._store.forget_previous()
-        numerics.pin()
+        self._follow(turn.round)
         if turn.save:
             self._schedule.save(turn.round)
             self._marks.forget_before(self._schedule.previous)
             assert self._first is not None
             self._first.send(PartSaved(self._role.part, turn.round))
+
+    def _follow(self, round_no: int) -> None:
+        """Be where the first server is, which has passed the barrier before this round."""
+        self._passed = round_no
+        self._stepped = False
+        self._delay_ns = 0
+        self._store.forget_previous()
+        numerics.pin()
+
+    # Blocks migrate.
+
+    def _give(self, last: LastRound) -> None:
+        """Give all blocks to other servers, and serve no more."""
+        if self._first is not None:
+            self._follow(last.round)
+        self._donor.give(last, self._poller, self._flow_class)
+
+    def _inherit(self, piece: Piece) -> None:
+        """Begin where other servers have ended: all blocks of this one are here."""
+        with self._alarm.within(self._job.task_limit_ns):
+            self._store.inherit(self._inheritance.pop())
+        self._schedule.follow(piece.kept, piece.saved)
+        self._marks.load()
+        self._begin = piece.round
+        if self._first is None:
+            self._opening.at_ns = piece.since_ns
+        else:
+            self._passed = piece.round
+        self._stand_ready()
+        role, came = self._role, self._inheritance
+        self._control.send(
+            BlocksCame(role.job.index, role.generation, role.part, came.at_ns, came.far_bytes)
+        )
 
     # What follows from it.
 
@@ -346,6 +409,11 @@ class Server:
         self._left = DeferredReport(
             self._job.index, self._role.generation, outcome, self._barrier_ns, stamps
         )
+        if self._donor.to is not None and not outcome.finished:
+            self._donor.gave = True
+            self._wind_up()
+            self._hand_over(self._donor.to)
+            return
         if delay_ns and not outcome.finished:
             self._delayed.at_ns = self._since_ns
         elif not outcome.finished:  # what others wait for goes first
@@ -356,6 +424,15 @@ class Server:
                 return
         self._wind_up()
 
+    def _hand_over(self, to: Migrate) -> None:
+        """Let the round at hand begin at other servers; ownership moves before the blocks do."""
+        kept, saved = self._schedule.kept, self._schedule.last
+        last = LastRound(self._passed, self._since_ns, kept, saved, to)
+        self._peers.tell(last)
+        begins = OwnershipMoved(self._job.index, to.generation, self._passed, self._since_ns)
+        self._control.send(begins)
+        self._give(last)
+
     def _wind_up(self, *, late: bool = False) -> None:
         """Report and save the last barrier; ``late``: only if it was put off for long enough."""
         left = self._left
@@ -364,7 +441,8 @@ class Server:
         self._left = None
         self._acknowledge()
         left.report(self._control, self._schedule.last, self._sha256)
-        if not left.outcome.finished and self._delayed.at_ns is None:
+        waits = self._delayed.at_ns is not None or self._donor.gave
+        if not (left.outcome.finished or waits):
             self._begin_round()
         numerics.pin()  # the app may have set what it likes
         self._store.seed()  # for the next step, whose updates are still being computed
@@ -384,8 +462,10 @@ class Server:
         # The step is made but not evaluated: it may turn out to have been the last.
         unsure = first and self._stepped and self._outcome is None
         # A round that will be delayed gets its state when it begins, and so may others' updates.
-        held = self._delayed.at_ns is not None
-        held = held or (self._delay_ns > 0 and self._store.version > self._passed)
+        # One that begins at other servers gets it there.
+        held = self._delayed.at_ns is not None or self._donor.gave
+        later = self._delay_ns > 0 or self._donor.to is not None
+        held = held or (later and self._store.version > self._passed)
         standing = ServedState(
             first=first,
             passed=self._passed,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from warren.apps.protocol import TorchApp
 from warren.live.training.app.app_contract import check_converges, check_job, ends
-from warren.live.training.block_ownership import Ranges
+from warren.live.training.block_ownership import Ranges, owners_of
 from warren.live.training.checkpoints import state as checkpoint
 from warren.live.training.checkpoints.archive import Archive
 from warren.live.training.replica import Replica
@@ -283,6 +283,37 @@ class ParameterStore:
             The parts do not belong together, or are of another model or optimiser.
         """
         self.version, self.finished = checkpoint.decode(parts, self._replica)
+        self.known.clear()
+        self._begin(None)
+
+    def piece_for(self, part: int, homes: int, model_bytes: Sequence[int]) -> memoryview:
+        """Return what of this part server ``part`` of ``homes`` servers to come will own.
+
+        ``model_bytes``: how many bytes of the model each of them is to hold; empty: about the same.
+        They hold what a checkpoint would of it.
+
+        Raises
+        ------
+        ValueError
+            The step has been made and its evaluation has not.
+        WarrenError
+            The optimiser or the schedule holds what a checkpoint cannot keep.
+        """
+        self._need_evaluated()
+        heir = checkpoint.Heir(part, owners_of(self.layout, homes, model_bytes))
+        return checkpoint.encode(
+            self._replica, self._archive, self.version, finished=self.finished, heir=heir
+        )
+
+    def inherit(self, pieces: Sequence[Buffer]) -> None:
+        """Begin where other servers of the job have ended: ``pieces`` are one of each of them.
+
+        Raises
+        ------
+        SpecError
+            The pieces do not belong together, or are not what this part owns.
+        """
+        self.version, self.finished = checkpoint.decode(pieces, self._replica, owned_only=True)
         self.known.clear()
         self._begin(None)
 

@@ -28,14 +28,19 @@ from warren.live.transport.ring_messages import (
 from warren.live.transport.server_messages import (
     BarrierPassed,
     BeginRound,
+    BlocksCame,
     CheckpointCommitted,
     Commit,
     DelayRound,
     FlowClass,
     JobOver,
+    LastRound,
+    Migrate,
     Open,
+    OwnershipMoved,
     PartDone,
     PartSaved,
+    Piece,
     Pull,
     Push,
     Pushed,
@@ -124,7 +129,10 @@ class LeftComp(Message, frozen=True, tag="LeftComp", array_like=True):
 
 
 class Moved(Message, frozen=True, tag="Moved", array_like=True):
-    """Controller to executor: a job that has not begun has other servers; see ``Assign``."""
+    """Controller to executor: a job has other servers; see ``Assign``.
+
+    It has not begun, or its blocks migrate: all rounds that the others served are over.
+    """
 
     job: int
     generation: int
@@ -322,6 +330,11 @@ AnyMessage: TypeAlias = (
     | PartSaved
     | Squares
     | BeginRound
+    | Migrate
+    | LastRound
+    | Piece
+    | OwnershipMoved
+    | BlocksCame
     | Open
     | FlowClass
     | DelayRound

@@ -104,7 +104,8 @@ class Commit(Message, frozen=True, tag="Commit", array_like=True):
 class PartDone(Message, frozen=True, tag="PartDone", array_like=True):
     """Server to the first server: its blocks have made the step of ``round``.
 
-    The blocks are beside it when the whole model is wanted (to evaluate or to save it).
+    The blocks are beside it when the whole model is wanted (to evaluate or to save it). Round -1:
+    it has made no step, and stands where the job goes on.
     """
 
     part: int
@@ -134,6 +135,73 @@ class BeginRound(Message, frozen=True, tag="BeginRound", array_like=True):
 
     round: int
     save: bool
+
+
+# Blocks migrate: other servers take over at a barrier. Ownership moves first.
+
+
+class Migrate(Message, frozen=True, tag="Migrate", array_like=True):
+    """Controller to servers: at the next barrier give all blocks to the servers of ``generation``.
+
+    Those are up already. ``homes`` has the host of each, ``model_bytes`` how many bytes of the
+    model each is to hold; empty: about the same.
+    """
+
+    generation: int
+    homes: tuple[int, ...]
+    model_bytes: tuple[int, ...]
+
+
+class LastRound(Message, frozen=True, tag="LastRound", array_like=True):
+    """First server to the others: ``round`` begins at the servers of ``to``, give them the blocks.
+
+    ``since_ns``: when it begins; ``kept`` and ``saved``: rounds of the checkpoints that may still
+    be needed, the oldest and the newest.
+    """
+
+    round: int
+    since_ns: int
+    kept: int
+    saved: int
+    to: Migrate
+
+
+class Piece(Message, frozen=True, tag="Piece", array_like=True):
+    """Server to its heir: what the heir owns of the blocks of server ``part``; beside it the bytes.
+
+    The other fields are those of ``LastRound``.
+    """
+
+    part: int
+    round: int
+    since_ns: int
+    kept: int
+    saved: int
+
+
+class OwnershipMoved(Message, frozen=True, tag="OwnershipMoved", array_like=True):
+    """First server to controller: it serves no more; ``round`` begins at the next generation.
+
+    That is at ``since_ns``, or when the blocks have come: who asks before waits there.
+    """
+
+    job: int
+    generation: int
+    round: int
+    since_ns: int
+
+
+class BlocksCame(Message, frozen=True, tag="BlocksCame", array_like=True):
+    """Server to controller: all blocks that it owns have come to it, the last at ``at_ns``.
+
+    ``far_bytes`` of them came from other hosts.
+    """
+
+    job: int
+    generation: int
+    part: int
+    at_ns: int
+    far_bytes: int
 
 
 # What the controller tells servers, and what it hears from there.

@@ -3,8 +3,9 @@
 *What.* A device has the state of a round when all servers of the job have sent it their parts. The
 first server, which keeps the barrier, does so when the round has begun. Each other one does once
 the updates of all tasks of the round before have brought it theirs: it steps by itself, ahead of
-the barrier, unless a delay holds the next round. Behind a round that is evaluated, and the last
-one, the others also send their parts to the first server, and the barrier waits for them.
+the barrier, unless a delay holds the next round or other servers will have it. Behind a round that
+is evaluated, and the last one, the others also send their parts to the first server, and the
+barrier waits for them.
 
 *Source.* What live servers do: ``warren.live.server``. Who wants which state is said by
 ``warren.sim.network.server_rounds``.
@@ -25,6 +26,10 @@ class Waiting(Protocol):
 
     def servers(self, job: int) -> ServerParts:
         """Return the servers of a job; none if their bytes are on no link."""
+        ...
+
+    def moves(self, job: int) -> bool:
+        """Tell whether a job has other servers from its next barrier on."""
         ...
 
     def has_state(self, job: int, device: int) -> None:
@@ -160,6 +165,14 @@ class ServedStates:
         for pull in self._wanting.pop((job, round_), ()):
             self._send(pull)
 
+    def forget_ahead(self, job: int, round_: int) -> None:
+        """Let pulls begin anew: what old servers have sent ahead of this round is not needed."""
+        waiting = self._wanting.get((job, round_), [])
+        for place, pull in enumerate(waiting):
+            waiting[place] = _Pull(self, job, round_, pull.device)
+            # With no part sent it never is whole, whatever still arrives.
+            pull.sent = 0
+
     def part_of(self, update: Arrival, job: int, part: int) -> Arrival:
         """Return what waits for the part of an update that a server gets."""
         return _Part(self, job, part, update)
@@ -175,7 +188,8 @@ class ServedStates:
         done, rounds = self.at_J[job] + 1, self._lanes.rounds_J[job]
         if done == rounds or self._evaluated_J[job](done):
             self._collect(job, part)
-        if done < rounds and not self._flows.delays.waits(job):
+        held = self._flows.delays.waits(job) or self._waiting.moves(job)
+        if done < rounds and not held:
             self._ahead_J[job] |= 1 << part
             for pull in self._wanting.get((job, done), ()):
                 self._send(pull, self._ahead_J[job])

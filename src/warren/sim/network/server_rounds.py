@@ -9,6 +9,9 @@ computed, its update goes to all servers, and the device goes on. The task ends 
 of its update has arrived; the round when its last task has, and the first server has the parts of
 others that it needs. Servers take no time of their own.
 
+When a shape moves the servers of a job that trains, its next round begins at the new ones, once
+each old one has sent each new one what that one holds of its part. No state is sent ahead then.
+
 Several tasks of an assignment are run one after another, each with its own update. A stretch is
 one round after another; its barriers but the last are no events. A ring's stretch on a device is
 one task, which has started when the ring has. A job whose bytes nobody knows pulls nothing, and its
@@ -25,11 +28,10 @@ from functools import partial
 from typing import Final
 
 from warren.cost.run_rings import host_of_D
-from warren.cost.run_servers import ServerParts, linked_J, server_parts
+from warren.cost.run_servers import ServerParts, linked_J, moved_parts, server_parts
 from warren.model.costs import CostTable
 from warren.model.decision import Assignment, Shape
-from warren.model.errors import InfeasibleDecision
-from warren.model.events import CompDone, TasksDone
+from warren.model.events import CompDone, ServersMoved, TasksDone
 from warren.model.run import Run
 from warren.sim.lanes import Lanes
 from warren.sim.network.link_flows import Arrival, LinkFlows
@@ -106,6 +108,26 @@ class _Work:
         self._rounds.computed(self, now)
 
 
+class _Move:
+    """The parts of a model on their way to other servers, in ``left`` transfers."""
+
+    __slots__ = ("_rounds", "far_bytes", "job", "left", "round", "since_ns")
+
+    def __init__(self, rounds: ServerRounds, job: int, round_: int, since_ns: int) -> None:
+        self._rounds = rounds
+        self.job = job
+        self.round = round_
+        self.since_ns = since_ns
+        self.left = 0
+        self.far_bytes = 0.0
+
+    def arrived(self, now: int) -> None:
+        """Note one transfer that is over; with the last one the round begins."""
+        self.left -= 1
+        if self.left == 0:
+            self._rounds.moved(self, now)
+
+
 class ServerRounds:
     """The part of a simulation that runs jobs with servers on links.
 
@@ -127,6 +149,7 @@ class ServerRounds:
         "_host_D",
         "_lanes",
         "_linked_J",
+        "_moving",
         "_pushing_D",
         "_rank_D",
         "_run",
@@ -152,6 +175,8 @@ class ServerRounds:
         self.has_servers_J = [job.sync != "ring" for job in jobs]
         self._linked_J = linked_J(run, costs)
         self._shapes: dict[int, Shape] = {}
+        # Shapes that hold from the next barrier of their jobs on.
+        self._moving: dict[int, Shape] = {}
         self._servers_J: list[ServerParts | None] = [None for _ in jobs]
         self._states = ServedStates(run, lanes, flows, self._host_D, self)
         # By job: updates that have not arrived.
@@ -165,23 +190,16 @@ class ServerRounds:
         self._stretch_J: list[list[_Work]] = [[] for _ in jobs]
 
     def reshape(self, shapes: Mapping[int, Shape]) -> None:
-        """Place the servers of jobs that have not begun.
-
-        Raises
-        ------
-        InfeasibleDecision
-            If that moves the servers of a job that trains.
-        """
+        """Place the servers of jobs: now, or from the next barrier on if the job has begun."""
         for job, shape in shapes.items():
-            if not self._linked_J[job]:
+            if not self._linked_J[job] or not (shape.servers or job not in self._shapes):
                 continue
-            before, self._shapes[job] = self.servers(job), shape
-            self._servers_J[job] = after = server_parts(self._run, self._costs, job, shape)
-            if self._states.begun_J[job] and after != before:
-                raise InfeasibleDecision(
-                    f"shape of job {job}: it trains, and its servers cannot move yet; "
-                    "allowed: another shape before its first task"
-                )
+            self._moving.pop(job, None)
+            after = server_parts(self._run, self._costs, job, shape)
+            if not self._states.begun_J[job]:
+                self._place(job, shape, after)
+            elif after != self.servers(job):
+                self._moving[job] = shape
 
     def look(self, device: int) -> None:
         """Let a device want the states of the tasks that are next in its queue."""
@@ -214,8 +232,13 @@ class ServerRounds:
 
         A job that has ended has no round to begin, whatever was assigned of it.
         """
-        if round_ < self._lanes.rounds_J[job]:
+        if round_ >= self._lanes.rounds_J[job]:
+            return
+        shape = self._moving.pop(job, None)
+        if shape is None:
             self._states.begin(job, round_)
+        else:
+            self._migrate(job, round_, shape)
 
     def come(self, head: Assignment) -> None:
         """Take an assignment that is the first of its queue, and whose round has begun."""
@@ -284,6 +307,16 @@ class ServerRounds:
         if waiting is not None and waiting.waits and waiting.one.job == job:
             self._try(waiting)
 
+    def moves(self, job: int) -> bool:
+        """Tell whether a job has other servers from its next barrier on."""
+        return job in self._moving
+
+    def moved(self, move: _Move, now: int) -> None:
+        """Begin a round at servers that have all parts of the model."""
+        far_bytes, took_ns = round(move.far_bytes), now - move.since_ns
+        self._lanes.emit(ServersMoved(now, move.job, move.round, far_bytes, took_ns))
+        self._states.begin(move.job, move.round)
+
     def servers(self, job: int) -> ServerParts:
         """Return the servers of a job; none if their bytes are on no link."""
         parts = self._servers_J[job]
@@ -293,6 +326,22 @@ class ServerRounds:
                 parts = server_parts(self._run, self._costs, job, self._shapes.get(job))
             self._servers_J[job] = parts
         return parts
+
+    def _place(self, job: int, shape: Shape, parts: ServerParts) -> None:
+        self._shapes[job], self._servers_J[job] = shape, parts
+
+    def _migrate(self, job: int, round_: int, shape: Shape) -> None:
+        """Send the model to other servers, at which a round will begin."""
+        before, after = self.servers(job), server_parts(self._run, self._costs, job, shape)
+        self._place(job, shape, after)
+        self._states.forget_ahead(job, round_)
+        move = _Move(self, job, round_, self._lanes.now_ns)
+        assert self._costs.model_bytes_J is not None, "the job's bytes are on links"
+        for source, target, size in moved_parts(before, after, self._costs.model_bytes_J.item(job)):
+            move.far_bytes += size if source != target else 0.0
+            move.left += self._flows.transfer(job, source, target, size, move)
+        if move.left == 0:
+            self.moved(move, self._lanes.now_ns)
 
     def _is_cut(self, one: Assignment) -> bool:
         """Tell whether the end of its job has cut an assignment short."""

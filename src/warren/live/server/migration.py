@@ -1,0 +1,80 @@
+"""How servers of a job hand all its blocks to others at a barrier: ownership first, then bytes.
+
+The servers that take over, the *heirs*, have been started and listen before anything moves. At a
+barrier the first of the old servers, the *donors*, tells the other donors and the controller that
+the next round begins at the heirs. From then on donors answer no pull of it, and executors are sent
+to the heirs, where their pulls wait until the blocks are there: each donor sends each heir what
+that one owns of its part.
+
+Source: Cruise, 3.3.2 (ownership first; requests queue at the new owner). Deviations: blocks move
+at a barrier, where no update is under way, so nothing is applied twice or lost, and no update has
+to be passed on; the new table goes to executors from the controller, not from the old owner; what
+an owner keeps moves too, from its process to the one that follows it on the same host.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Container
+
+from warren.live.process.specs import ServerRole
+from warren.live.training.parameter_store import ParameterStore
+from warren.live.transport.server_messages import LastRound, Migrate, Piece
+from warren.live.transport.sockets import Link, Poller, link_to_server, server_address
+
+
+class Donor:
+    """One server's side of giving its blocks away.
+
+    ``to``: who is to have them, from the next barrier on; None: nobody. ``gave``: that barrier has
+    passed, and this server serves no more.
+    """
+
+    def __init__(self, role: ServerRole, store: ParameterStore) -> None:
+        self._role = role
+        self._store = store
+        self._heirs: list[Link] = []
+        self.to: Migrate | None = None
+        self.gave = False
+
+    def give(self, last: LastRound, poller: Poller, flow_class: int) -> None:
+        """Send each heir what it owns of this server's blocks."""
+        role, to = self._role, last.to
+        self.to, self.gave = to, True
+        piece = Piece(role.part, last.round, last.since_ns, last.kept, last.saved)
+        for part, home in enumerate(to.homes):
+            address = server_address(role.folder, role.job.index, to.generation, part)
+            heir = link_to_server(address, home, role.identity)
+            heir.mark(flow_class)
+            poller.register(heir)
+            heir.send(piece, self._store.piece_for(part, len(to.homes), to.model_bytes))
+            self._heirs.append(heir)
+
+    def go_on(self, ready: Container[object]) -> None:
+        """Send more of what had to wait for room; ``ready``: links that have some."""
+        for heir in self._heirs:
+            if heir in ready:
+                for message, _ in heir.drain():
+                    raise ValueError(f"an heir does not send {message}")
+
+
+class Inheritance:
+    """What has come from ``donors`` donors so far. ``far_bytes``: of it from other hosts."""
+
+    def __init__(self, donors: int) -> None:
+        self._donors = donors
+        self._pieces: dict[int, memoryview] = {}
+        self.far_bytes = 0
+        self.at_ns = 0
+
+    def take(self, piece: Piece, block: memoryview, *, far: bool) -> bool:
+        """Take the piece of one donor; tell whether it was the last."""
+        self._pieces[piece.part] = block
+        self.far_bytes += block.nbytes if far else 0
+        self.at_ns = time.monotonic_ns()
+        return len(self._pieces) == self._donors
+
+    def pop(self) -> list[memoryview]:
+        """Return all pieces, and keep none."""
+        pieces, self._pieces = list(self._pieces.values()), {}
+        return pieces

@@ -1,0 +1,153 @@
+"""Blocks that migrate between servers while their job trains: same bits, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from live_worlds import accepted, drive, ended, job, of, shuffled, world
+
+from warren.live.control.local_engine import LivePort
+from warren.live.control.plain_engine import PlainPort
+from warren.live.process.specs import ServerRole
+from warren.model.decision import Assignment, Shape
+from warren.model.events import (
+    AnyEvent,
+    JobFailed,
+    ParamsSaved,
+    RolledBack,
+    RoundsDone,
+    ServersMoved,
+)
+from warren.model.job import Checkpoint, Evaluate, Job
+from warren.model.run import Run
+
+pytestmark = pytest.mark.live
+
+ROUNDS = 40
+JOBS = (
+    job(0, rounds=ROUNDS, evaluate=Evaluate(every=7)),
+    job(1, rounds=ROUNDS, params={"width": 6000}),  # its states lie in shared memory
+    job(2, "Slow", rounds=ROUNDS, params={"sleep_s": 0.002}, checkpoint=Checkpoint(every=6)),
+)
+
+
+def plain_bits(run: Run, folder: Path) -> dict[int, str]:
+    with PlainPort(run, folder) as port:
+        return bits(
+            drive(port, [Assignment(0, one.index, 0, ROUNDS, (0, 1)) for one in run.workload.jobs])
+        )
+
+
+def bits(events: list[AnyEvent]) -> dict[int, str]:
+    return {event.job: event.sha256 for event in of(events, ParamsSaved)}
+
+
+def mover(port: LivePort, seed: int, every: int = 1) -> Callable[[AnyEvent], None]:
+    """At barriers, lets a job have another number of servers, or other parts of the model there."""
+    draw = random.Random(seed)
+
+    def watch(event: AnyEvent) -> None:
+        if isinstance(event, RoundsDone) and not event.finished and event.round % every == 0:
+            servers = draw.randint(1, 3)
+            sizes = tuple(draw.randint(0, 5) for _ in range(servers))
+            stated = sizes if sum(sizes) and draw.random() < 0.7 else None
+            port.reshape({event.job: Shape(None, (0,) * servers, stated)})
+
+    return watch
+
+
+@pytest.mark.parametrize(("seed", "devices"), [(1, 2), (2, 4)])
+def test_a_job_whose_blocks_migrate_again_and_again_has_the_bits_of_the_plain_loop(
+    seed: int, devices: int, tmp_path: Path
+) -> None:
+    """Every shape is answered as soon as the one before it stands, or sooner: the last counts."""
+    run, costs = world(tmp_path, JOBS, devices)
+    expected = plain_bits(run, tmp_path / "plain")
+    with LivePort(run, costs, tmp_path / "out") as port:
+        events = drive(port, shuffled(run, seed), mover(port, seed))
+    assert bits(events) == expected
+    assert not of(events, RolledBack)
+    moves = Counter(event.job for event in of(events, ServersMoved))
+    assert sum(moves.values()) >= 20, moves
+    tasks = [(row.job, row.round, row.shards) for row in accepted(events)]
+    assert len(set(tasks)) == len(tasks) == len(JOBS) * ROUNDS * 2
+
+
+@pytest.mark.parametrize("scale", [0.5])
+def test_emulated_tasks_go_on_where_blocks_migrate(scale: float, tmp_path: Path) -> None:
+    run, costs = world(tmp_path, JOBS[:2], 3, scale=scale, comp_s=0.01, sync_s=0.01)
+    expected = plain_bits(run, tmp_path / "plain")
+    with LivePort(run, costs, tmp_path / "out") as port:
+        events = drive(port, shuffled(run, 5), mover(port, 5, every=3))
+    assert bits(events) == expected
+    assert of(events, ServersMoved)
+
+
+def loser(port: LivePort, seed: int, kills: int) -> Callable[[AnyEvent], None]:
+    """Kills a server at some barriers, while blocks of its job migrate: an old one or a new one."""
+    draw, move, left = random.Random(seed), mover(port, seed), [kills]
+
+    def watch(event: AnyEvent) -> None:
+        move(event)
+        if not isinstance(event, RoundsDone) or event.finished or not left[0]:
+            return
+        roles = port.processes().items()
+        servers = [
+            pid for pid, role in roles if isinstance(role, ServerRole) and role.job.index == 2
+        ]
+        if event.job == 2 and len(servers) > 1 and draw.random() < 0.3:
+            left[0] -= 1
+            os.kill(draw.choice(servers), signal.SIGKILL)
+
+    return watch
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_server_that_is_lost_on_the_way_costs_rounds_and_no_bits(
+    seed: int, tmp_path: Path
+) -> None:
+    run, costs = world(tmp_path, JOBS, 3)
+    expected = plain_bits(run, tmp_path / "plain")
+    with LivePort(run, costs, tmp_path / "out") as port:
+        events = drive(port, shuffled(run, seed), loser(port, seed, kills=2))
+    assert not of(events, JobFailed)
+    assert bits(events) == expected
+    assert {event.job for event in of(events, RolledBack)} == {2}
+    assert of(events, ServersMoved)
+
+
+def test_a_shape_that_only_binds_workers_moves_no_block(tmp_path: Path) -> None:
+    run, costs = world(tmp_path, JOBS[:1], 2)
+
+    def watch(event: AnyEvent) -> None:
+        if isinstance(event, RoundsDone) and not event.finished:
+            port.reshape({0: Shape((0,), ())})
+
+    with LivePort(run, costs, tmp_path / "out") as port:
+        events = drive(port, shuffled(run, 1), watch)
+    assert ended(events) == {0: "finished"}
+    assert not of(events, ServersMoved)
+
+
+def test_a_job_that_ends_while_its_blocks_were_to_migrate_ends_all_its_servers(
+    tmp_path: Path,
+) -> None:
+    short: Job = replace(JOBS[0], rounds=3)
+    run, costs = world(tmp_path, (short,), 2)
+
+    def watch(event: AnyEvent) -> None:
+        if isinstance(event, RoundsDone) and event.round == 1:
+            port.reshape({0: Shape(None, (0, 0))})
+
+    with LivePort(run, costs, tmp_path / "out") as port:
+        events = drive(port, shuffled(run, 1), watch)
+        assert ended(events) == {0: "finished"}
+        roles = port.processes().values()
+        assert not [role for role in roles if isinstance(role, ServerRole)]
