@@ -37,7 +37,13 @@ POLICIES: Final[Mapping[str, str]] = {
     "srtf": "warren.policy.place.hare.srtf:Srtf",
 }
 """Those that answer place."""
-SHAPE_POLICIES: Final = {"fixed": "warren.policy.shape.fixed:FixedShapes"}
+SHAPE_POLICIES: Final = {
+    "all": "warren.policy.shape.all_hosts:AllHosts",
+    "cruise": "warren.policy.shape.cruise:Cruise",
+    "cruise-published": "warren.policy.shape.cruise:CruisePublished",
+    "fixed": "warren.policy.shape.fixed:FixedShapes",
+    "optimus": "warren.policy.shape.optimus:Optimus",
+}
 GROUP_POLICIES: Final = {"fixed": "warren.policy.group.fixed:FixedGroups"}
 FLOW_POLICIES: Final = {
     "baraat": "warren.policy.flow.baraat:Baraat",

@@ -40,9 +40,8 @@ class FixedShapes:
 
         Raises SpecError if the cluster has no host of a name that a job states.
         """
-        position = {host.name: index for index, host in enumerate(view.cluster.hosts)}
-        stating = [job for job in view.jobs if job.server_hosts or job.worker_hosts]
-        shapes = {job.index: _shape(job, position) for job in stating}
+        stated = ((job.index, stated_shape(view, job.index)) for job in view.jobs)
+        shapes = {job: shape for job, shape in stated if shape is not None}
         return (Decision(shapes=shapes) if shapes else NOTHING), None
 
     def explain(self, view: View, memory: None, job: int) -> str:
@@ -53,8 +52,15 @@ class FixedShapes:
         return f"its job file states {servers}, and {workers}"
 
 
-def _shape(job: Job, position: dict[str, int]) -> Shape:
-    """Return the shape that a job file states."""
+def stated_shape(view: View, index: int) -> Shape | None:
+    """Return the shape that a job file states; None: it states no hosts.
+
+    Raises SpecError if the cluster has no host of a name that a job states.
+    """
+    job = view.jobs[index]
+    if not (job.server_hosts or job.worker_hosts):
+        return None
+    position = {host.name: at for at, host in enumerate(view.cluster.hosts)}
     workers = _hosts(job, "workers", job.worker_hosts, position) or None
     servers = _hosts(job, "servers", job.server_hosts, position)
     return Shape(workers, servers, job.server_bytes or None)

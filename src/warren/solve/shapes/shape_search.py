@@ -90,10 +90,16 @@ class KindShape:
     epoch_s: float
 
 
-def best_shape(kinds: MachineKinds, epoch: Epoch, working: int | None = None) -> KindShape:
+def best_shape(
+    kinds: MachineKinds,
+    epoch: Epoch,
+    working: int | None = None,
+    servers_K: IntArray | None = None,
+) -> KindShape:
     """Find the shape of the shortest epoch; of equal ones the one with fewest workers.
 
-    ``working``: among those in which so many machines work.
+    ``working``: among those in which so many machines work. ``servers_K``: among those in which so
+    many of each kind serve.
 
     Raises
     ------
@@ -104,20 +110,21 @@ def best_shape(kinds: MachineKinds, epoch: Epoch, working: int | None = None) ->
     if problem := refused(kinds, epoch.reading):
         raise ValueError(problem)
     servers_CK = kinds.servers_CK()
+    if servers_K is not None:
+        servers_CK = servers_CK[(servers_CK == servers_K).all(axis=1)]
     if working is not None:
         servers_CK = servers_CK[servers_CK.sum(axis=1) == kinds.count_K.sum() - working]
     if not len(servers_CK):
-        raise ValueError(f"there is no shape in which {working} machines work")
+        raise ValueError(f"there is no shape in which {working or 'such'} machines work")
     cost = _cost(kinds, epoch, servers_CK)
     if epoch.reading == "published":
         return _published(kinds, epoch, servers_CK, _epochs_s(cost, epoch))
     case = _least_case(cost, epoch, workers_C(kinds, servers_CK))
-    servers_K = servers_CK[case]
-    holding_K = servers_K
+    serving_K = holding_K = servers_CK[case]
     if epoch.reading == "server":
-        holding_K = holding(kinds, servers_K[None])[0]
+        holding_K = holding(kinds, serving_K[None])[0]
     bytes_K = epoch.model_bytes * kinds.rate_K / float((holding_K * kinds.rate_K).sum())
-    return _shape(kinds, epoch, servers_K, bytes_K * (holding_K > 0), holding_K, cost.cases([case]))
+    return _shape(kinds, epoch, serving_K, bytes_K * (holding_K > 0), holding_K, cost.cases([case]))
 
 
 def refused(kinds: MachineKinds, reading: str) -> str:

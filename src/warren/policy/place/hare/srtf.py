@@ -37,6 +37,7 @@ from warren.model.events import (
 from warren.model.view import View
 from warren.policy.common.round_times import (
     TASK_TRIGGERS,
+    bound_hosts,
     gang_round_ns,
     gang_sizes_J,
     made_ready,
@@ -102,7 +103,7 @@ class Srtf:
             waiting.pop(job, None)
             left |= sum(len(one.shards) for one in given) < _tasks_to_start(view, job)
             # Ours: a wide job that found too few devices keeps them waiting, so none starves.
-            if not given and view.costs.fits_JT[job, view.type_D[free]].any():
+            if not given and no_faster(view, job, free, 1):
                 break
         if left != memory.left:
             memory = replace(memory, left=left)
@@ -153,6 +154,8 @@ class Srtf:
             return tasks_on(view, job, shard, devices)
         # A stretch needs its whole gang, and its length is counted with this gang's own time.
         needed = memory.gang_J.item(job)
+        if bound_hosts(view, job) is not None:
+            needed = min(needed, len(no_faster(view, job, np.arange(len(view.type_D)), scale)))
         gang = no_faster(view, job, free, needed)
         if len(gang) < needed:
             return []

@@ -1,0 +1,287 @@
+"""Cruise: the number of workers and servers of each job, from what its rounds take.
+
+What
+    When a job arrives it gets the shape that a cost model finds best by what is known of its tasks,
+    or, if its job file states hosts, those. While it trains, what its tasks take on each host is
+    measured; after some rounds, and again and again, the best shape is looked for anew, and taken
+    if a round would be shorter by more than ``threshold``. Servers then move while the job goes on.
+Source
+    Cruise (dissertation 2020), 3.2 and 3.3: cost model, trigger after enough metrics, 5 % rule.
+Differs
+    ``cruise`` counts rounds as Warren has them: a fixed number of tasks a round, whatever the
+    number of workers, and an update a task (``warren.solve.shapes.task_rounds``); and a host may
+    both work and serve. ``cruise-published`` decides by (3.4), where a host does one of both, each
+    worker has mini-batches of its own and the model is counted once; its shape is carried out by
+    the same rounds. Rates of links are those of the cluster file, not measured. Data is not split
+    ahead: who is done gets the next task, which is the paper's remedy for stragglers, too (3.2.1).
+    Each job is shaped as if it had the cluster, or the hosts of its group, for itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Final
+
+import numpy as np
+from immutables import Map
+
+from warren.model.costs import BoolArray, FloatArray, IntArray
+from warren.model.decision import NOTHING, Decision, Question, Shape
+from warren.model.events import Event, JobArrived, RolledBack, RoundsDone, ServersMoved
+from warren.model.view import View
+from warren.policy.shape.all_hosts import hosts_of
+from warren.policy.shape.fixed import stated_shape
+from warren.policy.shape.measured import TOLD, Measured
+from warren.solve.shapes.kinds import kinds_of
+from warren.solve.shapes.shape_search import Epoch, best_shape
+from warren.solve.shapes.task_rounds import TaskMachines, best_task_round, task_round
+
+_EPOCH: Final = 1_000
+"""Mini-batches in an epoch of (3.4), for each task of a round: so many that no ceil decides."""
+_READINGS: Final = ("nic", "server", "published")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Who works and which share of the model each machine holds; what a round takes then."""
+
+    works_N: BoolArray
+    share_N: FloatArray
+    round_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeMemory:
+    """What was measured, jobs whose servers move, and, for ``explain``, what was found last."""
+
+    measured: Measured = field(default_factory=Measured)
+    moving: frozenset[int] = frozenset()
+    found: Map[int, str] = field(default_factory=Map)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cruise:
+    """Shape jobs anew where that makes rounds shorter by more than ``threshold``.
+
+    ``after``: rounds that are measured in one shape before another is looked for; ``every``: rounds
+    between two looks.
+    """
+
+    threshold: float = 0.05
+    after: int = 5
+    every: int = 5
+
+    name: ClassVar[str] = "cruise"
+    source: ClassVar[str] = "Cruise (dissertation 2020) 3.2, 3.3"
+    offline: ClassVar[bool] = False
+    needs_rounds: ClassVar[bool] = False
+    answers: ClassVar[frozenset[Question]] = frozenset({Question.SHAPE})
+    triggers: ClassVar[frozenset[type[Event]]] = TOLD
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that mean nothing."""
+        if not 0 <= self.threshold < 1:
+            raise ValueError(f"threshold is {self.threshold}; allowed: 0 up to 1")
+        if self.after < 1 or self.every < 1:
+            raise ValueError("after and every count rounds; allowed: 1 and more")
+
+    def initial(self, view: View) -> ShapeMemory:
+        """Return a memory of nothing."""
+        return ShapeMemory()
+
+    def decide(self, view: View, memory: ShapeMemory) -> tuple[Decision, ShapeMemory]:
+        """Return the shapes of jobs that have arrived, and of those that would be faster."""
+        memory = replace(memory, measured=memory.measured.after(view))
+        shapes = dict[int, Shape]()
+        for event in view.changes:
+            if isinstance(event, ServersMoved | RolledBack):
+                memory = replace(memory, moving=memory.moving - {event.job})
+        for event in view.changes:
+            if isinstance(event, JobArrived):
+                shape, memory = self._first(view, memory, event.job)
+            elif isinstance(event, RoundsDone) and not event.finished:
+                shape, memory = self._better(view, memory, event.job)
+            else:
+                continue
+            if shape is not None:
+                shapes[event.job] = shape
+        return (Decision(shapes=shapes) if shapes else NOTHING), memory
+
+    def explain(self, view: View, memory: ShapeMemory, job: int) -> str:
+        """Say in one sentence why the job has its shape."""
+        return memory.found.get(job, "nothing was measured of it yet: it keeps what it began with")
+
+    def best(
+        self, machines: TaskMachines, model_bytes: int, tasks: int, prefer: IntArray
+    ) -> Choice:
+        """Return the best shape; of machines of a kind those serve that stand first in ``prefer``.
+
+        Raises ValueError if there is none, or there are too many kinds of machines.
+        """
+        one = best_task_round(machines, model_bytes, tasks, both=True, prefer=prefer)
+        return Choice(one.works_N, one.share_N, one.round_s)
+
+    def takes_s(self, machines: TaskMachines, now: Choice, model_bytes: int, tasks: int) -> float:
+        """Return what a round takes in a shape, by the cost model.
+
+        Raises ValueError if it is none of those that the cost model knows.
+        """
+        return task_round(machines, now.works_N, now.share_N, model_bytes, tasks).round_s
+
+    def _first(self, view: View, memory: ShapeMemory, job: int) -> tuple[Shape | None, ShapeMemory]:
+        """Return the shape that a job begins with; None: what ``static`` gives it."""
+        stated = stated_shape(view, job)
+        if stated is not None:
+            return stated, memory
+        best = self._best(view, memory, job)
+        if best is None:
+            return None, memory
+        text = f"by what is known of its tasks it is best to have {_words(best[0])}"
+        return _shape(view, job, best[0]), replace(memory, found=memory.found.set(job, text))
+
+    def _better(
+        self, view: View, memory: ShapeMemory, job: int
+    ) -> tuple[Shape | None, ShapeMemory]:
+        """Return a shape in which a job's rounds are shorter by enough; None: there is none."""
+        rounds = memory.measured.rounds.get(job, 0)
+        if job in memory.moving or rounds < self.after or (rounds - self.after) % self.every:
+            return None, memory
+        best = self._best(view, memory, job)
+        now_s = None if best is None else self._now_s(view, job, best[1])
+        if best is None or not now_s:
+            return None, memory
+        found, gain = best[0], 1 - best[0].round_s / now_s
+        took_s = memory.measured.round_s[job]
+        text = f"rounds took {took_s:.3g} s; with {_words(found)} {100 * gain:.0f} % less"
+        memory = replace(memory, found=memory.found.set(job, text))
+        if gain <= self.threshold:
+            return None, memory
+        shape = _shape(view, job, found)
+        moving = memory.moving
+        if not _serves(view, job, shape):
+            moving |= {job}
+        return shape, replace(memory, measured=memory.measured.anew(job), moving=moving)
+
+    def _best(
+        self, view: View, memory: ShapeMemory, job: int
+    ) -> tuple[Choice, TaskMachines] | None:
+        """Return the best shape of a job; None where the cost model cannot say."""
+        model_bytes, tasks = _model_bytes(view, job), int(view.scale_J[job])
+        hosts, before = list(hosts_of(view, job)), view.servers_J[job]
+        machines = TaskMachines(
+            task_s_N=memory.measured.task_s_H(view, job)[hosts],
+            rate_N=np.array(view.cluster.link_bytes_per_s, dtype=float)[hosts],
+            devices_N=np.maximum(1, view.hosts.devices_H[hosts]),
+        )
+        # Of the others the last ones: the first stay workers, where their trainers are.
+        order = sorted(range(len(hosts)), key=lambda at: (hosts[at] not in before, -at))
+        if not model_bytes:
+            return None
+        try:
+            return self.best(machines, model_bytes, tasks, np.array(order)), machines
+        except ValueError:
+            return None
+
+    def _now_s(self, view: View, job: int, machines: TaskMachines) -> float | None:
+        """Return what a round takes in the shape that a job has; None: the model does not know."""
+        hosts, servers, shape = hosts_of(view, job), view.servers_J[job], view.shape_J[job]
+        workers = hosts if shape is None or shape.workers is None else shape.workers
+        sizes = (1,) * len(servers) if shape is None else shape.model_bytes or (1,) * len(servers)
+        share_N = np.zeros(len(hosts))
+        for host, size in zip(servers, sizes, strict=True):
+            if host in hosts:
+                share_N[hosts.index(host)] += size / max(1, sum(sizes))
+        now = Choice(np.isin(hosts, workers), share_N)
+        try:
+            return self.takes_s(machines, now, _model_bytes(view, job), int(view.scale_J[job]))
+        except ValueError:
+            return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CruisePublished(Cruise):
+    """Decide by (3.4) as it is printed, with a ``reading`` of b_ij: nic, server or published."""
+
+    reading: str = "published"
+
+    name: ClassVar[str] = "cruise-published"
+
+    def __post_init__(self) -> None:
+        """Refuse what means nothing."""
+        Cruise.__post_init__(self)
+        if self.reading not in _READINGS:
+            raise ValueError(f"reading is {self.reading!r}; allowed: {', '.join(_READINGS)}")
+
+    def best(
+        self, machines: TaskMachines, model_bytes: int, tasks: int, prefer: IntArray
+    ) -> Choice:
+        """Return the shape with the shortest epoch of (3.4)."""
+        kinds, kind_N = kinds_of(machines.task_s_N, machines.rate_N, machines.devices_N)
+        found = best_shape(kinds, self._epoch(model_bytes, tasks))
+        share_N, works_N = np.zeros(len(kind_N)), machines.able_N.copy()
+        for kind, count in enumerate(found.servers_K.tolist()):
+            serving = prefer[kind_N[prefer] == kind][:count]
+            works_N[serving] = False
+            share_N[serving[: int(found.holding_K[kind])]] = found.server_bytes_K[kind]
+        return Choice(works_N, share_N / share_N.sum(), found.epoch_s / _EPOCH)
+
+    def takes_s(self, machines: TaskMachines, now: Choice, model_bytes: int, tasks: int) -> float:
+        """Return the epoch of (3.4), in rounds of as many tasks, with the best splits.
+
+        A machine that works and serves counts for two, each with the whole link.
+        """
+        workers, servers = np.flatnonzero(now.works_N), np.flatnonzero(now.share_N)
+        both = np.concatenate([workers, servers])
+        task_s_N = np.concatenate([machines.task_s_N[workers], np.full(len(servers), np.inf)])
+        kinds, kind_N = kinds_of(task_s_N, machines.rate_N[both], machines.devices_N[both])
+        servers_K = np.bincount(kind_N[len(workers) :], minlength=len(kinds.count_K))
+        epoch = self._epoch(model_bytes, tasks)
+        return best_shape(kinds, epoch, servers_K=servers_K).epoch_s / _EPOCH
+
+    def _epoch(self, model_bytes: int, tasks: int) -> Epoch:
+        return Epoch(
+            items=_EPOCH * tasks, model_bytes=float(model_bytes), batch=1, round_items=None,
+            ways=1, reading=self.reading,
+        )  # fmt: skip
+
+
+def _model_bytes(view: View, job: int) -> int:
+    """Return the bytes of a job's model; 0: not known."""
+    known = view.costs.model_bytes_J
+    return 0 if known is None or view.jobs[job].sync == "ring" else int(known[job])
+
+
+def _shape(view: View, job: int, found: Choice) -> Shape:
+    """Return the hosts of a choice; who serves already keeps its place, so that less moves."""
+    hosts, before = hosts_of(view, job), view.servers_J[job]
+    share = {hosts[at]: float(found.share_N[at]) for at in np.flatnonzero(found.share_N).tolist()}
+    place = {host: at for at, host in enumerate(before)}
+    servers = sorted(share, key=lambda host: (place.get(host, len(before)), host))
+    workers = tuple(host for host, works in zip(hosts, found.works_N, strict=True) if works)
+    shares = [share[host] for host in servers]
+    equal = max(shares) - min(shares) < 1e-9
+    sizes = None if equal else _whole(shares, _model_bytes(view, job))
+    return Shape(workers, tuple(servers), sizes)
+
+
+def _serves(view: View, job: int, shape: Shape) -> bool:
+    """Tell whether a job's servers are those of a shape already, so that none moves."""
+    now = view.shape_J[job]
+    sizes = None if now is None else now.model_bytes
+    return shape.servers == view.servers_J[job] and shape.model_bytes == sizes
+
+
+def _whole(shares: list[float], model_bytes: int) -> tuple[int, ...]:
+    """Return whole bytes in proportion to shares, which sum to the model."""
+    ends = np.round(np.cumsum(shares) / sum(shares) * model_bytes).astype(np.int64)
+    return tuple(np.diff(ends, prepend=0).tolist())
+
+
+def _words(found: Choice) -> str:
+    """Return how many hosts work and serve, in words."""
+    serves_N = found.share_N > 0
+    both, works = int((found.works_N & serves_N).sum()), int((found.works_N & ~serves_N).sum())
+    alone = int((serves_N & ~found.works_N).sum())
+    parts = [f"{both} hosts that do both"] * (both > 0)
+    parts += [f"{works} that work"] * (works > 0) + [f"{alone} that serve"] * (alone > 0)
+    return " and ".join(parts)

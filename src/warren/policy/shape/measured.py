@@ -1,0 +1,142 @@
+"""What was measured of jobs with servers: moving averages a host and a round, by mini-batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+
+import numpy as np
+from immutables import Map
+
+from warren.model.costs import FloatArray
+from warren.model.events import (
+    Event,
+    JobArrived,
+    RolledBack,
+    RoundsDone,
+    ServersMoved,
+    TasksDone,
+)
+from warren.model.units import NS_PER_S
+from warren.model.view import View
+
+K = TypeVar("K")
+V = TypeVar("V")
+TOLD: Final[frozenset[type[Event]]] = frozenset(
+    {JobArrived, TasksDone, RoundsDone, ServersMoved, RolledBack}
+)
+"""After which events a policy has to be asked that keeps this: a view tells of one instant."""
+_NEWEST: Final = 0.3
+"""The weight of the newest value in a moving average."""
+_BIN: Final = 1.1
+"""Hosts whose tasks take as long, by this factor, count as one kind of machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was seen of jobs so far; it is never changed, but made anew.
+
+    ``comp_s``: what a task computes on a host, by (job, host). ``push_s``: from there to the last
+    server's having its update, by job; ``round_s``: from barrier to barrier. ``rounds``: how many
+    rounds these are of, since the shape of the job was last answered or reached.
+    """
+
+    comp_s: Map[tuple[int, int], float] = field(default_factory=Map)
+    push_s: Map[int, float] = field(default_factory=Map)
+    round_s: Map[int, float] = field(default_factory=Map)
+    rounds: Map[int, int] = field(default_factory=Map)
+    barrier_ns: Map[int, int] = field(default_factory=Map)
+
+    def after(self, view: View) -> Measured:
+        """Return it with what has happened at this instant."""
+        seen = self
+        for event in view.changes:
+            match event:
+                case TasksDone():
+                    seen = seen._computed(event, int(view.hosts.host_D[event.device]))
+                case RoundsDone():
+                    seen = seen._passed(event)
+                case ServersMoved() | RolledBack():
+                    seen = seen.anew(event.job)
+        return seen
+
+    def anew(self, job: int) -> Measured:
+        """Return it without what was seen of a job's rounds and pushes: its shape is another."""
+        return replace(
+            self,
+            push_s=_without(self.push_s, job),
+            round_s=_without(self.round_s, job),
+            rounds=_without(self.rounds, job),
+            barrier_ns=_without(self.barrier_ns, job),
+        )
+
+    def task_s_H(self, view: View, job: int) -> FloatArray:
+        """Return what a task of the job takes on one device of each host; infinite: on none.
+
+        Measured where it has run; elsewhere what is known of the host's devices, times how much
+        longer than known tasks took where they have run.
+        """
+        known_H = _known_s_H(view, job)
+        ran = {host: took_s for (one, host), took_s in self.comp_s.items() if one == job}
+        longer = [took_s / known_H[host] for host, took_s in ran.items() if known_H[host] < np.inf]
+        task_s_H: FloatArray = known_H * (float(np.median(longer)) if longer else 1.0)
+        for host, took_s in ran.items():
+            task_s_H[host] = took_s
+        return _binned(task_s_H)
+
+    def _computed(self, event: TasksDone, host: int) -> Measured:
+        """Return it with tasks that have ended."""
+        key, count = (event.job, host), event.rounds * len(event.shards)
+        comp_s = _mean(self.comp_s, key, event.busy_ns / count / NS_PER_S)
+        push_s = _mean(self.push_s, event.job, (event.end_ns - event.comp_end_ns) / NS_PER_S)
+        return replace(self, comp_s=comp_s, push_s=push_s)
+
+    def _passed(self, event: RoundsDone) -> Measured:
+        """Return it with a barrier that has passed; the first one is no whole round's end."""
+        job, before = event.job, self.barrier_ns.get(event.job)
+        seen = replace(self, barrier_ns=self.barrier_ns.set(job, event.barrier_ns))
+        if before is None:
+            return seen
+        took_s = (event.barrier_ns - before) / event.rounds / NS_PER_S
+        rounds = self.rounds.set(job, self.rounds.get(job, 0) + event.rounds)
+        return replace(seen, round_s=_mean(self.round_s, job, took_s), rounds=rounds)
+
+
+def _known_s_H(view: View, job: int) -> FloatArray:
+    """Return what a task takes on the slowest device of each host, by the table of costs."""
+    task_s_H = np.full(len(view.hosts.devices_H), np.inf)
+    comp_T, fits_T = view.costs.comp_ns_JT[job] / NS_PER_S, view.costs.fits_JT[job]
+    for host, devices_T in enumerate(view.hosts.devices_HT):
+        kinds = np.flatnonzero((devices_T > 0) & fits_T)
+        if len(kinds):
+            task_s_H[host] = max(1e-9, float(comp_T[kinds].max()))
+    return task_s_H
+
+
+def _binned(task_s_H: FloatArray) -> FloatArray:
+    """Let hosts whose tasks take about as long have one time, their mean."""
+    some = np.isfinite(task_s_H)
+    bins = np.full(len(task_s_H), -1, dtype=np.int64)
+    order = np.argsort(task_s_H[some], kind="stable")
+    hosts = np.flatnonzero(some)[order]
+    first = -np.inf
+    for host in hosts.tolist():
+        if task_s_H[host] > first * _BIN:
+            first = task_s_H[host]
+            bins[host] = bins.max() + 1
+        else:
+            bins[host] = bins.max()
+    for one in range(bins.max() + 1):
+        task_s_H[bins == one] = task_s_H[bins == one].mean()
+    return task_s_H
+
+
+def _mean(means: Map[K, float], key: K, value: float) -> Map[K, float]:
+    """Return moving averages with one more value; the first one counts whole."""
+    before = means.get(key)
+    mean = value if before is None else before + _NEWEST * (value - before)
+    return means.set(key, mean)
+
+
+def _without(kept: Map[int, V], job: int) -> Map[int, V]:
+    return kept.delete(job) if job in kept else kept

@@ -1,0 +1,203 @@
+"""Which machines work and which serve, so that a round of so many tasks is the shortest.
+
+*What.* A round has a fixed number of tasks, K, spread over all workers as evenly in time as whole
+tasks allow. A worker pulls the model once a round, computes its tasks one after another, and pushes
+an update a task while the next one computes; then the barrier passes. A machine's link carries both
+directions at once, and nothing of what passes between its own worker and server. With M bytes, of
+which machine i holds the share f_i, a_i of its devices at work, n_i tasks on all of them, c_i
+seconds a task, b_i the rate of its link, and W = sum a devices in all::
+
+    pull  = max_i max(f_i (W - a_i), a_i (1 - f_i)) M / b_i
+    busy  = max_i max(f_i (K - n_i), n_i (1 - f_i)) M / b_i
+    round = pull + max(max_i c_i (n_i / a_i) + pull, min_i c_i + busy)
+
+The last wave of updates is as long as the pulls, since all workers end at about one time. The other
+term is that of links which are never free once the first update has come.
+
+*Source.* Ours, for rounds as Warren has them, by the reading ``nic``: (3.4) of Cruise
+(``shape_search``) has a mini-batch a worker, or cuts one evenly, and one push of it. With a task a
+worker, and machines that either work or serve, both are one: pull, computation, push.
+
+*How good.* Where a machine works or serves, the model is split by bandwidth and machines of one
+kind can be exchanged, so the best of all cases is the best there is, by this formula. Where it may
+do both (``both``), workers of some kinds serve, too, and shares are those that fill the links of
+all servers alike: f_i in proportion to b_i / (W - a_i). That is no proof, but with equal machines,
+each of which works and serves, pull is (1 - 1/N) M / b, and never above M / b, which no machine
+that only works is below.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
+from warren.solve.shapes.kinds import kinds_of
+
+MOST_CASES: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskMachines:
+    """TaskMachines one by one: seconds a task on a device, bytes a second of the link, devices.
+
+    ``task_s_N`` is infinite where none has a device; such a machine can only serve.
+    """
+
+    task_s_N: FloatArray
+    rate_N: FloatArray
+    devices_N: IntArray
+
+    @property
+    def able_N(self) -> BoolArray:
+        """Return which machines can work."""
+        able_N: BoolArray = np.isfinite(self.task_s_N)
+        return able_N
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRound:
+    """A round: who has tasks, which share of the model each machine holds, and what it takes.
+
+    ``pull_s``: until the last state is there; ``comp_s``: the longest computation of a worker.
+    """
+
+    works_N: BoolArray
+    share_N: FloatArray
+    pull_s: float
+    comp_s: float
+    round_s: float
+
+
+def task_round(
+    machines: TaskMachines, works_N: BoolArray, share_N: FloatArray, model_bytes: float, tasks: int
+) -> TaskRound:
+    """Compute how long a round of ``tasks`` tasks takes where these machines may work.
+
+    Raises ValueError if none works that can, or nobody holds the model.
+    """
+    works_N = works_N & machines.able_N
+    if not works_N.any() or not np.isclose(share_N.sum(), 1):
+        raise ValueError("a round needs a machine that works, and servers that hold the model")
+    comp_s, n_N = _spread(machines, works_N, tasks)
+    at_work_N = np.minimum(machines.devices_N, n_N)
+    at_work = int(at_work_N.sum())
+    unit_s_N = model_bytes / machines.rate_N
+
+    def passes_s(sent_N: IntArray, sent: int) -> float:
+        """How long the busiest link takes for so many states, or updates, of all machines."""
+        served_N, own_N = share_N * (sent - sent_N), (1 - share_N) * sent_N
+        return float((np.maximum(served_N, own_N) * unit_s_N).max())
+
+    pull_s, busy_s = passes_s(at_work_N, at_work), passes_s(n_N, tasks)
+    first_s = float(machines.task_s_N[n_N > 0].min())
+    round_s = pull_s + max(comp_s + pull_s, first_s + busy_s)
+    return TaskRound(
+        works_N=n_N > 0, share_N=share_N, pull_s=pull_s, comp_s=comp_s, round_s=round_s
+    )
+
+
+def best_task_round(
+    machines: TaskMachines,
+    model_bytes: float,
+    tasks: int,
+    *,
+    both: bool = False,
+    prefer: IntArray | None = None,
+) -> TaskRound:
+    """Find who works and who serves so that a round is the shortest; of equal ones the first found.
+
+    Parameters
+    ----------
+    both
+        Whether a machine may do both.
+    prefer
+        All machines, in the order in which those of one kind are to serve; None: as they stand.
+
+    Raises
+    ------
+    ValueError
+        If no machine works beside one that serves, or there are more than ``MOST_CASES`` cases.
+    """
+    order = np.arange(len(machines.rate_N)) if prefer is None else prefer
+    found = None
+    for serves_N, works_N in _cases(machines, order, both):
+        share_N = _shares(machines, serves_N, works_N)
+        one = task_round(machines, works_N, share_N, model_bytes, tasks)
+        if (one.works_N != works_N).any():  # the others are no workers, and pull nothing
+            share_N = _shares(machines, serves_N, one.works_N)
+            one = task_round(machines, one.works_N, share_N, model_bytes, tasks)
+        if found is None or one.round_s < found.round_s * (1 - 1e-9):
+            found = one
+    if found is None:
+        raise ValueError("a worker and a server need two machines, of which one computes")
+    return found
+
+
+def _cases(
+    machines: TaskMachines, order: IntArray, both: bool
+) -> Iterator[tuple[BoolArray, BoolArray]]:
+    """Yield who serves and who works in each case."""
+    kinds, kind_N = kinds_of(machines.task_s_N, machines.rate_N, machines.devices_N)
+    too = list(itertools.product((False, True), repeat=len(kinds.count_K) if both else 0)) or [()]
+    if kinds.case_count * len(too) > MOST_CASES:
+        raise ValueError(f"{kinds.case_count * len(too)} ways to serve; allowed: {MOST_CASES}")
+    # Of each kind, its machines in the order in which they are to serve.
+    of_K = [order[kind_N[order] == kind] for kind in range(len(kinds.count_K))]
+    servers_CK = [np.zeros(len(of_K), dtype=np.int64), *kinds.servers_CK()]
+    for servers_K, too_K in itertools.product(servers_CK, too):
+        serves_N = np.zeros(len(order), dtype=bool)
+        for kind, count in enumerate(servers_K.tolist()):
+            serves_N[of_K[kind][:count]] = True
+        works_N = machines.able_N & ~serves_N
+        for kind, serve_too in enumerate(too_K):
+            if serve_too:
+                serves_N[of_K[kind]] = True
+        if serves_N.any() and works_N.any():
+            yield serves_N, works_N
+
+
+def _shares(machines: TaskMachines, serves_N: BoolArray, works_N: BoolArray) -> FloatArray:
+    """Return the share of the model on each machine: what fills the links of servers alike."""
+    own_N = np.where(works_N, machines.devices_N, 0)
+    others_N = own_N.sum() - own_N
+    # A machine to which nobody else comes can hold anything; where there is one it holds all.
+    weight_N = np.where(serves_N, machines.rate_N / np.maximum(others_N, 1e-9), 0.0)
+    share_N: FloatArray = weight_N / weight_N.sum()
+    return share_N
+
+
+def _spread(machines: TaskMachines, works_N: BoolArray, tasks: int) -> tuple[float, IntArray]:
+    """Return the least time in which workers do so many tasks, and how many tasks each does.
+
+    That time is a multiple of a task's: of those the least in which enough are done. Where more
+    could be done by then, the last machines that could have one task fewer have it.
+    """
+    task_s, devices = machines.task_s_N[works_N], machines.devices_N[works_N]
+    ends = np.unique(np.outer(np.unique(task_s), np.arange(1, tasks + 1)))
+    low, high = 0, len(ends) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if _done(task_s, ends[middle]) @ devices >= tasks:
+            high = middle
+        else:
+            low = middle + 1
+    comp_s = float(ends[low])
+    done = _done(task_s, comp_s) * devices
+    over = int(done.sum()) - tasks
+    for at in range(len(done) - 1, -1, -1):
+        less = min(over, int(done[at]), int(devices[at]))
+        done[at] -= less
+        over -= less
+    n_N = np.zeros(len(works_N), dtype=np.int64)
+    n_N[works_N] = done
+    return comp_s, n_N
+
+
+def _done(task_s: FloatArray, end_s: float) -> IntArray:
+    """Return how many tasks a device does until then; multiples count as reached."""
+    return np.floor(end_s / task_s * (1 + 1e-12)).astype(np.int64)

@@ -1,0 +1,148 @@
+"""Policies that answer shape, over simulated rounds on links: what they choose, when, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warren
+from warren.core.journal_reader import History
+from warren.model.errors import SpecError
+from warren.policy.registry import policy_of
+from warren.policy.shape.optimus import fitted, grown
+from warren.runs.results import load_record
+
+
+def described(
+    hosts: int, scale: int, comp: dict[str, str], shape: str, *, rounds: int = 40,
+    workers: int = 0, options: dict[str, Any] | None = None, types: tuple[str, ...] = ("A",),
+    nic: tuple[str, ...] = ("0.4 Gbps",),
+) -> dict[str, Any]:  # fmt: skip
+    """A job of 20 MB on hosts of one device. ``workers``: so many work at first, others serve."""
+    names = [f"h{at}" for at in range(hosts)]
+    job: dict[str, Any] = {
+        "name": "one",
+        "model": "m",
+        "scale": scale,
+        "rounds": rounds,
+        "batch": 1,
+    }
+    if workers:
+        job |= {"workers": {"hosts": names[:workers]}, "servers": {"hosts": names[workers:]}}
+    cluster = {
+        "format": 1, "network": {"model": "fluid"},
+        "hosts": [
+            {"name": name, "devices": {types[at % len(types)]: 1}, "nic": nic[at % len(nic)]}
+            for at, name in enumerate(names)
+        ],
+    }  # fmt: skip
+    row = {"model": "20 MB", "comp": comp, "sync": dict.fromkeys(comp, "0.1 s")}
+    scheduler = {"place": "srtf", "shape": shape}
+    return {
+        "format": 1, "name": "shapes", "cluster": cluster, "profiles": {"m": row},
+        "workload": {"jobs": [job]}, "scheduler": scheduler,
+        "policy": {"shape": options or {}}, "seed": 1,
+    }  # fmt: skip
+
+
+def simulated(folder: Path, run: dict[str, Any]) -> History:
+    result = warren.simulate(run, out=folder / "out")
+    assert result.folder is not None
+    names = ("run.yaml", "profile.csv", "journal", "summary.json")
+    files = {name: (result.folder / name).read_bytes() for name in names}
+    return load_record("shapes", files).history
+
+
+def round_s(history: History) -> list[float]:
+    """The time from barrier to barrier; not of the last round, whose parameters are written."""
+    barriers = np.array([event.barrier_ns for event in history.rounds]) / 1e9
+    return np.diff(barriers)[:-1].round(6).tolist()
+
+
+def test_a_job_begins_in_the_shape_that_is_best_by_what_is_known(tmp_path: Path) -> None:
+    """All eight hosts do both: 7/8 of 20 MB over 50 MB/s, half a second, and as long back."""
+    history = simulated(tmp_path, described(8, 8, {"A": "0.5 s"}, "cruise"))
+    assert set(round_s(history)) == {2 * 0.35 + 0.5}
+    assert not history.moves
+
+
+def test_from_a_bad_start_servers_move_once_enough_rounds_were_measured(tmp_path: Path) -> None:
+    """One server of eight hosts: seven of eight tasks, two on one host. Five rounds are measured
+    beyond the first; the answer comes at a barrier, and stands from the next one on."""
+    history = simulated(tmp_path, described(8, 8, {"A": "0.5 s"}, "cruise", workers=7))
+    (move,) = history.moves
+    assert (move.round, move.far_bytes, move.took_ns) == (7, 17_500_000, 350_000_000)
+    times = round_s(history)
+    assert times[-1] == 1.2 < times[0] / 4
+    # As printed, (3.4) lets four work and four serve.
+    other = simulated(
+        tmp_path / "p", described(8, 8, {"A": "0.5 s"}, "cruise-published", workers=7)
+    )
+    assert other.moves[0].far_bytes == 15_000_000
+    assert round_s(other)[-1] == pytest.approx(0.4 + 1.0 + 0.4)
+
+
+def test_a_gain_below_the_threshold_moves_nothing(tmp_path: Path) -> None:
+    options = {"threshold": 0.9}
+    run = described(8, 8, {"A": "0.5 s"}, "cruise", workers=7, options=options)
+    assert not simulated(tmp_path, run).moves
+
+
+def test_slow_hosts_serve_where_that_is_better_and_speeds_are_those_measured(
+    tmp_path: Path,
+) -> None:
+    """Half of the hosts take ten times as long: with every host at work, rounds wait for them."""
+    comp = {"fast": "0.2 s", "slow": "2 s"}
+    run = described(6, 6, comp, "cruise", types=("fast", "slow"))
+    times = round_s(simulated(tmp_path, run))
+    everyone = round_s(
+        simulated(tmp_path / "all", described(6, 6, comp, "all", types=("fast", "slow")))
+    )
+    assert np.mean(times) < 0.6 * np.mean(everyone)
+
+
+def test_optimus_finds_the_coefficients_and_the_peak_of_its_own_function() -> None:
+    real = np.array([2.0, 0.1, 0.3, 0.05, 0.08])
+    shapes = [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (4, 2)]
+
+    def takes_s(workers: int, servers: int) -> float:
+        terms = [12 / workers, 1.0, workers / servers, workers, servers]
+        return float(real @ np.array(terms))
+
+    found = fitted({one: takes_s(*one) for one in shapes}, 12)
+    assert found == pytest.approx(real, abs=1e-6)
+    workers, servers = grown(found, 12, 32)
+    best = min(
+        ((w, s) for w in range(1, 32) for s in range(1, 33 - w)), key=lambda one: takes_s(*one)
+    )
+    # Greedy: no single host more, nor one fewer that it has added last, is better.
+    assert takes_s(workers, servers) <= takes_s(workers + 1, servers)
+    assert takes_s(workers, servers) <= takes_s(workers, servers + 1)
+    assert takes_s(workers, servers) <= 1.1 * takes_s(*best)
+    assert sum(grown(found, 12, 5)) <= 5
+
+
+def test_optimus_measures_small_shapes_first_and_then_grows(tmp_path: Path) -> None:
+    history = simulated(tmp_path, described(8, 8, {"A": "0.5 s"}, "optimus", rounds=60))
+    times = round_s(history)
+    assert times[-1] < 0.6 * times[0]
+    assert len(history.moves) >= 3
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "text"),
+    [
+        ("cruise", {"threshold": 1.5}, "threshold is 1.5"),
+        ("cruise", {"after": 0}, "after and every count rounds"),
+        ("cruise-published", {"reading": "fast"}, "allowed: nic, server, published"),
+        ("optimus", {"after": 0}, "after counts rounds"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(
+    name: str, options: dict[str, object], text: str
+) -> None:
+    with pytest.raises(SpecError, match=text):
+        policy_of("shape", name, options)
