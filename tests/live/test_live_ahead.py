@@ -27,7 +27,14 @@ from warren.live.transport.messages import (
     TaskComputed,
     TaskRaised,
 )
-from warren.live.transport.server_messages import Pull, Push, RoundReport, StateReleased, StateSent
+from warren.live.transport.server_messages import (
+    Pull,
+    Push,
+    Pushed,
+    RoundReport,
+    StateReleased,
+    StateSent,
+)
 
 COMPUTED = TaskComputed(0, 0, 0, 0.5, b"", b"")
 
@@ -74,6 +81,27 @@ def test_a_state_is_read_in_its_servers_memory_and_let_go_of_after_its_task() ->
         assert device.servers[0].hear(Push).round == 0
         assert device.servers[0].hear(StateReleased).round == 0
         windows.close()
+
+
+@pytest.mark.live
+def test_a_state_that_was_sent_is_not_sent_again_for_another_task_of_its_round() -> None:
+    """A policy may assign one task after another: between two of them the queue is empty."""
+    with stage(job(0)) as device:
+        trainer = device.trainer(10)
+        for shard in range(3):
+            device.assign(1 + shard, 0, 0, (shard,))
+            if shard == 0:
+                device.state(0)
+            assert trainer.hear(RunTask).shard == shard
+            trainer.say(TaskComputed(0, 0, shard, 0.5, b"", b""))
+            assert device.servers[0].hear(Push).shard == shard
+            device.servers[0].say(Pushed(0, shard))
+            assert device.controller.hear(CompEnded).seq == 1 + shard
+        assert device.servers[0].hears_none(Pull)
+        # Nor does it stand in the way of the next ones.
+        device.assign(4, 0, 1, (0,))
+        device.state(1)
+        assert trainer.hear(RunTask).round == 1
 
 
 @pytest.mark.live

@@ -165,9 +165,10 @@ class ParameterClient:
             self.meet(job, generation, homes)
 
     def want(self, keys: Collection[Key], reading: Set[Key]) -> None:
-        """Ask for the states of ``keys``, the most urgent first; let go of all others.
+        """Ask for the states of ``keys``, the most urgent first; let go of others.
 
-        Those of ``reading`` stay: they are in use.
+        Those of ``reading`` stay: they are in use. The newest of a job that lies in a place of its
+        own stays, too: a policy that assigns one task after another may have one more of its round.
         """
         left_bytes = AHEAD_BYTES
         wanted = set(reading)
@@ -183,8 +184,10 @@ class ParameterClient:
                 for link in source.links:
                     link.send(Pull(round_no, self._device))
         for job, source in self._sources.items():
+            newest = max(source.transfers, default=-1)
             for round_no in [r for r in source.transfers if (job, r) not in wanted]:
-                source.let_go(round_no, source.transfers.pop(round_no).frames)
+                if round_no < newest or source.transfers[round_no].slot < 0:
+                    source.let_go(round_no, source.transfers.pop(round_no).frames)
 
     def ready(self, key: Key) -> StateTransfer | None:
         """Return the state of a task; None until it has its place and its barrier has passed."""
