@@ -5,6 +5,7 @@ What
     or, if its job file states hosts, those. While it trains, what its tasks take on each host is
     measured; after some rounds, and again and again, the best shape is looked for anew, and taken
     if a round would be shorter by more than ``threshold``. Servers then move while the job goes on.
+    What rounds take beyond the cost model counts as the same in every shape.
 Source
     Cruise (dissertation 2020), 3.2 and 3.3: cost model, trigger after enough metrics, 5 % rule.
 Differs
@@ -150,9 +151,10 @@ class Cruise:
         now_s = None if best is None else self._now_s(view, job, best[1])
         if best is None or not now_s:
             return None, memory
-        found, gain = best[0], 1 - best[0].round_s / now_s
-        took_s = memory.measured.round_s[job]
-        text = f"rounds took {took_s:.3g} s; with {_words(found)} {100 * gain:.0f} % less"
+        # What rounds take beyond the cost model they take in every shape.
+        found, took_s = best[0], memory.measured.round_s[job]
+        gain = (now_s - found.round_s) / max(now_s, took_s)
+        text = f"rounds took {took_s:.3g} s; with {_words(found)} it were {100 * gain:.0f} % less"
         memory = replace(memory, found=memory.found.set(job, text))
         if gain <= self.threshold:
             return None, memory

@@ -36,12 +36,17 @@ _BIN: Final = 1.1
 class Measured:
     """What was seen of jobs so far; it is never changed, but made anew.
 
-    ``comp_s``: what a task computes on a host, by (job, host). ``push_s``: from there to the last
-    server's having its update, by job; ``round_s``: from barrier to barrier. ``rounds``: how many
-    rounds these are of, since the shape of the job was last answered or reached.
+    ``comp_s``: what a task computes on a host, by (job, host). ``turn_s``: how long it keeps its
+    device, with what else it takes there: from its start to that of the next one of its round, of
+    the first on each device alone, since later ones may wait for links. ``push_s``: from its end to
+    the last server's having its update, by job; ``round_s``: from barrier to barrier. ``rounds``:
+    how many rounds these are of, since the shape of the job was last answered or reached.
     """
 
     comp_s: Map[tuple[int, int], float] = field(default_factory=Map)
+    turn_s: Map[tuple[int, int], float] = field(default_factory=Map)
+    first_ns: Map[tuple[int, int], tuple[int, int, int]] = field(default_factory=Map)
+    """By (job, device): of the last round its number, the first start, how many tasks."""
     push_s: Map[int, float] = field(default_factory=Map)
     round_s: Map[int, float] = field(default_factory=Map)
     rounds: Map[int, int] = field(default_factory=Map)
@@ -78,6 +83,7 @@ class Measured:
         """
         known_H = _known_s_H(view, job)
         ran = {host: took_s for (one, host), took_s in self.comp_s.items() if one == job}
+        ran |= {host: took_s for (one, host), took_s in self.turn_s.items() if one == job}
         longer = [took_s / known_H[host] for host, took_s in ran.items() if known_H[host] < np.inf]
         task_s_H: FloatArray = known_H * (float(np.median(longer)) if longer else 1.0)
         for host, took_s in ran.items():
@@ -89,7 +95,15 @@ class Measured:
         key, count = (event.job, host), event.rounds * len(event.shards)
         comp_s = _mean(self.comp_s, key, event.busy_ns / count / NS_PER_S)
         push_s = _mean(self.push_s, event.job, (event.end_ns - event.comp_end_ns) / NS_PER_S)
-        return replace(self, comp_s=comp_s, push_s=push_s)
+        where, turn_s = (event.job, event.device), self.turn_s
+        round_, start_ns, before = self.first_ns.get(where, (-1, 0, 0))
+        if round_ != event.round:
+            first_ns = self.first_ns.set(where, (event.round, event.start_ns, count))
+        else:
+            first_ns = self.first_ns.set(where, (round_, start_ns, before + count))
+            if before == 1 and event.start_ns > start_ns:
+                turn_s = _mean(turn_s, key, (event.start_ns - start_ns) / NS_PER_S)
+        return replace(self, comp_s=comp_s, push_s=push_s, turn_s=turn_s, first_ns=first_ns)
 
     def _passed(self, event: RoundsDone) -> Measured:
         """Return it with a barrier that has passed; the first one is no whole round's end."""
