@@ -229,7 +229,7 @@ def test_an_epoch_is_whole_rounds_so_that_no_round_has_a_document_twice() -> Non
 
 
 def test_both_kinds_of_files_are_read(tmp_path: Path) -> None:
-    (tmp_path / "ids").write_text("# http://nowhere\n\n3 1 1\n2\n")
+    (tmp_path / "ids").write_text("# by: nobody\n\n3 1 1\n2\n")
     (tmp_path / "ldac").write_text("2 1:2 3:1\n0\n1 2:1\n")
     by_ids = app_of(lda(1, 1, data=str(tmp_path / "ids")))._corpus
     by_counts = app_of(lda(1, 1, data=str(tmp_path / "ldac")))._corpus
