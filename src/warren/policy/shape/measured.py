@@ -37,16 +37,18 @@ class Measured:
     """What was seen of jobs so far; it is never changed, but made anew.
 
     ``comp_s``: what a task computes on a host, by (job, host). ``turn_s``: how long it keeps its
-    device, with what else it takes there: from its start to that of the next one of its round, of
-    the first on each device alone, since later ones may wait for links. ``push_s``: from its end to
-    the last server's having its update, by job; ``round_s``: from barrier to barrier. ``rounds``:
-    how many rounds these are of, since the shape of the job was last answered or reached.
+    device, with what else is done there meanwhile: from its start to that of the next one of its
+    round. While the second task computes the first one's update is sent, so turns count from that
+    one on, where the update was gone before it ended; else it was links that the third waited for.
+    Of tasks of which no round has three on a device the first one's turn counts. ``push_s``: from a
+    task's end to the last server's having its update, by job; ``round_s``: from barrier to barrier.
+    ``rounds``: how many rounds these are of, since the shape was last answered or reached.
     """
 
     comp_s: Map[tuple[int, int], float] = field(default_factory=Map)
     turn_s: Map[tuple[int, int], float] = field(default_factory=Map)
-    first_ns: Map[tuple[int, int], tuple[int, int, int]] = field(default_factory=Map)
-    """By (job, device): of the last round its number, the first start, how many tasks."""
+    last: Map[tuple[int, int], tuple[TasksDone, ...]] = field(default_factory=Map)
+    """By (job, device): the last two tasks, if they are of one round."""
     push_s: Map[int, float] = field(default_factory=Map)
     round_s: Map[int, float] = field(default_factory=Map)
     rounds: Map[int, int] = field(default_factory=Map)
@@ -58,7 +60,7 @@ class Measured:
         for event in view.changes:
             match event:
                 case TasksDone():
-                    seen = seen._computed(event, int(view.hosts.host_D[event.device]))
+                    seen = seen.computed(event, int(view.hosts.host_D[event.device]))
                 case RoundsDone():
                     seen = seen._passed(event)
                 case ServersMoved() | RolledBack():
@@ -90,20 +92,21 @@ class Measured:
             task_s_H[host] = took_s
         return _binned(task_s_H)
 
-    def _computed(self, event: TasksDone, host: int) -> Measured:
-        """Return it with tasks that have ended."""
+    def computed(self, event: TasksDone, host: int) -> Measured:
+        """Return it with tasks on a host that have ended."""
         key, count = (event.job, host), event.rounds * len(event.shards)
         comp_s = _mean(self.comp_s, key, event.busy_ns / count / NS_PER_S)
         push_s = _mean(self.push_s, event.job, (event.end_ns - event.comp_end_ns) / NS_PER_S)
         where, turn_s = (event.job, event.device), self.turn_s
-        round_, start_ns, before = self.first_ns.get(where, (-1, 0, 0))
-        if round_ != event.round:
-            first_ns = self.first_ns.set(where, (event.round, event.start_ns, count))
-        else:
-            first_ns = self.first_ns.set(where, (round_, start_ns, before + count))
-            if before == 1 and event.start_ns > start_ns:
-                turn_s = _mean(turn_s, key, (event.start_ns - start_ns) / NS_PER_S)
-        return replace(self, comp_s=comp_s, push_s=push_s, turn_s=turn_s, first_ns=first_ns)
+        before = self.last.get(where, ())
+        if count > 1 or not before or before[-1].round != event.round:
+            before = ()
+        elif len(before) == 2 and before[0].end_ns <= before[1].comp_end_ns:
+            turn_s = _mean(turn_s, key, (event.start_ns - before[1].start_ns) / NS_PER_S)
+        elif len(before) == 1 and key not in turn_s:
+            turn_s = turn_s.set(key, (event.start_ns - before[0].start_ns) / NS_PER_S)
+        last = self.last.set(where, (*before[-1:], event))
+        return replace(self, comp_s=comp_s, push_s=push_s, turn_s=turn_s, last=last)
 
     def _passed(self, event: RoundsDone) -> Measured:
         """Return it with a barrier that has passed; the first one is no whole round's end."""

@@ -16,7 +16,6 @@ from warren.live.training.app.pinned_modules import FINDER, pinned_spec
 from warren.model.errors import Problem, SpecError
 from warren.model.job import AppSource, Job, Sources
 
-REGISTERED: Final = ("nmf", "lda", "mlr", "lasso")
 _FORM: Final = 'allowed: "path/file.py:Class"'
 _pinned: Sources | None = None
 """Texts of the run that this process belongs to; None: apps are read when they are needed."""
@@ -49,8 +48,6 @@ def load_app(app: str, base: str) -> type[TorchApp]:
     SpecError
         The name has another form, the file or class is missing, or the module fails.
     """
-    if app in REGISTERED:
-        raise SpecError(_problem(app, f"this registered app is not available yet; {_FORM}"))
     file, colon, name = app.rpartition(":")
     if not colon or not file.endswith(".py"):
         raise SpecError(_problem(app, f"unknown app; {_FORM}"))

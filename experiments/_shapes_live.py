@@ -1,0 +1,186 @@
+"""Jobs of a few seconds a round on the hosts of a testbed, and what a cost model says of them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any, Final
+
+import _common
+import numpy as np
+import yaml
+from _common import ROOT
+from _jpas_live import folder_files
+from _shape_sweep import hosts_of
+
+from warren.core.journal_reader import History
+from warren.model.events import TasksDone
+from warren.policy.shape.measured import Measured
+from warren.runs.results import load_record
+from warren.solve.shapes.task_rounds import TaskMachines, TaskRound, task_round
+
+NAME: Final = "shapes"
+TASKS: Final = 12
+"""Of a round."""
+EXAMPLES: Final = ROOT / "examples/apps"
+APPS: Final[dict[str, tuple[str, dict[str, Any], int]]] = {
+    "mlr": (
+        f"{EXAMPLES / 'mlr.py'}:Mlr",
+        {"data": "synthetic", "rows": 4000, "features": 2500, "classes": 100, "blocks": 60},
+        4000,
+    ),
+    "nmf": (
+        f"{EXAMPLES / 'nmf.py'}:Nmf",
+        {
+            "data": "synthetic", "rows": 1000, "columns": 2500, "true_rank": 20, "rank": 100,
+            "inner": 500, "blocks": 60,
+        },
+        400,
+    ),
+    "lda": (
+        f"{EXAMPLES / 'lda.py'}:Lda",
+        {
+            "data": "synthetic", "topics": 100, "vocabulary": 1000, "documents": 600,
+            "length": 300, "scale": TASKS, "batch": 50, "blocks": 60,
+        },
+        50,
+    ),
+    "net": (f"{ROOT / 'experiments/_deep.py'}:Deep", {"layers": 12, "width": 150}, 1500),
+}  # fmt: skip
+"""Name, parameters and batch of each app; models of about 1 MB in blocks that are alike."""
+MODEL_BYTES: Final = {"mlr": 1_000_400, "nmf": 1_000_000, "lda": 1_150_000, "net": 1_130_000}
+
+
+@dataclass(frozen=True, slots=True)
+class BedKind:
+    """Hosts that are alike: how many, the share of a core of each, and the rate of its link."""
+
+    count: int
+    cpus: float
+    link: str
+
+    @property
+    def bps(self) -> float:
+        """Bits a second of the link."""
+        return float(self.link.split()[0]) * 1e6
+
+
+def names(kinds: Sequence[BedKind]) -> list[tuple[str, BedKind]]:
+    """All hosts, by kind."""
+    return [
+        (f"{'abc'[place]}-{at}", kind)
+        for place, kind in enumerate(kinds)
+        for at in range(kind.count)
+    ]
+
+
+@contextmanager
+def testbed(kinds: Sequence[BedKind]) -> Iterator[float]:
+    """The hosts of these kinds; what their links carry of their rates, in the mean."""
+    hosts = [{"name": name, "link": kind.link, "cpus": kind.cpus} for name, kind in names(kinds)]
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        yaml.safe_dump({"format": 1, "queue": "fair", "hosts": hosts}, file)
+        file.flush()
+        up = _common.warren_json("testbed", "up", "--file", file.name, "--name", NAME)
+    try:
+        yield fmean(
+            one["goodput_bps"] / kind.bps
+            for one, (_, kind) in zip(up["measured"], names(kinds), strict=True)
+        )
+    finally:
+        _common.warren_json("testbed", "down", "--name", NAME)
+
+
+def described(
+    app: str, kinds: Sequence[BedKind], shape: str, options: dict[str, Any], rounds: int,
+    start: str = "",
+) -> dict[str, Any]:  # fmt: skip
+    """A run of one job; ``start``: the hosts that it begins with, as a sweep's."""
+    file, params, batch = APPS[app]
+    hosts = [name for name, _ in names(kinds)]
+    job: dict[str, Any] = {
+        "name": app, "app": file, "params": params, "model": app, "scale": TASKS, "batch": batch,
+        "rounds": rounds,
+    }  # fmt: skip
+    if start:
+        works, serves = hosts_of(start)
+        job["workers"] = {"hosts": [hosts[at] for at in works]}
+        job["servers"] = {"hosts": [hosts[at] for at in serves]}
+    known = {f"cpu{place}": f"{100 / kind.cpus:.0f} ms" for place, kind in enumerate(kinds)}
+    cluster = {
+        "format": 1, "engine": "local", "network": {"model": "fluid"},
+        "local": {"testbed": NAME},
+        "hosts": [
+            {"name": name, "devices": {f"cpu{kinds.index(kind)}": 1}, "nic": f"{kind.bps:.0f} bps"}
+            for name, kind in names(kinds)
+        ],
+    }  # fmt: skip
+    row = {"model": f"{MODEL_BYTES[app]} B", "comp": known, "sync": dict(known)}
+    return {
+        "format": 1, "name": f"shapes-{app}", "cluster": cluster, "profiles": {app: row},
+        "workload": {"jobs": [job]}, "scheduler": {"place": "srtf", "shape": shape},
+        "policy": {"shape": options}, "seed": 1,
+    }  # fmt: skip
+
+
+def played(run: dict[str, Any]) -> tuple[History, dict[str, Any]]:
+    """The history of a live run, and its summary."""
+    with tempfile.TemporaryDirectory() as folder:
+        file, out = Path(folder) / "run.yaml", Path(folder) / "out"
+        file.write_text(yaml.safe_dump(run, sort_keys=False))
+        summary = _common.warren_json("run", str(file), "--out", str(out))
+        return load_record("run", folder_files(out)).history, summary
+
+
+def round_s(history: History) -> list[float]:
+    """How long each round took from the barrier before; of the first nothing is said."""
+    barriers = [event.barrier_ns / 1e9 for event in history.rounds]
+    return [float("nan"), *np.diff(barriers).tolist()]
+
+
+def by_shape(history: History, count: int) -> list[list[int]]:
+    """The rounds of each shape of a sweep: whole ones, the first two in a shape left out."""
+    bounds = [0, *(event.round for event in history.moves), len(history.rounds)]
+    assert len(bounds) == count + 1, f"{len(bounds) - 1} shapes of {count}"
+    # The last answer is given at a barrier, and the round after that begins in the old shape.
+    return [list(range(begin + 2, end - 2)) for begin, end in zip(bounds, bounds[1:], strict=False)]
+
+
+def turns_s(history: History, kinds: Sequence[BedKind], rounds: Sequence[int]) -> list[float]:
+    """How long a task keeps the device of each host, as ``cruise`` measures it over these rounds.
+
+    Of hosts of a kind the median, of a kind on which none has run that of all. Host i has device i.
+    """
+    line, seen = history.timeline, Measured()
+    for at in np.argsort(line.end_ns_R, kind="stable").tolist():
+        if line.round_R[at] in rounds:
+            row = [int(column[at]) for column in (line.round_R, line.shard_R, line.device_R)]
+            spans = (line.start_ns_R, line.comp_end_ns_R, line.busy_ns_R)
+            times = [int(column[at]) for column in spans]
+            done = TasksDone(int(line.end_ns_R[at]), 0, row[0], 1, (row[1],), row[2], *times)
+            seen = seen.computed(done, row[2])
+    found = {host: took_s for (_, host), took_s in {**seen.comp_s, **seen.turn_s}.items()}
+    of = [kind for _, kind in names(kinds)]
+    by_kind = {
+        kind: [took_s for host, took_s in found.items() if of[host] is kind] for kind in kinds
+    }
+    return [median(by_kind[kind] or found.values()) for kind in of]
+
+
+def predicted(
+    kinds: Sequence[BedKind], task_s: Sequence[float], text: str, model_bytes: float, share: float
+) -> TaskRound:
+    """What a round takes in a shape by our cost model; ``share``: what links carry of their rates."""
+    rate = np.array([kind.bps / 8 * share for _, kind in names(kinds)])
+    works, serves = hosts_of(text)
+    works_N, share_N = np.zeros(len(rate), dtype=bool), np.zeros(len(rate))
+    works_N[list(works)] = True
+    share_N[list(serves)] = rate[list(serves)] / rate[list(serves)].sum()
+    machines = TaskMachines(
+        task_s_N=np.array(task_s), rate_N=rate, devices_N=np.ones(len(rate), dtype=np.int64)
+    )
+    return task_round(machines, works_N, share_N, model_bytes, TASKS)

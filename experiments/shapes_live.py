@@ -1,0 +1,168 @@
+"""Shapes of jobs on a testbed: a grid over who works and who serves, and policies that choose.
+
+Six hosts with a fifth of a core each, links of 100 Mbit, real computation. A part an app (``--part
+mlr``, ``nmf``, ``lda``, ``net``): one run goes through five numbers of workers and the shape in
+which every host does both; from what the first of them shows alone, our cost model says what the
+others take. Then each policy has the job from the first shape on, which is bad. Part ``kinds``:
+four slow hosts and two fast ones, and each number of either that serves. Needs the rights of a
+testbed and cgroups with a quota.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from statistics import median
+from typing import Any, Final
+
+import _common
+import numpy as np
+from _common import ROOT
+from _rights import cannot
+from _shape_sweep import hosts_of
+from _shapes_live import (
+    APPS,
+    MODEL_BYTES,
+    TASKS,
+    BedKind,
+    by_shape,
+    described,
+    names,
+    played,
+    predicted,
+    round_s,
+    testbed,
+    turns_s,
+)
+
+from warren.live.testbed.cpu_quota import quota_home
+from warren.model.errors import SpecError
+from warren.solve.shapes.kinds import kinds_of
+from warren.solve.shapes.shape_search import Epoch, best_shape
+
+SEED: Final = 1
+SWEEP: Final = f"{ROOT / 'experiments/_shape_sweep.py'}:Sweep"
+EQUAL: Final = (BedKind(6, 0.2, "100 Mbit"),)
+GRID: Final = ("01234:5", "0123:45", "012:345", "01:2345", "0:12345", "012345:012345")
+UNEQUAL: Final = (BedKind(4, 0.15, "50 Mbit"), BedKind(2, 0.3, "200 Mbit"))
+CHOICES: Final = (
+    "01245:3", "0145:23", "045:123", "45:0123", "01234:5", "0123:45", "0124:35", "014:235",
+    "012:345", "01:2345", "012345:012345",
+)  # fmt: skip
+"""Of the four slow hosts (0 to 3) and the two fast ones (4, 5): how many of either serve."""
+ROUNDS: Final = 10
+LONG: Final = 40
+READINGS: Final = ("nic", "server", "published")
+POLICIES: Final[dict[str, dict[str, Any]]] = {
+    "fixed": {}, "all": {}, "cruise": {}, "cruise-published": {}, "optimus": {},
+}  # fmt: skip
+
+
+def main() -> None:
+    """Make a part, or all that are not there yet, and save."""
+    if why := cannot() or _no_quota():
+        print(f"skipped: {why}")
+        return
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--part", action="append", choices=[*APPS, "kinds"])
+    parts = _common.earlier("shapes_live")
+    for part in parser.parse_args().part or [p for p in (*APPS, "kinds") if p not in parts]:
+        rows = _kinds() if part == "kinds" else _app(part)
+        parts = _common.earlier("shapes_live") | {
+            part: {"made_by": _common.made_by(), "seed": SEED, **rows}
+        }
+        _common.save("shapes_live", SEED, {"parts": parts})
+
+
+def _no_quota() -> str:
+    try:
+        quota_home()
+    except SpecError as error:
+        return str(error)
+    return ""
+
+
+def _app(app: str) -> dict[str, Any]:
+    """The grid of one app on equal hosts, and what policies make of it."""
+    with testbed(EQUAL) as share:
+        grid = _grid(app, EQUAL, GRID, share)
+        policies = [_policy(app, name) for name in POLICIES]
+    return {"rows": grid, "policies": policies, "share": share}
+
+
+def _kinds() -> dict[str, Any]:
+    """The grid over which hosts of two kinds serve."""
+    with testbed(UNEQUAL) as share:
+        return {"rows": _grid("mlr", UNEQUAL, CHOICES, share), "share": share}
+
+
+def _grid(
+    app: str, kinds: Sequence[BedKind], shapes: Sequence[str], share: float
+) -> list[dict[str, Any]]:
+    """A row a shape: what rounds take, and what is said of them from the first shape alone."""
+    options = {"shapes": " ".join(shapes), "rounds": ROUNDS}
+    run = described(app, kinds, SWEEP, options, (ROUNDS + 4) * len(shapes))
+    history, _ = played(run)
+    times, rounds = round_s(history), by_shape(history, len(shapes))
+    size = float(MODEL_BYTES[app])
+    first_s = turns_s(history, kinds, rounds[0])
+    beyond_s = median(times[at] for at in rounds[0])
+    beyond_s -= predicted(kinds, first_s, shapes[0], size, share).round_s
+    rows = []
+    for text, at in zip(shapes, rounds, strict=True):
+        own_s = turns_s(history, kinds, at)
+        row: dict[str, Any] = {
+            "shape": text, "rounds": len(at), "measured_s": median(times[one] for one in at),
+            "quartiles_s": np.quantile([times[one] for one in at], [0.25, 0.75]).tolist(),
+            "task_s": own_s,
+            "predicted_s": predicted(kinds, first_s, text, size, share).round_s + beyond_s,
+            "own_s": predicted(kinds, own_s, text, size, share).round_s,
+        }  # fmt: skip
+        row |= {f"{one}_s": published_s(kinds, first_s, text, size, share, one) for one in READINGS}
+        rows.append(row)
+        print({key: value for key, value in row.items() if key != "task_s"}, flush=True)
+    moves = history.moves
+    for row, move in zip(rows[1:], moves, strict=True):
+        row |= {"moved_bytes": move.far_bytes, "moved_s": move.took_ns / 1e9}
+    return rows
+
+
+def published_s(
+    kinds: Sequence[BedKind], task_s: Sequence[float], text: str, model_bytes: float, share: float,
+    reading: str,
+) -> float:  # fmt: skip
+    """(3.4) as printed for a round of as many mini-batches, who works and who serves being given.
+
+    A host that does both counts for two, each with the whole link.
+    """
+    works, serves = hosts_of(text)
+    both = [*works, *serves]
+    rate_N = np.array([kind.bps / 8 * share for _, kind in names(kinds)])[both]
+    task_s_N = np.array([*(task_s[host] for host in works), *[np.inf] * len(serves)])
+    found, kind_N = kinds_of(task_s_N, rate_N, np.ones(len(both), dtype=np.int64))
+    servers_K = np.bincount(kind_N[len(works) :], minlength=len(found.count_K))
+    many = 1000
+    epoch = Epoch(
+        items=many * TASKS, model_bytes=model_bytes, batch=1, round_items=None, ways=1,
+        reading=reading,
+    )  # fmt: skip
+    return best_shape(found, epoch, servers_K=servers_K).epoch_s / many
+
+
+def _policy(app: str, name: str) -> dict[str, Any]:
+    """What a policy makes of a job that begins in the first shape of the grid."""
+    start = GRID[0] if name not in ("all", "optimus") else ""
+    history, summary = played(described(app, EQUAL, name, POLICIES[name], LONG, start))
+    times = round_s(history)
+    job = history.saved[0]
+    row = {
+        "policy": name, "jct_s": summary["mean_jct_s"], "first_s": median(times[2:6]),
+        "last_s": median(times[-11:-1]), "sha256": job.sha256, "times_s": times[1:],
+        "moves": [[move.round, move.far_bytes, move.took_ns / 1e9] for move in history.moves],
+    }  # fmt: skip
+    print({key: value for key, value in row.items() if key != "times_s"}, flush=True)
+    return row
+
+
+if __name__ == "__main__":
+    main()
