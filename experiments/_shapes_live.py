@@ -174,7 +174,7 @@ def turns_s(history: History, kinds: Sequence[BedKind], rounds: Sequence[int]) -
 def predicted(
     kinds: Sequence[BedKind], task_s: Sequence[float], text: str, model_bytes: float, share: float
 ) -> TaskRound:
-    """What a round takes in a shape by our cost model; ``share``: what links carry of their rates."""
+    """What a round takes in a shape by our cost model; ``share``: what links carry of a rate."""
     rate = np.array([kind.bps / 8 * share for _, kind in names(kinds)])
     works, serves = hosts_of(text)
     works_N, share_N = np.zeros(len(rate), dtype=bool), np.zeros(len(rate))
