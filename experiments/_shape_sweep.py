@@ -12,7 +12,7 @@ from warren.model.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """Give the only job each of ``shapes`` in turn, ``rounds`` rounds of it; then it keeps the last.
+    """Give the only job each of ``shapes`` in turn, ``rounds`` rounds of it; it keeps the last one.
 
     ``shapes``: such as ``0123:45 012345:012345``: hosts that work and hosts that serve, by their
     places; each server holds in proportion to its link.
