@@ -54,3 +54,22 @@ def holding(kinds: MachineKinds, servers_CK: IntArray) -> IntArray:
         holding_CK[:, kind] = np.minimum(servers_CK[:, kind], left_C)
         left_C = left_C - holding_CK[:, kind]
     return holding_CK
+
+
+def overlapped_shares(workers: int, extra: int) -> tuple[float, float]:
+    """Return the shares of the model on each of n workers that serve, too, and on k extra servers.
+
+    All machines are equal, and pulls of one round pass while updates of another do, so that each
+    direction of a link carries both: of a worker (n - 1) f + 1 - f models, of an extra server n f'.
+    Both are equal at f = (n - k) / (n (n + k) - 2 k), f' = 2 (n - 1) / (n (n + k) - 2 k), by
+    n f + k f' = 1; with n extra ones or more workers hold nothing. Source: BytePS (OSDI'20), 4.1.
+    Where a barrier keeps pulls and pushes apart ``task_rounds`` says what a round takes.
+
+    Raises ValueError if no machine serves others.
+    """
+    if workers < 1 or extra < 0 or (workers == 1 and extra == 0):
+        raise ValueError("a worker needs another one, or a server")
+    if extra >= workers:
+        return 0.0, 1 / extra
+    parts = workers * (workers + extra) - 2 * extra
+    return (workers - extra) / parts, 2 * (workers - 1) / parts
