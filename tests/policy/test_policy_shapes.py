@@ -146,3 +146,40 @@ def test_options_that_mean_nothing_are_refused(
 ) -> None:
     with pytest.raises(SpecError, match=text):
         policy_of("shape", name, options)
+
+
+def test_hosts_that_come_and_go_are_used_while_they_are_there(tmp_path: Path) -> None:
+    """Two of four hosts are away at first, there from 20 s to 40 s, and away again; at 20 s the
+    round has 21.4 s to its end, and the one behind it begins at the new servers."""
+    options = {"away": "h2 h3: 0-20 40-"}
+    run = described(4, 4, {"A": "0.5 s"}, "cruise", rounds=40, options=options)
+    history = simulated(tmp_path, run)
+    two, four = 0.2 * 2 + 0.5 * 2, 0.3 * 2 + 0.5
+    times = round_s(history)
+    assert times[0] == pytest.approx(two)
+    assert min(times) == pytest.approx(four)
+    assert times[-1] == pytest.approx(two)
+    began = [move.time_ns / 1e9 for move in history.moves]
+    assert len(began) == 2
+    assert 20 <= began[0] <= 20 + two + 0.5
+    assert 40 <= began[1] <= 40 + four + 0.5
+    # Nobody works or serves where nobody is.
+    line = history.timeline
+    starts, device = line.start_ns_R / 1e9, line.device_R
+    assert set(device[starts < 20].tolist()) == {0, 1}
+    assert set(device[starts > 42].tolist()) == {0, 1}
+    assert set(device.tolist()) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("h1", "allowed: HOST HOST: FROM-TO"),
+        ("h1: 5", "allowed: HOST HOST: FROM-TO"),
+        ("h1: 9-3", "ends before it begins"),
+        (": 1-2", "allowed: HOST HOST: FROM-TO"),
+    ],
+)
+def test_absences_of_another_form_are_refused(text: str, why: str) -> None:
+    with pytest.raises(SpecError, match=why):
+        policy_of("shape", "cruise", {"away": text})

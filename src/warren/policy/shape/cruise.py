@@ -5,9 +5,11 @@ What
     or, if its job file states hosts, those. While it trains, what its tasks take on each host is
     measured; after some rounds, and again and again, the best shape is looked for anew, and taken
     if a round would be shorter by more than ``threshold``. Servers then move while the job goes on.
-    What rounds take beyond the cost model counts as the same in every shape.
+    What rounds take beyond the cost model counts as the same in every shape. When a host comes or
+    goes (``away``) jobs get the best shape on those that are there at once.
 Source
-    Cruise (dissertation 2020), 3.2 and 3.3: cost model, trigger after enough metrics, 5 % rule.
+    Cruise (dissertation 2020), 3.2 and 3.3: cost model, trigger after enough metrics, 5 % rule;
+    3.4.4: opportunistic hosts.
 Differs
     ``cruise`` counts rounds as Warren has them: a fixed number of tasks a round, whatever the
     number of workers, and an update a task (``warren.solve.shapes.task_rounds``); and a host may
@@ -28,8 +30,9 @@ from immutables import Map
 
 from warren.model.costs import BoolArray, FloatArray, IntArray
 from warren.model.decision import NOTHING, Decision, Question, Shape
-from warren.model.events import Event, JobArrived, RolledBack, RoundsDone, ServersMoved
+from warren.model.events import Event, JobArrived, RolledBack, RoundsDone, ServersMoved, Woken
 from warren.model.view import View
+from warren.policy.shape.absences import absences_of, next_change_ns
 from warren.policy.shape.all_hosts import hosts_of
 from warren.policy.shape.fixed import stated_shape
 from warren.policy.shape.measured import TOLD, Measured
@@ -65,19 +68,20 @@ class Cruise:
     """Shape jobs anew where that makes rounds shorter by more than ``threshold``.
 
     ``after``: rounds that are measured in one shape before another is looked for; ``every``: rounds
-    between two looks.
+    between two looks. ``away``: hosts that are not there at times, see ``absences``.
     """
 
     threshold: float = 0.05
     after: int = 5
     every: int = 5
+    away: str = ""
 
     name: ClassVar[str] = "cruise"
     source: ClassVar[str] = "Cruise (dissertation 2020) 3.2, 3.3"
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = False
     answers: ClassVar[frozenset[Question]] = frozenset({Question.SHAPE})
-    triggers: ClassVar[frozenset[type[Event]]] = TOLD
+    triggers: ClassVar[frozenset[type[Event]]] = TOLD | {Woken}
 
     def __post_init__(self) -> None:
         """Refuse numbers that mean nothing."""
@@ -85,6 +89,7 @@ class Cruise:
             raise ValueError(f"threshold is {self.threshold}; allowed: 0 up to 1")
         if self.after < 1 or self.every < 1:
             raise ValueError("after and every count rounds; allowed: 1 and more")
+        absences_of(self.away)
 
     def initial(self, view: View) -> ShapeMemory:
         """Return a memory of nothing."""
@@ -106,7 +111,14 @@ class Cruise:
                 continue
             if shape is not None:
                 shapes[event.job] = shape
-        return (Decision(shapes=shapes) if shapes else NOTHING), memory
+        absences = absences_of(self.away) if self.away else ()
+        if absences and any(isinstance(event, Woken) for event in view.changes):
+            moved, memory = self._forced(view, memory)
+            shapes |= moved
+        wake_ns = next_change_ns(absences, view.now_ns)
+        if not shapes and wake_ns is None:
+            return NOTHING, memory
+        return Decision(shapes=shapes, wake_ns=wake_ns), memory
 
     def explain(self, view: View, memory: ShapeMemory, job: int) -> str:
         """Say in one sentence why the job has its shape."""
@@ -138,7 +150,39 @@ class Cruise:
         if best is None:
             return None, memory
         text = f"by what is known of its tasks it is best to have {_words(best[0])}"
-        return _shape(view, job, best[0]), replace(memory, found=memory.found.set(job, text))
+        return self._shape(view, job, best[0]), replace(memory, found=memory.found.set(job, text))
+
+    def _forced(self, view: View, memory: ShapeMemory) -> tuple[dict[int, Shape], ShapeMemory]:
+        """Return the best shapes of all jobs on the hosts that are there now."""
+        shapes = dict[int, Shape]()
+        for job in np.flatnonzero(view.arrived_J & ~view.done_J).tolist():
+            best = self._best(view, memory, job)
+            if best is None:
+                continue
+            shape = self._shape(view, job, best[0])
+            now = view.shape_J[job]
+            if now is not None and (shape.workers, _serves(view, job, shape)) == (
+                now.workers,
+                True,
+            ):
+                continue
+            text = f"hosts have come or gone: {_words(best[0])}"
+            shapes[job], memory = shape, self._answered(view, memory, job, shape, text)
+        return shapes, memory
+
+    def _answered(
+        self, view: View, memory: ShapeMemory, job: int, shape: Shape, text: str
+    ) -> ShapeMemory:
+        """Return the memory when a shape is answered of a job that trains."""
+        moving = memory.moving if _serves(view, job, shape) else memory.moving | {job}
+        found = memory.found.set(job, text)
+        return replace(memory, measured=memory.measured.anew(job), moving=moving, found=found)
+
+    def _hosts(self, view: View, job: int) -> tuple[int, ...]:
+        """Return the hosts that a job may have and that are there."""
+        away = {one.host for one in absences_of(self.away) if one.holds(view.now_ns)}
+        names = view.cluster.hosts
+        return tuple(host for host in hosts_of(view, job) if names[host].name not in away)
 
     def _better(
         self, view: View, memory: ShapeMemory, job: int
@@ -155,21 +199,17 @@ class Cruise:
         found, took_s = best[0], memory.measured.round_s[job]
         gain = (now_s - found.round_s) / max(now_s, took_s)
         text = f"rounds took {took_s:.3g} s; with {_words(found)} it were {100 * gain:.0f} % less"
-        memory = replace(memory, found=memory.found.set(job, text))
         if gain <= self.threshold:
-            return None, memory
-        shape = _shape(view, job, found)
-        moving = memory.moving
-        if not _serves(view, job, shape):
-            moving |= {job}
-        return shape, replace(memory, measured=memory.measured.anew(job), moving=moving)
+            return None, replace(memory, found=memory.found.set(job, text))
+        shape = self._shape(view, job, found)
+        return shape, self._answered(view, memory, job, shape, text)
 
     def _best(
         self, view: View, memory: ShapeMemory, job: int
     ) -> tuple[Choice, TaskMachines] | None:
         """Return the best shape of a job; None where the cost model cannot say."""
         model_bytes, tasks = _model_bytes(view, job), int(view.scale_J[job])
-        hosts, before = list(hosts_of(view, job)), view.servers_J[job]
+        hosts, before = list(self._hosts(view, job)), view.servers_J[job]
         machines = TaskMachines(
             task_s_N=memory.measured.task_s_H(view, job)[hosts],
             rate_N=np.array(view.cluster.link_bytes_per_s, dtype=float)[hosts],
@@ -186,7 +226,7 @@ class Cruise:
 
     def _now_s(self, view: View, job: int, machines: TaskMachines) -> float | None:
         """Return what a round takes in the shape that a job has; None: the model does not know."""
-        hosts, servers, shape = hosts_of(view, job), view.servers_J[job], view.shape_J[job]
+        hosts, servers, shape = self._hosts(view, job), view.servers_J[job], view.shape_J[job]
         workers = hosts if shape is None or shape.workers is None else shape.workers
         sizes = (1,) * len(servers) if shape is None else shape.model_bytes or (1,) * len(servers)
         share_N = np.zeros(len(hosts))
@@ -198,6 +238,20 @@ class Cruise:
             return self.takes_s(machines, now, _model_bytes(view, job), int(view.scale_J[job]))
         except ValueError:
             return None
+
+    def _shape(self, view: View, job: int, found: Choice) -> Shape:
+        """Return the hosts of a choice; who serves already keeps its place, so that less moves."""
+        hosts, before = self._hosts(view, job), view.servers_J[job]
+        share = {
+            hosts[at]: float(found.share_N[at]) for at in np.flatnonzero(found.share_N).tolist()
+        }
+        place = {host: at for at, host in enumerate(before)}
+        servers = sorted(share, key=lambda host: (place.get(host, len(before)), host))
+        workers = tuple(host for host, works in zip(hosts, found.works_N, strict=True) if works)
+        shares = [share[host] for host in servers]
+        equal = max(shares) - min(shares) < 1e-9
+        sizes = None if equal else _whole(shares, _model_bytes(view, job))
+        return Shape(workers, tuple(servers), sizes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,19 +305,6 @@ def _model_bytes(view: View, job: int) -> int:
     """Return the bytes of a job's model; 0: not known."""
     known = view.costs.model_bytes_J
     return 0 if known is None or view.jobs[job].sync == "ring" else int(known[job])
-
-
-def _shape(view: View, job: int, found: Choice) -> Shape:
-    """Return the hosts of a choice; who serves already keeps its place, so that less moves."""
-    hosts, before = hosts_of(view, job), view.servers_J[job]
-    share = {hosts[at]: float(found.share_N[at]) for at in np.flatnonzero(found.share_N).tolist()}
-    place = {host: at for at, host in enumerate(before)}
-    servers = sorted(share, key=lambda host: (place.get(host, len(before)), host))
-    workers = tuple(host for host, works in zip(hosts, found.works_N, strict=True) if works)
-    shares = [share[host] for host in servers]
-    equal = max(shares) - min(shares) < 1e-9
-    sizes = None if equal else _whole(shares, _model_bytes(view, job))
-    return Shape(workers, tuple(servers), sizes)
 
 
 def _serves(view: View, job: int, shape: Shape) -> bool:
