@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any, Final
@@ -144,7 +145,7 @@ def by_shape(history: History, count: int) -> list[list[int]]:
     bounds = [0, *(event.round for event in history.moves), len(history.rounds)]
     assert len(bounds) == count + 1, f"{len(bounds) - 1} shapes of {count}"
     # The last answer is given at a barrier, and the round after that begins in the old shape.
-    return [list(range(begin + 2, end - 2)) for begin, end in zip(bounds, bounds[1:], strict=False)]
+    return [list(range(begin + 2, end - 2)) for begin, end in pairwise(bounds)]
 
 
 def turns_s(history: History, kinds: Sequence[BedKind], rounds: Sequence[int]) -> list[float]:
