@@ -183,3 +183,13 @@ def test_hosts_that_come_and_go_are_used_while_they_are_there(tmp_path: Path) ->
 def test_absences_of_another_form_are_refused(text: str, why: str) -> None:
     with pytest.raises(SpecError, match=why):
         policy_of("shape", "cruise", {"away": text})
+
+
+@pytest.mark.parametrize("name", ["cruise", "cruise-published", "optimus"])
+def test_a_place_policy_that_does_not_keep_to_shapes_is_refused_before_the_run(
+    name: str, tmp_path: Path
+) -> None:
+    run = described(4, 4, {"A": "0.5 s"}, name)
+    run["scheduler"]["place"] = "gavel-fifo"
+    with pytest.raises(SpecError, match=f"gavel-fifo does not keep to the hosts that shape {name}"):
+        simulated(tmp_path, run)

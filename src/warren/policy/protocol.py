@@ -42,6 +42,8 @@ class Policy(Protocol, Generic[M]):
     - ``plans_rings``: it places a ring as a whole, each of its tasks on a device of its own.
     - ``holds_devices``: its jobs keep their devices from start to end, as ``gang_holding`` has it,
       so at any grain but 1 it hands out all rounds of a job at once.
+    - ``binds_workers``: its shapes leave to a job's tasks some hosts alone, and change them; and
+      ``keeps_to_shapes``: it places tasks on those, round by round.
     """
 
     name: ClassVar[str]
@@ -88,3 +90,13 @@ def plans_rings(policy: AnyPolicy | type[AnyPolicy]) -> bool:
 def holds_devices(policy: AnyPolicy | type[AnyPolicy]) -> bool:
     """Tell whether a policy's jobs keep their devices; False where it says nothing."""
     return bool(getattr(policy, "holds_devices", False))
+
+
+def binds_workers(policy: AnyPolicy) -> bool:
+    """Tell whether a policy's shapes change the hosts of workers; False where it says nothing."""
+    return bool(getattr(policy, "binds_workers", False))
+
+
+def keeps_to_shapes(policy: AnyPolicy | type[AnyPolicy]) -> bool:
+    """Tell whether a place policy keeps to the hosts of shapes; False where it says nothing."""
+    return bool(getattr(policy, "keeps_to_shapes", False))

@@ -10,7 +10,7 @@ from typing import Final
 
 from warren.model.decision import Question
 from warren.model.errors import Problem, SpecError
-from warren.policy.protocol import AnyPolicy, plans_rings
+from warren.policy.protocol import AnyPolicy, keeps_to_shapes, plans_rings
 
 POLICIES: Final[Mapping[str, str]] = {
     "braid": "warren.policy.place.rings.order_search:RingOrderSearch",
@@ -116,6 +116,12 @@ def policy_of(question: str, name: str, options: Mapping[str, object] | None = N
 def ring_policies() -> tuple[str, ...]:
     """Return the names of the policies that place rings as a whole, sorted; imports them all."""
     return tuple(sorted(name for name, place in POLICIES.items() if plans_rings(_class_of(place))))
+
+
+def shaped_policies() -> tuple[str, ...]:
+    """Return the names of the policies that keep to the hosts of shapes; imports them all."""
+    found = (name for name, place in POLICIES.items() if keeps_to_shapes(_class_of(place)))
+    return tuple(sorted(found))
 
 
 def _class_of(place: str) -> type[AnyPolicy]:

@@ -19,8 +19,21 @@ from warren.model.errors import Problem, SpecError, one_line
 from warren.model.events import Event
 from warren.model.run import Run
 from warren.model.view import View
-from warren.policy.protocol import AnyPolicy, answers, plans_rings
-from warren.policy.registry import BASELINES, JOINT, build, policy_of, ring_policies
+from warren.policy.protocol import (
+    AnyPolicy,
+    answers,
+    binds_workers,
+    keeps_to_shapes,
+    plans_rings,
+)
+from warren.policy.registry import (
+    BASELINES,
+    JOINT,
+    build,
+    policy_of,
+    ring_policies,
+    shaped_policies,
+)
 from warren.store.signals import raise_if_told
 
 _DATA: Final[Mapping[str, type]] = {
@@ -150,8 +163,9 @@ def choose_all(run: Run) -> ChosenPolicies:
     ------
     SpecError
         If one is unknown, cannot be loaded, answers other questions than it is named for, or needs
-        to know rounds that a job does not state; or if jobs are rings, which the place policy does
-        not place, or which are larger than the cluster.
+        to know rounds that a job does not state; if jobs are rings, which the place policy does
+        not place, or which are larger than the cluster; or if shapes name the hosts of workers, to
+        which it does not keep.
     """
     scheduler = run.scheduler
     places_jointly = scheduler.joint is not None and scheduler.joint == scheduler.place
@@ -176,6 +190,7 @@ def choose_all(run: Run) -> ChosenPolicies:
         _check_rounds(run, question, policy)
     place = named.pop(JOINT if places_jointly else "place")
     _check_rings(run, scheduler.place, place)
+    _check_shapes(run, place, named.get("shape"))
     return ChosenPolicies(place=place, others=tuple(named.values()))
 
 
@@ -210,6 +225,18 @@ def _check_rounds(run: Run, question: str, policy: AnyPolicy) -> None:
             f"{policy.name} must know every job's rounds; unknown for {', '.join(unknown[:5])}"
         )
         raise SpecError(Problem(file=run.name, field=f"scheduler.{question}", message=message))
+
+
+def _check_shapes(run: Run, place: AnyPolicy, shape: AnyPolicy | None) -> None:
+    """Refuse shapes that change the hosts of workers beside a policy that does not look at them."""
+    name = run.scheduler.place
+    if shape is None or not binds_workers(shape) or keeps_to_shapes(place) or is_foreign(name):
+        return
+    message = (
+        f"{name} does not keep to the hosts that shape {run.scheduler.shape} leaves to tasks; "
+        f"allowed: {', '.join(shaped_policies())}, or FILE.py:Class"
+    )
+    raise SpecError(Problem(file=run.name, field="scheduler.place", message=message))
 
 
 def _check_rings(run: Run, name: str, policy: AnyPolicy) -> None:

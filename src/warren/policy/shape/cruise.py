@@ -81,6 +81,7 @@ class Cruise:
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = False
     answers: ClassVar[frozenset[Question]] = frozenset({Question.SHAPE})
+    binds_workers: ClassVar[bool] = True
     triggers: ClassVar[frozenset[type[Event]]] = TOLD | {Woken}
 
     def __post_init__(self) -> None:

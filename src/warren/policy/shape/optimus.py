@@ -61,6 +61,7 @@ class Optimus:
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = False
     answers: ClassVar[frozenset[Question]] = frozenset({Question.SHAPE})
+    binds_workers: ClassVar[bool] = True
     triggers: ClassVar[frozenset[type[Event]]] = TOLD
 
     def __post_init__(self) -> None:

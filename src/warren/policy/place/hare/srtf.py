@@ -71,6 +71,7 @@ class Srtf:
     source: ClassVar[str] = "Hare (HPDC'22) 7.1"
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = True
+    keeps_to_shapes: ClassVar[bool] = True
     triggers: ClassVar[frozenset[type[Event]]] = TASK_TRIGGERS
 
     def initial(self, view: View) -> SrtfMemory:
