@@ -4,7 +4,9 @@ Six hosts with a fifth of a core each, links of 100 Mbit, real computation. A pa
 mlr``, ``nmf``, ``lda``, ``net``): one run goes through five numbers of workers and the shape in
 which every host does both; from what the first of them shows alone, our cost model says what the
 others take. Then each policy has the job from the first shape on, which is bad. Part ``kinds``:
-four slow hosts and two fast ones, and each number of either that serves. Quotas, links and models
+four slow hosts and two fast ones, and each number of either that serves; part ``unequal``: what
+policies make of a bad start on them. Part ``coming``: four of the six equal hosts come and go every
+minute. Quotas, links and models
 were chosen, and the way of predicting was settled, while looking at ``mlr``; the others were not
 looked at before. Needs the rights of a testbed and cgroups with a quota.
 """
@@ -53,6 +55,11 @@ CHOICES: Final = (
 """Of the four slow hosts (0 to 3) and the two fast ones (4, 5): how many of either serve."""
 ROUNDS: Final = 10
 LONG: Final = 40
+PARTS: Final = (*APPS, "kinds", "unequal", "coming")
+START: Final = "01234:5", "0124:35"
+"""Where jobs begin on equal hosts, and on unequal ones: there a fast host and a slow one serve."""
+AWAY: Final = {"away": "a-2 a-3 a-4 a-5: 0-60 120-180 240-"}
+ENDS_S: Final = 240
 READINGS: Final = ("nic", "server", "published")
 POLICIES: Final[dict[str, dict[str, Any]]] = {
     "fixed": {}, "all": {}, "cruise": {}, "cruise-published": {}, "optimus": {},
@@ -65,10 +72,11 @@ def main() -> None:
         print(f"skipped: {why}")
         return
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--part", action="append", choices=[*APPS, "kinds"])
+    parser.add_argument("--part", action="append", choices=PARTS)
     parts = _common.earlier("shapes_live")
-    for part in parser.parse_args().part or [p for p in (*APPS, "kinds") if p not in parts]:
-        rows = _kinds() if part == "kinds" else _app(part)
+    others = {"kinds": _kinds, "unequal": _unequal, "coming": _coming}
+    for part in parser.parse_args().part or [one for one in PARTS if one not in parts]:
+        rows = others[part]() if part in others else _app(part)
         parts = _common.earlier("shapes_live") | {
             part: {"made_by": _common.made_by(), "seed": SEED, **rows}
         }
@@ -87,7 +95,7 @@ def _app(app: str) -> dict[str, Any]:
     """The grid of one app on equal hosts, and what policies make of it."""
     with testbed(EQUAL) as share:
         grid = _grid(app, EQUAL, GRID, share)
-        policies = [_policy(app, name) for name in POLICIES]
+        policies = [_policy(app, EQUAL, name, POLICIES[name], START[0]) for name in POLICIES]
     return {"rows": grid, "policies": policies, "share": share}
 
 
@@ -95,6 +103,29 @@ def _kinds() -> dict[str, Any]:
     """The grid over which hosts of two kinds serve."""
     with testbed(UNEQUAL) as share:
         return {"rows": _grid("mlr", UNEQUAL, CHOICES, share), "share": share}
+
+
+def _unequal() -> dict[str, Any]:
+    """What policies make of a bad start on hosts of two kinds."""
+    with testbed(UNEQUAL):
+        chosen = (("fixed", {}), ("all", {}), ("cruise", {}), ("cruise-published", {}))
+        by_nic = ("cruise-published", {"reading": "nic"})
+        rows = [_policy("mlr", UNEQUAL, *one, START[1]) for one in (*chosen, by_nic)]
+    return {"rows": rows}
+
+
+def _coming() -> dict[str, Any]:
+    """Hosts that come and go, used and not used: so many rounds until the last time they go."""
+    with testbed(EQUAL):
+        rows = [
+            _policy("mlr", EQUAL, "cruise", AWAY, "", rounds=180),
+            # As if the four were never there.
+            _policy("mlr", EQUAL, "cruise", {"away": "a-2 a-3 a-4 a-5: 0-"}, "", rounds=180),
+        ]
+    for row in rows:
+        passed_s = np.cumsum(row["times_s"])
+        row["rounds_by_the_end"] = int((passed_s < ENDS_S).sum())
+    return {"rows": rows}
 
 
 def _grid(
@@ -151,14 +182,21 @@ def published_s(
     return best_shape(found, epoch, servers_K=servers_K).epoch_s / many
 
 
-def _policy(app: str, name: str) -> dict[str, Any]:
-    """What a policy makes of a job that begins in the first shape of the grid."""
-    start = GRID[0] if name not in ("all", "optimus") else ""
-    history, summary = played(described(app, EQUAL, name, POLICIES[name], LONG, start))
+def _policy(
+    app: str,
+    kinds: Sequence[BedKind],
+    name: str,
+    options: dict[str, Any],
+    start: str,
+    rounds: int = LONG,
+) -> dict[str, Any]:
+    """What a policy makes of a job that begins in a shape, if it lets it."""
+    start = start if name not in ("all", "optimus") else ""
+    history, summary = played(described(app, kinds, name, options, rounds, start))
     times = round_s(history)
     job = history.saved[0]
     row = {
-        "policy": name, "jct_s": summary["mean_jct_s"], "first_s": median(times[2:6]),
+        "policy": name, "options": options, "jct_s": summary["mean_jct_s"], "first_s": median(times[2:6]),
         "last_s": median(times[-11:-1]), "sha256": job.sha256, "times_s": times[1:],
         "moves": [[move.round, move.far_bytes, move.took_ns / 1e9] for move in history.moves],
     }  # fmt: skip
