@@ -50,8 +50,10 @@ class Sweep:
 
     def _answer(self, view: View, job: int, text: str) -> Decision:
         works, serves = hosts_of(text)
-        rates = view.cluster.link_bytes_per_s
-        sizes = tuple(round(rates[host]) for host in serves)
+        rates = [view.cluster.link_bytes_per_s[host] for host in serves]
+        assert view.costs.model_bytes_J is not None, "the profile states the model"
+        model_bytes = view.costs.model_bytes_J.item(job)
+        sizes = tuple(round(model_bytes * rate / sum(rates)) for rate in rates)
         return Decision(shapes={job: Shape(works, serves, sizes)})
 
 

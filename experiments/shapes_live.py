@@ -196,8 +196,8 @@ def _policy(
     times = round_s(history)
     job = history.saved[0]
     row = {
-        "policy": name, "options": options, "jct_s": summary["mean_jct_s"], "first_s": median(times[2:6]),
-        "last_s": median(times[-11:-1]), "sha256": job.sha256, "times_s": times[1:],
+        "policy": name, "options": options, "jct_s": summary["mean_jct_s"],
+        "first_s": median(times[2:6]), "last_s": median(times[-11:-1]), "sha256": job.sha256, "times_s": times[1:],
         "moves": [[move.round, move.far_bytes, move.took_ns / 1e9] for move in history.moves],
     }  # fmt: skip
     print({key: value for key, value in row.items() if key != "times_s"}, flush=True)

@@ -13,6 +13,7 @@ from warren.core.journal_reader import History
 from warren.model.errors import SpecError
 from warren.policy.registry import policy_of
 from warren.policy.shape.optimus import fitted, grown
+from warren.report.checks.check import check
 from warren.runs.results import load_record
 
 
@@ -51,9 +52,12 @@ def described(
 def simulated(folder: Path, run: dict[str, Any]) -> History:
     result = warren.simulate(run, out=folder / "out")
     assert result.folder is not None
-    names = ("run.yaml", "profile.csv", "journal", "summary.json")
-    files = {name: (result.folder / name).read_bytes() for name in names}
-    return load_record("shapes", files).history
+    files = {path.name: path.read_bytes() for path in result.folder.iterdir()}
+    # Among others, that each link carried what rounds send and what moves from server to server.
+    assert check(files) == []
+    history = load_record("shapes", files).history
+    assert len(result.summary.get("servers_moved", [])) == len(history.moves)
+    return history
 
 
 def round_s(history: History) -> list[float]:

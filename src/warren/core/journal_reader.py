@@ -161,6 +161,24 @@ class History:
             if job in one.decision.shapes
         ]
 
+    def servers_of(self, job: int) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
+        """Return where a job's servers were: (first round, hosts, bytes of the model on each).
+
+        Without hosts: those of ``static``; without bytes: about the same on each. A shape that no
+        barrier has met any more moved nothing.
+        """
+        moves = [event for event in self.moves if event.job == job]
+        stated = [shape for _, shape in self.shapes_of(job) if shape.servers]
+        if moves:
+            # The first place is that of the last shape before the job had its first state.
+            before_ns = moves[0].time_ns - moves[0].took_ns
+            begun = [r.barrier_ns for r in self.rounds if r.job == job][:1] or [before_ns]
+            told = [shape for at, shape in self.shapes_of(job) if at < begun[0] and shape.servers]
+            stated = told[:1]
+        first = stated[-1] if stated else None
+        begin = (0, (), ()) if first is None else (0, first.servers, first.model_bytes or ())
+        return [begin, *((one.round, one.servers, one.model_bytes) for one in moves)]
+
     def groups_over_time(self) -> list[tuple[int, tuple[Group, ...]]]:
         """Return all groups from each instant on at which they changed: (time in ns, groups)."""
         return [

@@ -119,13 +119,16 @@ class ServersMoved(Event, frozen=True, tag="ServersMoved", array_like=True):
     """All blocks of the job have come to other servers, as its shape says: ``round`` begins there.
 
     ``far_bytes`` of them came from other hosts. ``took_ns``: how long after the barrier before
-    ``round``, or after a delay, the last of them came.
+    ``round``, or after a delay, the last of them came. ``servers`` has the host of each server by
+    now, ``model_bytes`` how many bytes of the model it holds; empty: about the same.
     """
 
     job: int
     round: int
     far_bytes: int
     took_ns: int
+    servers: tuple[int, ...] = ()
+    model_bytes: tuple[int, ...] = ()
 
 
 class RolledBack(Event, frozen=True, tag="RolledBack", array_like=True):

@@ -95,6 +95,27 @@ def copy_values(record: Record) -> dict[str, float]:
     }
 
 
+def move_values(record: Record) -> dict[str, object]:
+    """Return the key of ``summary.json`` about servers that moved while jobs trained, if any did.
+
+    ``servers_moved``: of each time the job, the round that began at the new ones, their hosts, the
+    bytes that came from other hosts, and how long after the barrier the last of them came.
+    """
+    jobs, hosts = record.run.workload.jobs, record.run.cluster.hosts
+    moved = [
+        {
+            "job": jobs[event.job].name,
+            "time_s": ns_to_seconds(event.time_ns),
+            "round": event.round,
+            "servers": [hosts[host].name for host in event.servers],
+            "far_bytes": event.far_bytes,
+            "took_s": ns_to_seconds(event.took_ns),
+        }
+        for event in record.history.moves
+    ]
+    return {"servers_moved": moved} if moved else {}
+
+
 def _every(record: Record, job: int) -> int | None:
     """Return the rounds between a job's checkpoints; None if it states none."""
     checkpoint = record.run.workload.jobs[job].checkpoint
@@ -192,6 +213,7 @@ def summary(record: Record) -> dict[str, Any]:
         "utilization_by_type": _utilization_by_type(record, values["makespan_s"]),
         **loss_values(record),
         **copy_values(record),
+        **move_values(record),
         **switch_values(record),
         **{name: extra[name] for name in sorted(extra) if name not in _MEASURED},
     }

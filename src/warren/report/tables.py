@@ -65,6 +65,7 @@ DEVICE_COLUMNS: Final = ("device", "type", "host")
 PROFILE_COLUMNS: Final = ("job", "type", "comp_s", "sync_s")
 SERVER_COLUMNS: Final = ("job", "host", "bytes")
 GATHERED_COLUMN: Final = "gathered"
+BEGIN_COLUMN: Final = "begin"
 """The last column of ``servers.csv``; folders of earlier versions are without it."""
 SWITCH_COLUMN: Final = "switch_s"
 """The last column of ``profile.csv`` where switching between jobs is charged."""
@@ -83,7 +84,7 @@ _FLOATS: Final = frozenset(
         SWITCH_COLUMN,
     }
 )
-_INTS: Final = frozenset({"rounds", "scale", "batch", "seed", GATHERED_COLUMN})
+_INTS: Final = frozenset({"rounds", "scale", "batch", "seed", GATHERED_COLUMN, BEGIN_COLUMN})
 _MAY_BE_EMPTY: Final = frozenset(
     {"start_s", "finish_s", "jct_s", "rounds", "model", "user", "group", *LIVE_COLUMNS}
 )
@@ -113,13 +114,15 @@ class CostRow(TypedDict):
 class ServerRow(TypedDict):
     """A row of ``servers.csv``: bytes of a job's model on a host; of a ring the host is empty.
 
-    ``gathered``: how often the job's first server was sent these bytes.
+    ``gathered``: how often the job's first server was sent these bytes. ``begin``: the round from
+    which on the server was there, until the next ``begin`` of the job.
     """
 
     job: str
     host: str
     bytes: float
     gathered: NotRequired[int]
+    begin: NotRequired[int]
 
 
 def jobs_csv(record: Record) -> str:
@@ -169,7 +172,7 @@ def servers_csv(record: Record) -> str:
     host: each of its members has the whole model. A job whose model is of unknown size has no row,
     and its bytes are on no link.
     """
-    return _text((*SERVER_COLUMNS, GATHERED_COLUMN), _server_rows(record))
+    return _text((*SERVER_COLUMNS, GATHERED_COLUMN, BEGIN_COLUMN), _server_rows(record))
 
 
 def _server_rows(record: Record) -> Iterable[list[str | float]]:
@@ -180,21 +183,22 @@ def _server_rows(record: Record) -> Iterable[list[str | float]]:
         if model <= 0:
             continue
         if job.sync == "ring":
-            yield [job.name, "", float(model), 0]
+            yield [job.name, "", float(model), 0, 0]
             continue
         ended = record.history.status(job.index) == "finished"
-        shapes = record.history.shapes_of(job.index)
-        # The last shape is that of all rounds: a job that trains keeps its servers.
-        shape = shapes[-1][1] if shapes else None
-        servers = shape.servers if shape else ()
-        servers = servers or static_server_hosts(
-            run.cluster.hosts, job.index, run.scheduler.servers
-        )
-        held = shape.model_bytes if shape and shape.servers else None
-        for place, host in enumerate(servers):
-            part = model / len(servers) if held is None else float(held[place])
-            times = _times_gathered(job, int(ran_J[job.index]), ended=ended) if place else 0
-            yield [job.name, run.cluster.hosts[host].name, part, times]
+        placings = record.history.servers_of(job.index)
+        begins = [begin for begin, _, _ in placings]
+        ends = [*begins[1:], int(ran_J[job.index])]
+        for (begin, hosts, held), end in zip(placings, ends, strict=True):
+            servers = hosts or static_server_hosts(
+                run.cluster.hosts, job.index, run.scheduler.servers
+            )
+            last = ended and end == ran_J[job.index]
+            times = _times_gathered(job, end, ended=last) - _times_gathered(job, begin, ended=False)
+            for place, host in enumerate(servers):
+                part = float(held[place]) if held else model / len(servers)
+                name = run.cluster.hosts[host].name
+                yield [job.name, name, part, times if place else 0, begin]
 
 
 def _times_gathered(job: Job, rounds: int, *, ended: bool) -> int:
@@ -290,7 +294,8 @@ def model_bytes(rows: Iterable[ServerRow], run: Run) -> IntArray:
     place_J = {job.name: job.index for job in run.workload.jobs}
     bytes_J = np.zeros(len(place_J))
     for row in rows:
-        if row["job"] in place_J:
+        # Of a job whose servers have moved those that it began with.
+        if row["job"] in place_J and not row.get("begin", 0):
             bytes_J[place_J[row["job"]]] += row["bytes"]
     return np.rint(bytes_J).astype(np.int64)
 

@@ -21,7 +21,7 @@ from warren.cli.views.live_table import LiveTable
 from warren.cli.views.progress import LINES_S, REFRESH_S
 from warren.core.loop import Core, Observer
 from warren.core.state import Phase, State
-from warren.model.events import AnyEvent, JobCancelled, JobFailed, RoundsDone
+from warren.model.events import AnyEvent, JobCancelled, JobFailed, RoundsDone, ServersMoved
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds
 from warren.report.number_text import count
@@ -76,7 +76,7 @@ def _watch_table(run: Run, table: LiveTable, far: JobProgress) -> Iterator[Obser
                 # Exact types: they are quicker to compare than subclasses are to tell.
                 if type(event) is RoundsDone:
                     far.note(event)
-                elif type(event) is JobFailed or type(event) is JobCancelled:
+                elif type(event) in (ServersMoved, JobFailed, JobCancelled):
                     console.print(_end_line(run, event), markup=False, highlight=False)
             if monotonic() < due:
                 return
@@ -88,10 +88,10 @@ def _watch_table(run: Run, table: LiveTable, far: JobProgress) -> Iterator[Obser
 
 @contextmanager
 def _watch_lines(run: Run, core: Core, far: JobProgress) -> Iterator[Observer]:
-    """Print a line when a job ends, and from time to time how far all are."""
+    """Print a line when a job ends or servers move, and from time to time how far all are."""
     begin = monotonic()
     due = begin + LINES_S
-    ends = RoundsDone, JobFailed, JobCancelled
+    ends = RoundsDone, ServersMoved, JobFailed, JobCancelled
 
     def observe(state: State, events: tuple[AnyEvent, ...]) -> None:
         """Take the events of a step, and print what is due."""
@@ -125,13 +125,20 @@ def _err(text: str) -> None:
 
 
 def _end_line(run: Run, event: AnyEvent) -> str:
-    """Return one line for the end of a job; empty for any other event."""
+    """Return one line for the end of a job, or a move of its servers; empty for other events."""
     now_s = ns_to_seconds(event.time_ns)
     if isinstance(event, RoundsDone) and event.finished:
         job = run.workload.jobs[event.job]
         loss = "" if event.loss is None else f", loss {event.loss:.4g}"
         return (
             f"{now_s:9.1f} s  {job.name} finished after {event.round + event.rounds} rounds{loss}"
+        )
+    if isinstance(event, ServersMoved):
+        name, count = run.workload.jobs[event.job].name, len(event.servers)
+        return (
+            f"{now_s:9.1f} s  {name}: round {event.round} begins at {count} servers; "
+            f"{event.far_bytes / 1e6:.4g} MB came from other hosts, "
+            f"{ns_to_seconds(event.took_ns):.3g} s after the barrier"
         )
     if isinstance(event, JobFailed):
         return f"{now_s:9.1f} s  {run.workload.jobs[event.job].name} FAILED: {event.reason}"

@@ -219,8 +219,9 @@ class LivePort(LiveEngine):
             assert begins is not None
             at_ns = self._ledger.cluster_ns(over.ended_ns)
             took_ns = max(0, at_ns - self._ledger.cluster_ns(begins.since_ns))
+            placed = over.shape.servers, over.shape.model_bytes or ()
             self._ledger.servers_moved(
-                ServersMoved(at_ns, job, begins.round, over.far_bytes, took_ns)
+                ServersMoved(at_ns, job, begins.round, over.far_bytes, took_ns, *placed)
             )
         self._servers.go_on(self._jobs[job], self._ledger.reserve)
 

@@ -76,7 +76,10 @@ def _finishes(run: FolderTables, last_ns_J: IntArray) -> list[Fault]:
     """
     waits_J = np.full(len(run.finished_J), run.rules.live)
     if run.links is not None:
-        waits_J |= [any(gathered for *_, gathered in held) for held in run.links.servers_J]
+        waits_J |= [
+            any(gathered for held in placings.values() for *_, gathered in held)
+            for placings in run.links.servers_J
+        ]
     known_J = run.finished_J & (run.finish_ns_J != NO_TIME)
     late_J = run.finish_ns_J > last_ns_J + run.rules.slack_ns
     early_J = run.finish_ns_J < last_ns_J - run.rules.slack_ns

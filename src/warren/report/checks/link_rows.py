@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,14 +17,14 @@ from warren.report.tables import JOBS, SERVERS, DeviceRow, ServerRow
 class FolderLinks:
     """What passed links (axis R: rows), over hosts H; host h has uplink 2 h and downlink 2 h + 1.
 
-    ``servers_J`` holds, by row of jobs.csv, the host and the bytes of each server, and how often
-    the first one was sent them; host -1: it is a ring, and the bytes are those of its model.
-    ``host_D``: the host of each device.
+    ``servers_J`` holds, by row of jobs.csv and the round from which on they were there, the host
+    and the bytes of each server, and how often the first one was sent them; host -1: it is a ring,
+    and the bytes are those of its model. ``host_D``: the host of each device.
     """
 
     hosts: tuple[str, ...]
     host_D: IntArray
-    servers_J: Sequence[Sequence[tuple[int, float, int]]]
+    servers_J: Sequence[Mapping[int, Sequence[tuple[int, float, int]]]]
     link_R: IntArray
     job_R: IntArray
     start_ns_R: IntArray
@@ -57,10 +57,10 @@ def link_rows(
     named = [*(row["host"] for row in devices), *(row["host"] for row in servers), *table.hosts]
     hosts = tuple(dict.fromkeys(filter(None, named)))
     place_H = {name: place for place, name in enumerate(hosts)} | {"": -1}
-    servers_J: list[list[tuple[int, float, int]]] = [[] for _ in job_index]
+    servers_J: list[dict[int, list[tuple[int, float, int]]]] = [{} for _ in job_index]
     for row in servers:
         held = place_H[row["host"]], row["bytes"], row.get("gathered", 0)
-        servers_J[job_index[row["job"]]].append(held)
+        servers_J[job_index[row["job"]]].setdefault(row.get("begin", 0), []).append(held)
     host_of_table = np.array([place_H[name] for name in table.hosts], dtype=np.int64)
     job_of_table = np.array([job_index.get(name, -1) for name in table.jobs], dtype=np.int64)
     return FolderLinks(

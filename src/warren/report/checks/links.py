@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Final
 
 import numpy as np
@@ -89,21 +91,44 @@ def _sent_L(run: FolderTables, links: FolderLinks, job: int, rows: IntArray) -> 
 
     ``rows``: the job's in the timeline.
     """
-    servers = links.servers_J[job]
+    placings = sorted(links.servers_J[job].items())
     # A model of unknown size is on no link.
-    if not servers:
+    if not placings:
         return np.zeros(2 * len(links.hosts))
-    if servers[0][0] < 0:
-        return _ring_L(run, links, rows, int(run.scale_J[job]), servers[0][1])
+    first = placings[0][1]
+    if first[0][0] < 0:
+        return _ring_L(run, links, rows, int(run.scale_J[job]), first[0][1])
+    sent_HL = np.zeros((len(links.hosts), 2))
+    ends = [*(begin for begin, _ in placings[1:]), np.iinfo(np.int64).max]
+    for (begin, servers), end in zip(placings, ends, strict=True):
+        sent_HL += _served_HL(run, links, rows, servers, (begin, end))
+    for (_, before), (_, after) in pairwise(placings):
+        sent_HL += _moved_HL(len(links.hosts), before, after)
+    return sent_HL.reshape(-1)
+
+
+def _served_HL(
+    run: FolderTables,
+    links: FolderLinks,
+    rows: IntArray,
+    servers: Sequence[tuple[int, float, int]],
+    span: tuple[int, int],
+) -> FloatArray:
+    """Return the bytes up and down each host's link of the rounds of a job from one to another."""
     line, hosts = run.timeline, len(links.hosts)
+    # How many of the rounds of each row are among these.
+    first_R = np.maximum(line.round_R[rows], span[0])
+    rounds_R = np.minimum(line.round_R[rows] + line.rounds_R[rows], span[1]) - first_R
+    rows, rounds_R = rows[rounds_R > 0], rounds_R[rounds_R > 0]
     device_R, sent_HL = line.device_R[rows], np.zeros((hosts, 2))
     # A device pulls once a round, however many of its tasks it runs: rows that share a device and a
     # (first) round pull once. Each task pushes.
     pairs = device_R * (line.round_R[rows].max(initial=0) + 1) + line.round_R[rows]
     pulls = np.unique(pairs, return_index=True)[1]
     host_R = links.host_D[device_R]
-    pulls_H = np.bincount(host_R[pulls], line.rounds_R[rows][pulls], hosts)
-    pushes_H = np.bincount(host_R, line.tasks_R[rows], hosts)
+    pulls_H = np.bincount(host_R[pulls], rounds_R[pulls], hosts)
+    tasks_R = line.tasks_R[rows] // line.rounds_R[rows] * rounds_R
+    pushes_H = np.bincount(host_R, tasks_R, hosts)
     first, _, _ = servers[0]
     for server, byte_count, gathered in servers:
         if server != first:
@@ -113,7 +138,27 @@ def _sent_L(run: FolderTables, links: FolderLinks, job: int, rows: IntArray) -> 
         sent_HL[:, 0] += byte_count * pushes_H * away_H
         sent_HL[:, 1] += byte_count * pulls_H * away_H
         sent_HL[server] += byte_count * np.array((pulls_H @ away_H, pushes_H @ away_H))
-    return sent_HL.reshape(-1)
+    return sent_HL
+
+
+def _moved_HL(
+    hosts: int,
+    before: Sequence[tuple[int, float, int]],
+    after: Sequence[tuple[int, float, int]],
+) -> FloatArray:
+    """Return the bytes up and down each host's link when servers give their parts to others.
+
+    Parts lie one after another in the model, before and after, so what two share is one range.
+    """
+    sent_HL = np.zeros((hosts, 2))
+    old, new = ([0.0, *accumulate(size for _, size, _ in held)] for held in (before, after))
+    for (source, _, _), begin, end in zip(before, old, old[1:], strict=False):
+        for (target, _, _), first, last in zip(after, new, new[1:], strict=False):
+            shared = min(end, last) - max(begin, first)
+            if shared > 0 and source != target:
+                sent_HL[source, 0] += shared
+                sent_HL[target, 1] += shared
+    return sent_HL
 
 
 def _ring_L(

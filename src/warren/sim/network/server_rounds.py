@@ -314,7 +314,9 @@ class ServerRounds:
     def moved(self, move: _Move, now: int) -> None:
         """Begin a round at servers that have all parts of the model."""
         far_bytes, took_ns = round(move.far_bytes), now - move.since_ns
-        self._lanes.emit(ServersMoved(now, move.job, move.round, far_bytes, took_ns))
+        shape = self._shapes[move.job]
+        placed = shape.servers, shape.model_bytes or ()
+        self._lanes.emit(ServersMoved(now, move.job, move.round, far_bytes, took_ns, *placed))
         self._states.begin(move.job, move.round)
 
     def servers(self, job: int) -> ServerParts:
