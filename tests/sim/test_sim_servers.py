@@ -10,10 +10,11 @@ from server_worlds import drawn, ends, events_of, servers, tasks
 from sim_worlds import World
 from test_sim_rings import Rows, S, gang
 
+from warren.cost.run_servers import moved_parts
 from warren.model.decision import Assignment, Shape
 from warren.model.draws import COMP, stream_key
 from warren.model.errors import SpecError
-from warren.model.events import RoundsDone, ServersMoved, TasksDone
+from warren.model.events import AnyEvent, RoundsDone, ServersMoved, TasksDone
 from warren.model.job import Evaluate
 from warren.model.measured import Overheads
 from warren.model.run import Scheduler, Truth
@@ -344,3 +345,49 @@ def test_events_of_an_instant_come_together() -> None:
         assert times == sorted(times)
         done = [one for one in events if isinstance(one, RoundsDone) and one.finished]
         assert len(done) == len(world.run.workload.jobs)
+
+
+def test_a_shape_that_binds_workers_alone_leaves_servers_on_their_way() -> None:
+    one, rows = servers([1, 1, 1], [(0, 1, 2)]), gang(0, [2], 1) + gang(0, [2], 1, 1)
+    told = ((1, Shape(None, (1,))), (2, Shape((2,), ())))
+    assert moves(one, rows, *told) == moves(one, rows, told[0])
+    assert moves(one, rows, told[0])[0] == (7, 1, 2, 2)
+
+
+def test_tasks_that_are_assigned_while_parts_move_have_no_state_sooner() -> None:
+    """As in the test of ``uneven``; the second server has stepped at 5 s, the barrier is at 6 s."""
+    one = servers([1, 1, 1, 1, 1], [(1, 1, 2)], count=2)
+    first, then = (Shape(None, at, (1_500_000, 500_000)) for at in ((0, 1), (3, 4)))
+    for at_s in (4.0, 5.5):
+        port = sim_port(one.run, one.costs)
+        port.wake_at(round(at_s * S))
+        port.reshape({0: first})
+        port.submit((Assignment(2, 0, 0, 1, (0,)),))
+        events: list[AnyEvent] = []
+        while batch := port.next_events():
+            events += batch
+            if batch[0].time_ns == round(at_s * S):
+                port.reshape({0: then})
+            if any(isinstance(event, RoundsDone) and not event.finished for event in batch):
+                port.submit((Assignment(2, 0, 1, 1, (0,)),))
+        # 1.5 s to move; then 1.5 MB from host 3 and 0.5 MB from host 4 share a link of 1 MB/s.
+        assert tasks(events)[0, 1, 0][0] == 6 + 1.5 + 2
+
+
+def test_parts_that_state_no_bytes_at_all_are_equal() -> None:
+    one, rows = servers([1, 1, 1], [(0, 1, 2)]), gang(0, [2], 1) + gang(0, [2], 1, 1)
+    assert moves(one, rows, (1, Shape(None, (0, 1), (0, 0)))) == moves(
+        one, rows, (1, Shape(None, (0, 1)))
+    )
+    assert moves(one, rows, (1, Shape(None, (1, 0), (0, 5))))[0] == (5, 1, 0, 0)
+
+
+def test_proportions_that_are_the_same_move_nothing() -> None:
+    for count in range(1, 9):
+        even = tuple((host, 87654321 / count) for host in range(count))
+        stated = tuple((host, 7.0) for host in range(count))
+        for before, after in ((even, stated), (stated, even)):
+            found = moved_parts(before, after, 87654321.0)
+            assert [(source, target) for source, target, _ in found] == [
+                (h, h) for h in range(count)
+            ]

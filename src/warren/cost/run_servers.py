@@ -36,7 +36,8 @@ def server_parts(run: Run, costs: CostTable, job: int, shape: Shape | None = Non
     hosts = shape.servers if shape is not None else ()
     if not hosts:
         hosts = static_server_hosts(run.cluster.hosts, job, run.scheduler.servers)
-    if shape is not None and shape.servers and shape.model_bytes is not None:
+    if shape is not None and shape.servers and any(shape.model_bytes or ()):
+        assert shape.model_bytes is not None
         return tuple(zip(hosts, map(float, shape.model_bytes), strict=True))
     assert costs.model_bytes_J is not None, "asked of a job whose bytes are known"
     part = costs.model_bytes_J.item(job) / len(hosts)
@@ -57,7 +58,8 @@ def moved_parts(
     for (source, _), begin, end in zip(before, old, old[1:], strict=False):
         for (target, _), first, last in zip(after, new, new[1:], strict=False):
             share = min(end, last) - max(begin, first)
-            if share > 0:
+            # Bounds are no whole numbers: what is no byte is none.
+            if share * model_bytes >= 1:
                 moved.append((source, target, share * model_bytes))
     return moved
 

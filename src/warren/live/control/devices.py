@@ -91,7 +91,7 @@ class DeviceManager:
         Its places in their queues stay.
         """
         for device in self._peers:
-            self.tell(device, Moved(job, generation, homes))
+            self.tell(device, Moved(job, generation, homes, self._ledger.passed(job)))
 
     def need_trainer(self, device: int, job: Job) -> None:
         """Start the trainer of a job on a device unless it runs already."""

@@ -165,6 +165,7 @@ class LivePort(LiveEngine):
 
         The blocks of a job that has been given tasks migrate, while it goes on.
         """
+        self._advance()  # a job may have arrived while policies were asked
         for job, shape in shapes.items():
             if self._ledger.ended(job) or not shape.servers:
                 continue
@@ -380,7 +381,8 @@ class LivePort(LiveEngine):
             self._manager.tell(device, LostRace(seq))
 
     def _stuck(self) -> bool:
-        return self._ledger.stuck()
+        # Blocks on their way come by themselves, and policies hear of that.
+        return self._ledger.stuck() and not self._servers.handing_over()
 
     def _events_journalled(self) -> None:
         """Release checkpoints that the journal has made superfluous."""

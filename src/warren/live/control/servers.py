@@ -149,6 +149,10 @@ class Servers:
         """Return the jobs whose blocks migrate, or wait for that."""
         return sorted({*self._migrations, *self._next})
 
+    def handing_over(self) -> bool:
+        """Tell whether blocks of some job are on their way to heirs that own them."""
+        return any(moving.begins is not None for moving in self._migrations.values())
+
     def _start_heirs(self, job: Job, shape: Shape, generation: int) -> None:
         """Start the servers that are to have a job's blocks."""
         heirs = ServerGroup(generation)

@@ -161,8 +161,8 @@ class Executor:
                     pipeline.slots.release(job)
                 case Drop(job=job, ended=ended):
                     pipeline.drop(job, ended=ended)
-                case Moved(job=job, generation=generation, homes=homes):
-                    pipeline.move(job, generation, homes)
+                case Moved(job=job, generation=generation, homes=homes, round=round_no):
+                    pipeline.move(job, generation, homes, round_no)
                 case FlowClass(job=job, flow_class=flow_class):
                     self._client.classify(job, flow_class)
                     pipeline.ranks.classify(job, flow_class)

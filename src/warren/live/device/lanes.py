@@ -89,6 +89,8 @@ class LaneTask:
             slot=-1,
             state=None,
             held=None,
+            sync_due_ns=0,
+            acknowledged_ns=0,
             dropped=False,
         )
 
@@ -264,6 +266,12 @@ class CommLane:
         for work in self._works:
             if work.job == job and not work.acknowledged_ns:
                 work.acknowledged_ns = now_ns
+
+    def take(self, job: int, round_no: int) -> list[LaneTask]:
+        """Remove a job's tasks of this round and later ones, and return them in lane order."""
+        found = [w for w in self._works if w.job == job and w.round >= round_no]
+        self._works = [work for work in self._works if work not in found]
+        return [work for work in found if not work.beaten]
 
     def leave(self, now_ns: int) -> list[LaneTask]:
         """Remove the tasks whose synchronisation has ended, and return them in lane order."""

@@ -325,11 +325,22 @@ class Pipeline:
         self._comm.beaten(seq)
         self.reports.add(LeftComp(seq))
 
-    def move(self, job: int, generation: int, homes: tuple[int, ...]) -> None:
-        """Go on with other servers of a job; all rounds that it has tasks of here are over."""
+    def move(self, job: int, generation: int, homes: tuple[int, ...], round_no: int) -> None:
+        """Go on with other servers of a job; what has begun of ``round_no`` and later begins again.
+
+        That is so where a job had servers that nobody waited for: its shape came as it arrived.
+        """
         self.verifier.forget(job)
         work = self._comp
-        if work is not None and work.job == job and not work.ring:
+        for one in reversed(self._comm.take(job, round_no)):
+            self.queue.put_back(one.again())
+        if work is not None and work.job == job and not work.ring and work.round >= round_no:
+            if not work.beaten:
+                self.queue.put_back(work.again())
+            work.dropped, work.slot = True, -1
+            if work.result_ns:
+                self._free_comp()
+        elif work is not None and work.job == job and not work.ring:
             # It was done elsewhere, which the controller may not have told yet. Its place for an
             # update is one of the old connection.
             work.beaten, work.slot = True, -1

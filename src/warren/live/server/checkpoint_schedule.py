@@ -43,17 +43,21 @@ class CheckpointSchedule:
         self._part = part
         self._parts = parts
         self._every = None if job.checkpoint is None else job.checkpoint.every
-        self._not_before_ns = time.monotonic_ns() + EVERY_NS
+        self.not_before_ns = time.monotonic_ns() + EVERY_NS
         # On the first server: the others whose part of the newest checkpoint is not on disk.
         self._missing: set[int] = set()
         self.previous = self.last = self.kept = begin
         if begin:
             store.restore(load_parts(self._folder, begin))
 
-    def follow(self, kept: int, saved: int) -> None:
-        """Go on with the checkpoints of other servers, who had kept the oldest that counts."""
+    def follow(self, kept: int, saved: int, not_before_ns: int) -> None:
+        """Go on with the checkpoints of other servers.
+
+        ``kept`` is the oldest of them that counts, ``saved`` the newest; a job that does not say
+        how often it is saved has another one not before ``not_before_ns``.
+        """
         self.previous = self.kept = kept
-        self.last = saved
+        self.last, self.not_before_ns = saved, not_before_ns
 
     @property
     def published(self) -> bool:
@@ -64,7 +68,7 @@ class CheckpointSchedule:
         """Tell whether the state that a round begins with should be saved."""
         if self._every is not None:
             return round_no % self._every == 0
-        return time.monotonic_ns() >= self._not_before_ns
+        return time.monotonic_ns() >= self.not_before_ns
 
     def save(self, round_no: int) -> None:
         """Put this server's part of the state that a round begins with on disk."""
@@ -76,7 +80,7 @@ class CheckpointSchedule:
             self._publish()
         took_ns = time.monotonic_ns() - begin_ns
         # A large model is saved less often: an interval is at least _SHARE times what saving takes.
-        self._not_before_ns = begin_ns + max(EVERY_NS, _SHARE * took_ns)
+        self.not_before_ns = begin_ns + max(EVERY_NS, _SHARE * took_ns)
 
     def part_saved(self, part: int, round_no: int) -> None:
         """Note that another server's part is on disk; publish the checkpoint if it was the last."""

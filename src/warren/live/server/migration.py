@@ -41,7 +41,8 @@ class Donor:
         """Send each heir what it owns of this server's blocks."""
         role, to = self._role, last.to
         self.to, self.gave = to, True
-        piece = Piece(role.part, last.round, last.since_ns, last.kept, last.saved)
+        times = last.kept, last.saved, last.save_not_before_ns
+        piece = Piece(role.part, last.round, last.since_ns, *times)
         for part, home in enumerate(to.homes):
             address = server_address(role.folder, role.job.index, to.generation, part)
             heir = link_to_server(address, home, role.identity)

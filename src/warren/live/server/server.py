@@ -114,6 +114,8 @@ class Server:
         self._clipping = GlobalNorm(store, part, parts, tell)
         self._opening = RoundStart()
         self._begin = role.round
+        # Of an heir: whether it has its blocks.
+        self._inherited = False
         # How long the round behind the next barrier is delayed. On the first server also: when the
         # round at hand begins, until it has.
         self._delay_ns = 0
@@ -183,6 +185,8 @@ class Server:
         if self._passed < 0 and since_ns is not None:
             self._passed, self._since_ns = self._begin, since_ns
             self._sender.release(self._passed, since_ns)
+            if self._role.donors:
+                self._begin_round()
         if self._delayed.since_ns() is not None:
             self._delayed.at_ns = None
             self._sender.release(self._passed, self._since_ns)
@@ -334,13 +338,15 @@ class Server:
         """Begin where other servers have ended: all blocks of this one are here."""
         with self._alarm.within(self._job.task_limit_ns):
             self._store.inherit(self._inheritance.pop())
-        self._schedule.follow(piece.kept, piece.saved)
+        self._schedule.follow(piece.kept, piece.saved, piece.save_not_before_ns)
         self._marks.load()
         self._begin = piece.round
+        self._inherited = True
         if self._first is None:
             self._opening.at_ns = piece.since_ns
         else:
-            self._passed = piece.round
+            # Its state may be sent ahead; the round begins when the first server says so.
+            self._passed = piece.round - 1
         self._stand_ready()
         role, came = self._role, self._inheritance
         self._control.send(
@@ -426,8 +432,9 @@ class Server:
 
     def _hand_over(self, to: Migrate) -> None:
         """Let the round at hand begin at other servers; ownership moves before the blocks do."""
-        kept, saved = self._schedule.kept, self._schedule.last
-        last = LastRound(self._passed, self._since_ns, kept, saved, to)
+        saves = self._schedule
+        times = saves.kept, saves.last, saves.not_before_ns
+        last = LastRound(self._passed, self._since_ns, *times, to)
         self._peers.tell(last)
         begins = OwnershipMoved(self._job.index, to.generation, self._passed, self._since_ns)
         self._control.send(begins)
@@ -457,6 +464,8 @@ class Server:
 
     def _answer_pulls(self) -> int:
         """Send states to those who asked and whose state is here; return to how many."""
+        if self._role.donors and not self._inherited:
+            return 0  # whoever asks waits here until the blocks have come
         first = self._first is None
         done = tuple(self._stamps.values())
         # The step is made but not evaluated: it may turn out to have been the last.
@@ -469,6 +478,7 @@ class Server:
         standing = ServedState(
             first=first,
             passed=self._passed,
+            begin=self._begin,
             since_ns=self._since_ns,
             unsure=unsure or held,
             done=done,

@@ -131,12 +131,13 @@ class LeftComp(Message, frozen=True, tag="LeftComp", array_like=True):
 class Moved(Message, frozen=True, tag="Moved", array_like=True):
     """Controller to executor: a job has other servers; see ``Assign``.
 
-    It has not begun, or its blocks migrate: all rounds that the others served are over.
+    Rounds before ``round`` are over; what had begun of later ones runs again.
     """
 
     job: int
     generation: int
     homes: tuple[int, ...]
+    round: int
 
 
 class TrainerGone(Message, frozen=True, tag="TrainerGone", array_like=True):

@@ -156,13 +156,15 @@ class LastRound(Message, frozen=True, tag="LastRound", array_like=True):
     """First server to the others: ``round`` begins at the servers of ``to``, give them the blocks.
 
     ``since_ns``: when it begins; ``kept`` and ``saved``: rounds of the checkpoints that may still
-    be needed, the oldest and the newest.
+    be needed, the oldest and the newest; ``save_not_before_ns``: when the next one may be made, of
+    a job that does not say how often.
     """
 
     round: int
     since_ns: int
     kept: int
     saved: int
+    save_not_before_ns: int
     to: Migrate
 
 
@@ -177,6 +179,7 @@ class Piece(Message, frozen=True, tag="Piece", array_like=True):
     since_ns: int
     kept: int
     saved: int
+    save_not_before_ns: int
 
 
 class OwnershipMoved(Message, frozen=True, tag="OwnershipMoved", array_like=True):

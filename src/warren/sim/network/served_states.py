@@ -167,6 +167,7 @@ class ServedStates:
 
     def forget_ahead(self, job: int, round_: int) -> None:
         """Let pulls begin anew: what old servers have sent ahead of this round is not needed."""
+        self._ahead_J[job] = 0
         waiting = self._wanting.get((job, round_), [])
         for place, pull in enumerate(waiting):
             waiting[place] = _Pull(self, job, round_, pull.device)

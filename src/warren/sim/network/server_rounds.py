@@ -194,6 +194,8 @@ class ServerRounds:
         for job, shape in shapes.items():
             if not self._linked_J[job] or not (shape.servers or job not in self._shapes):
                 continue
+            if not shape.servers and job in self._moving:
+                continue  # it binds workers alone: servers move as was said
             self._moving.pop(job, None)
             after = server_parts(self._run, self._costs, job, shape)
             if not self._states.begun_J[job]:
