@@ -70,6 +70,10 @@ class BedKind:
         return float(self.link.split()[0]) * 1e6
 
 
+EQUAL: Final = (BedKind(6, 0.2, "100 Mbit"),)
+UNEQUAL: Final = (BedKind(4, 0.15, "50 Mbit"), BedKind(2, 0.3, "200 Mbit"))
+
+
 def names(kinds: Sequence[BedKind]) -> list[tuple[str, BedKind]]:
     """All hosts, by kind."""
     return [

@@ -9,13 +9,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Any
 
 import _common
 import yaml
 from _jpas_live import folder_files
-from _shapes_live import APPS, BedKind, by_shape, described, round_s
-from shapes_live import EQUAL, GRID, ROUNDS, SEED, SWEEP
+from _shapes_live import APPS, EQUAL, BedKind, by_shape, described, round_s
+from shapes_live import GRID, ROUNDS, SEED, SWEEP
 
 from warren.runs.results import load_record
 

@@ -54,7 +54,8 @@ def main() -> None:
         json.loads((_common.RESULTS / f"{name}.json").read_text())
         for name in ("shapes", "shape_grid")
     )
-    PAGE.write_text(page(shapes, grid) + live_text(_common.earlier("shapes_live")))
+    live, simulated = (_common.earlier(f"shapes_{how}") for how in ("live", "simulated"))
+    PAGE.write_text(page(shapes, grid) + live_text(live, simulated))
     print(f"wrote {PAGE.relative_to(_common.ROOT)}")
 
 
