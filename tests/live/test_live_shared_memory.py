@@ -24,7 +24,7 @@ from warren.model.job import Job
 pytestmark = pytest.mark.live
 
 SIZE = 4 * SHARED_FROM_BYTES
-STANDING = ServedState(first=True, passed=0, since_ns=7, unsure=False, done=())
+STANDING = ServedState(first=True, passed=0, over=0, since_ns=7, unsure=False, done=())
 
 
 class Wide(TorchApp):

@@ -65,24 +65,32 @@ class Executor:
 
     def serve(self) -> None:
         """Take messages and move tasks along until the zygote closes the lifeline."""
-        self._control.send(ExecutorReady(self._device, self._life))
-        pipeline = self._pipeline
+        self.listen()
         while (ready := self._wait()) is not None:
-            if self._trainers in ready:
-                self._hear_trainers()
-            for job, pushed in self._client.hear(ready):
-                pipeline.acknowledged(job, pushed)
-            if self._control in ready:
-                self._hear_controller()
-            # One step may allow another: a task that leaves COMP lets the next one start.
-            while pipeline.end_comp() or pipeline.end_syncs() or pipeline.start():
-                pass
-            # Only now, when the next task has its trainer, may servers and controller wake up:
-            # where there are few cores they take the one it would wake up on.
-            self._client.flush()
-            pipeline.prefetch()
-            pipeline.watch()
-            pipeline.report()
+            self.turn(ready)
+
+    def listen(self) -> None:
+        """Tell the controller that this executor listens."""
+        self._control.send(ExecutorReady(self._device, self._life))
+
+    def turn(self, ready: AbstractSet[Pollable]) -> None:
+        """Take what has come over the sources that are ``ready``, and move tasks along."""
+        pipeline = self._pipeline
+        if self._trainers in ready:
+            self._hear_trainers()
+        for job, pushed in self._client.hear(ready):
+            pipeline.acknowledged(job, pushed)
+        if self._control in ready:
+            self._hear_controller()
+        # One step may allow another: a task that leaves COMP lets the next one start.
+        while pipeline.end_comp() or pipeline.end_syncs() or pipeline.start():
+            pass
+        # Only now, when the next task has its trainer, may servers and controller wake up:
+        # where there are few cores they take the one that it would wake up on.
+        self._client.flush()
+        pipeline.prefetch()
+        pipeline.watch()
+        pipeline.report()
 
     def _wait(self) -> AbstractSet[Pollable] | None:
         """Wait for a message or the next time limit; return who can be read.

@@ -68,6 +68,11 @@ class Inheritance:
         self.far_bytes = 0
         self.at_ns = 0
 
+    @property
+    def lacking(self) -> bool:
+        """Tell whether blocks are still to come."""
+        return bool(self._donors)
+
     def take(self, piece: Piece, block: memoryview, *, far: bool) -> bool:
         """Take the piece of one donor; tell whether it was the last."""
         self._pieces[piece.part] = block
@@ -77,5 +82,5 @@ class Inheritance:
 
     def pop(self) -> list[memoryview]:
         """Return all pieces, and keep none."""
-        pieces, self._pieces = list(self._pieces.values()), {}
+        pieces, self._pieces, self._donors = list(self._pieces.values()), {}, 0
         return pieces

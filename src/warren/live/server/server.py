@@ -10,6 +10,7 @@ barrier for all, evaluates, and talks to the controller. At a barrier other serv
 from __future__ import annotations
 
 import time
+from collections.abc import Container
 
 import msgspec
 
@@ -114,8 +115,6 @@ class Server:
         self._clipping = GlobalNorm(store, part, parts, tell)
         self._opening = RoundStart()
         self._begin = role.round
-        # Of an heir: whether it has its blocks.
-        self._inherited = False
         # How long the round behind the next barrier is delayed. On the first server also: when the
         # round at hand begins, until it has.
         self._delay_ns = 0
@@ -136,34 +135,41 @@ class Server:
 
     def serve(self) -> None:
         """Take messages and make rounds until the zygote closes the lifeline."""
-        poller = self._poller
+        self.listen()
+        while True:
+            ready = self._poller.poll(self._timeout_ms())
+            if self._lifeline in ready:
+                return
+            self.turn(ready)
+
+    def listen(self) -> None:
+        """Listen to all that this server hears, and say that it does."""
         for source in (self._hub, self._control, self._lifeline):
-            poller.register(source)
+            self._poller.register(source)
         if self._first is not None:
-            poller.register(self._first)
+            self._poller.register(self._first)
         if not self._role.donors:
             self._stand_ready()
         self._control.send(ServerReady(self._job.index, self._role.generation, self._role.part))
-        while True:
-            ready = poller.poll(self._timeout_ms())
-            if self._lifeline in ready:
-                return
-            self._wind_up(late=True)
-            if self._control in ready:
-                self._hear_controller()
-            self._open()
-            if self._hub in ready:
-                self._hear()
-            if self._first is not None and self._first in ready:
-                self._hear_first(self._first)
-            self._donor.go_on(ready)
-            self._step()
-            self._pass_barrier()
-            self._answer_pulls()
-            # While a report is put off its acknowledgements are too: both wake up processes that
-            # would take the cores that trainers need to begin.
-            if self._left is None:
-                self._acknowledge()
+
+    def turn(self, ready: Container[object]) -> None:
+        """Take what has come over the sources that are ``ready``, and do all that follows."""
+        self._wind_up(late=True)
+        if self._control in ready:
+            self._hear_controller()
+        self._open()
+        if self._hub in ready:
+            self._hear()
+        if self._first is not None and self._first in ready:
+            self._hear_first(self._first)
+        self._donor.go_on(ready)
+        self._step()
+        self._pass_barrier()
+        self._answer_pulls()
+        # While a report is put off its acknowledgements are too: both wake up processes that
+        # would take the cores that trainers need to begin.
+        if self._left is None:
+            self._acknowledge()
 
     def _stand_ready(self) -> None:
         """Tell the first server, if that is another, that this one stands where the job goes on."""
@@ -250,7 +256,7 @@ class Server:
                 case Squares():
                     self._clipping.hear(message)
                 case BeginRound():
-                    self._turn(message)
+                    self._next_round(message)
                 case LastRound():
                     self._give(message)
                 case _:
@@ -309,14 +315,14 @@ class Server:
             self._stamps[stamp.shard] = stamp
             self._barrier_ns = max(self._barrier_ns, stamp.end_ns)
 
-    def _turn(self, turn: BeginRound) -> None:
+    def _next_round(self, begun: BeginRound) -> None:
         """Begin the next round: the first server, which is another, has passed the barrier."""
-        self._follow(turn.round)
-        if turn.save:
-            self._schedule.save(turn.round)
+        self._follow(begun.round)
+        if begun.save:
+            self._schedule.save(begun.round)
             self._marks.forget_before(self._schedule.previous)
             assert self._first is not None
-            self._first.send(PartSaved(self._role.part, turn.round))
+            self._first.send(PartSaved(self._role.part, begun.round))
 
     def _follow(self, round_no: int) -> None:
         """Be where the first server is, which has passed the barrier before this round."""
@@ -341,7 +347,6 @@ class Server:
         self._schedule.follow(piece.kept, piece.saved, piece.save_not_before_ns)
         self._marks.load()
         self._begin = piece.round
-        self._inherited = True
         if self._first is None:
             self._opening.at_ns = piece.since_ns
         else:
@@ -464,8 +469,8 @@ class Server:
 
     def _answer_pulls(self) -> int:
         """Send states to those who asked and whose state is here; return to how many."""
-        if self._role.donors and not self._inherited:
-            return 0  # whoever asks waits here until the blocks have come
+        if self._inheritance.lacking:
+            return 0  # this model is untrained, and which rounds are over is not known here
         first = self._first is None
         done = tuple(self._stamps.values())
         # The step is made but not evaluated: it may turn out to have been the last.
@@ -478,7 +483,8 @@ class Server:
         standing = ServedState(
             first=first,
             passed=self._passed,
-            begin=self._begin,
+            # Until the first round here has begun, those before it are over all the same.
+            over=max(self._passed, self._begin),
             since_ns=self._since_ns,
             unsure=unsure or held,
             done=done,

@@ -15,14 +15,14 @@ class ServedState:
     """The place in its rounds that a job is at, as one of its servers sees it.
 
     ``first``: this is the server that keeps the barrier. ``passed``: barriers passed; the last one
-    at ``since_ns`` (monotonic ns). ``begin``: the round that this server has begun with.
+    at ``since_ns`` (monotonic ns). ``over``: so many rounds are over, of whatever servers.
     ``unsure``: it is not known yet whether another round follows, or a delay holds it. ``done``:
     tasks of the round in progress that are done.
     """
 
     first: bool
     passed: int
-    begin: int
+    over: int
     since_ns: int
     unsure: bool
     done: tuple[TaskStamp, ...]
@@ -82,7 +82,7 @@ class StateSender:
         rule made void.
         """
         store = self._store
-        if wanted < max(now.passed, now.begin):
+        if wanted < now.over:
             self._hub.send(peer, JobOver(wanted))
         elif wanted == store.version - 1:
             # The step is made but its barrier has not passed: a task of the round may run again.
