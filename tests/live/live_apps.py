@@ -163,16 +163,4 @@ class Clock(Tiny):
 class Random(Tiny):
     def loss(self, model, batch):
         return super().loss(model, batch) * (1 + int.from_bytes(os.urandom(2), "little") / 1e6)
-
-
-class SlowTrainer(Tiny):
-    # Its servers build it at once.
-
-    build_s: float = 0.0
-
-    def model(self):
-        with open("/proc/self/comm") as file:
-            if "serve" not in file.read():
-                time.sleep(self.build_s)
-        return super().model()
 """

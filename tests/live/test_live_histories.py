@@ -23,7 +23,7 @@ from warren.live.transport.server_messages import JobOver, Piece, Pull
 from warren.model.job import Job
 
 CHUNK = 12
-CHUNKS = 10
+CHUNKS = 7
 FOUND = (99, 138, 229, 252, 365, 381)
 """Histories that have found a fault, in Warren or planted, which few others find."""
 

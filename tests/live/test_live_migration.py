@@ -16,7 +16,7 @@ from live_worlds import accepted, drive, ended, job, of, shuffled, world
 
 from warren.live.control.local_engine import LivePort
 from warren.live.control.plain_engine import PlainPort
-from warren.live.process.specs import ExecutorRole, ServerRole
+from warren.live.process.specs import ServerRole
 from warren.model.decision import Assignment, Shape
 from warren.model.events import (
     AnyEvent,
@@ -154,39 +154,6 @@ def test_a_job_that_ends_while_its_blocks_were_to_migrate_ends_all_its_servers(
         assert ended(events) == {0: "finished"}
         roles = port.processes().values()
         assert not [role for role in roles if isinstance(role, ServerRole)]
-
-
-@pytest.mark.parametrize("at", [0, 2])
-def test_an_executor_that_is_lost_asks_new_servers_for_a_round_that_is_over(
-    at: int, tmp_path: Path
-) -> None:
-    """Its task is done and in; while its next trainer builds the app, blocks move."""
-    slow = job(0, "SlowTrainer", scale=3, rounds=4, params={"build_s": 1.5, "sleep_s": 0.5})
-    run, costs = world(tmp_path, (slow,), 2)
-    rows = [
-        Assignment(device, 0, round_no, 1, shards)
-        for round_no in range(4)
-        for device, shards in ((0, (0,)), (1, (1, 2)))
-    ]
-    struck: list[int] = []
-
-    def watch(event: AnyEvent) -> None:
-        begun = isinstance(event, JobArrived) if at == 0 else isinstance(event, RoundsDone)
-        if not begun or struck or (at and getattr(event, "round", 0) != at - 1):
-            return
-        port.reshape({0: Shape(None, (0, 0))})
-        time.sleep(0.75)
-        roles = port.processes().items()
-        struck.extend(p for p, r in roles if isinstance(r, ExecutorRole) and r.device == 0)
-        os.kill(struck[0], signal.SIGKILL)
-
-    with PlainPort(run, tmp_path / "plain") as plain:
-        expected = bits(drive(plain, [Assignment(0, 0, 0, 4, (0, 1, 2))]))
-    with LivePort(run, costs, tmp_path / "out") as port:
-        events = drive(port, rows, watch)
-    assert not of(events, JobFailed)
-    assert bits(events) == expected
-    assert of(events, ServersMoved)
 
 
 @pytest.mark.parametrize("takes_s", [0.0, 0.3])
