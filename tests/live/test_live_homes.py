@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from live_worlds import job, virtual
 
-from warren.live.control.servers import Servers
+from warren.live.control.servers import Migration, ServerGroup, Servers
+from warren.live.transport.server_messages import OwnershipMoved
 from warren.model.cluster import Host, Local, static_server_hosts
 from warren.model.decision import Shape
 
@@ -56,3 +57,12 @@ def test_without_a_testbed_all_servers_are_on_the_one_machine() -> None:
     assert at.homes(0) == (0, 0, 0)
     at.place(0, Shape(None, (1, 0)))
     assert at.homes(0) == (0, 0)
+
+
+def test_a_run_waits_for_blocks_on_their_way_and_not_for_a_barrier_that_nobody_brings() -> None:
+    at = servers_on([1, 2], 1)
+    moving = Migration(Shape(None, (1,)), ServerGroup(1))
+    at._migrations[0] = moving
+    assert not at.handing_over()
+    moving.begins = OwnershipMoved(job=0, generation=1, round=3, since_ns=0)
+    assert at.handing_over()
