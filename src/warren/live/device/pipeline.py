@@ -331,19 +331,21 @@ class Pipeline:
         That is so where a job had servers that nobody waited for: its shape came as it arrived.
         """
         self.verifier.forget(job)
-        work = self._comp
         for one in reversed(self._comm.take(job, round_no)):
             self.queue.put_back(one.again())
-        if work is not None and work.job == job and not work.ring and work.round >= round_no:
-            if not work.beaten:
-                self.queue.put_back(work.again())
-            work.dropped, work.slot = True, -1
-            if work.result_ns:
-                self._free_comp()
-        elif work is not None and work.job == job and not work.ring:
-            # It was done elsewhere, which the controller may not have told yet. Its place for an
-            # update is one of the old connection.
-            work.beaten, work.slot = True, -1
+        work = self._comp
+        # One that was dropped is not wanted any more: others have been assigned in its place.
+        if work is not None and work.job == job and not (work.ring or work.dropped):
+            if work.round < round_no:
+                # It was done elsewhere, which the controller may not have told yet. Its place for
+                # an update is one of the old connection.
+                work.beaten, work.slot = True, -1
+            else:
+                if not work.beaten:
+                    self.queue.put_back(work.again())
+                work.dropped, work.slot = True, -1
+                if work.result_ns:
+                    self._free_comp()
         self._comm.acknowledge(job, time.monotonic_ns())
         self.client.move(job, generation, homes)
 
