@@ -47,6 +47,17 @@ speed (`experiments/shape_grid.py` has the formulas).
 {grid}
 """
 
+LOST: Final = """
+## Nothing is lost
+
+`experiments/histories.py`: {histories:,} random histories of one job each, on real servers, executors
+and a real controller in one thread, with a virtual network, clock and processes: {migrations:,}
+migrations ended, {servers:,} servers and {executors:,} executors were lost ({donors:,} of the servers
+while they gave blocks or were to, {heirs:,} while they were to take them). {broken} broke a promise:
+states, losses, metrics and parameters of the plain loop to the bit, each barrier and each task once,
+servers where the last shape has them, nothing that waits for ever. Commit {commit}.
+"""
+
 
 def main() -> None:
     """Write the page."""
@@ -55,7 +66,8 @@ def main() -> None:
         for name in ("shapes", "shape_grid")
     )
     live, simulated = (_common.earlier(f"shapes_{how}") for how in ("live", "simulated"))
-    PAGE.write_text(page(shapes, grid) + live_text(live, simulated))
+    lost = json.loads((_common.RESULTS / "histories.json").read_text())
+    PAGE.write_text(page(shapes, grid) + live_text(live, simulated) + lost_text(lost))
     print(f"wrote {PAGE.relative_to(_common.ROOT)}")
 
 
@@ -81,6 +93,23 @@ def page(shapes: Mapping[str, Any], grid: Mapping[str, Any]) -> str:
         times=table(["machines", "reading", "mini-batches", "takes"], times),
         grid=table(["model", "cells", *_columns(grid)], _lines(grid)),
     )
+
+
+def lost_text(found: Mapping[str, Any]) -> str:
+    """What random histories came to."""
+    counts = found["counts"]
+
+    def of(who: str) -> int:
+        return sum(
+            count for name, count in counts.items() if name.startswith(f"servers lost: {who}")
+        )
+
+    return LOST.format(
+        histories=found["histories"], migrations=counts["migrations"],
+        servers=counts["servers lost"], executors=counts["executors lost"],
+        donors=of("donor"), heirs=of("heir"), broken=len(found["violations"]) or "None",
+        commit=found["made_by"]["commit"],
+    )  # fmt: skip
 
 
 def _columns(grid: Mapping[str, Any]) -> list[str]:
