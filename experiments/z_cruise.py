@@ -50,12 +50,14 @@ speed (`experiments/shape_grid.py` has the formulas).
 LOST: Final = """
 ## Nothing is lost
 
-`experiments/histories.py`: {histories:,} random histories of one job each, on real servers, executors
-and a real controller in one thread, with a virtual network, clock and processes: {migrations:,}
-migrations ended, {servers:,} servers and {executors:,} executors were lost ({donors:,} of the servers
-while they gave blocks or were to, {heirs:,} while they were to take them). {broken} broke a promise:
-states, losses, metrics and parameters of the plain loop to the bit, each barrier and each task once,
-servers where the last shape has them, nothing that waits for ever. Commit {commit}.
+`experiments/histories.py`: {histories:,} random histories of one job each, on real servers,
+executors and a real controller in one thread, with a virtual network, clock and processes:
+{migrations:,} migrations ended, {servers:,} servers and {executors:,} executors were lost
+({donors:,}
+of the servers while they gave blocks or were to, {heirs:,} while they were to take them). {broken}
+broke a promise: states, losses, metrics and parameters of the plain loop to the bit, each barrier
+and each task once, servers where the last shape has them, nothing that waits for ever. Commit
+{commit}.
 """
 
 
