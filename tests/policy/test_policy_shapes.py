@@ -197,3 +197,10 @@ def test_a_place_policy_that_does_not_keep_to_shapes_is_refused_before_the_run(
     run["scheduler"]["place"] = "gavel-fifo"
     with pytest.raises(SpecError, match=f"gavel-fifo does not keep to the hosts that shape {name}"):
         simulated(tmp_path, run)
+
+
+def test_stretches_of_several_rounds_are_looked_at_as_soon_as_single_ones(tmp_path: Path) -> None:
+    """Stretches of 4: the third barrier brings rounds 5 to 8 of those that are measured."""
+    run = described(8, 8, {"A": "0.5 s"}, "cruise", workers=7) | {"grain": "4 rounds"}
+    (move,) = simulated(tmp_path, run).moves
+    assert move.round <= 16

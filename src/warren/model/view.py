@@ -163,11 +163,17 @@ class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         rate_J, rate_H = self.rate_J, self.cluster.link_bytes_per_s
         slowest_J = np.full(len(rate_J), min(rate_H))
         for job in np.flatnonzero(rate_J >= 0).tolist():
-            shape, group = self.shape_J[job], self.group_J.item(job)
-            bound = [set(self.groups[group].hosts)] if group >= 0 else []
-            if shape is not None and shape.workers is not None:
-                bound.append(set(shape.workers))
-            if bound:
-                hosts = set.intersection(*bound).union(self.servers_J[job])
+            bound = self.task_hosts(job)
+            if bound is not None:
+                hosts = bound.union(self.servers_J[job])
                 slowest_J[job] = min((rate_H[host] for host in hosts), default=min(rate_H))
         return np.where(rate_J >= 0, rate_J / slowest_J, -1.0)
+
+    def task_hosts(self, job: int) -> frozenset[int] | None:
+        """Return the hosts that a job's shape and its group leave to its tasks; None: all."""
+        shape, group = self.shape_J[job], self.group_J.item(job)
+        workers = None if shape is None or shape.workers is None else frozenset(shape.workers)
+        shared = None if group < 0 else frozenset(self.groups[group].hosts)
+        if workers is None or shared is None:
+            return shared if workers is None else workers
+        return workers & shared

@@ -73,22 +73,27 @@ def _even(view: View, traffic: JobTraffic, job: int) -> FloatArray:
     return even_H
 
 
-def _pairs(view: View, traffic: JobTraffic, job: int) -> FloatArray | None:
-    """Return the bytes from tasks of each host to servers of each; None of a job without servers.
-
-    As many go back. What passes between a task and a server of one host passes no link.
-    """
-    tasks_H = _tasks(view, traffic, job)
-    servers_H = np.zeros(len(tasks_H))
+def server_shares_H(view: View, job: int) -> FloatArray:
+    """Return the share of a job's model on each host; 0 everywhere of a job without servers."""
+    servers_H = np.zeros(len(view.hosts.devices_H))
     shape = view.shape_J[job]
     hosts = view.servers_J[job]
     stated = () if shape is None else shape.model_bytes or ()
     # Without stated sizes all servers hold about the same.
     for host, part in zip(hosts, stated if any(stated) else (1,) * len(hosts), strict=True):
         servers_H[host] += part
+    shares_H: FloatArray = servers_H / max(servers_H.sum(), 1e-300)
+    return shares_H
+
+
+def _pairs(view: View, traffic: JobTraffic, job: int) -> FloatArray | None:
+    """Return the bytes from tasks of each host to servers of each; None of a job without servers.
+
+    As many go back. What passes between a task and a server of one host passes no link.
+    """
+    tasks_H, servers_H = _tasks(view, traffic, job), server_shares_H(view, job)
     if not servers_H.any():
         return None
-    servers_H /= servers_H.sum()
     pairs_HH: FloatArray = max(0, int(view.round_bytes_J[job])) / 2 * np.outer(tasks_H, servers_H)
     np.fill_diagonal(pairs_HH, 0.0)
     return pairs_HH

@@ -145,19 +145,9 @@ def no_faster(view: View, job: int, devices: IntArray, count: int) -> list[int]:
     return chosen[:count]
 
 
-def bound_hosts(view: View, job: int) -> frozenset[int] | None:
-    """Return the hosts that a job's shape and its group leave to its tasks; None: all."""
-    shape, group = view.shape_J[job], view.group_J.item(job)
-    workers = None if shape is None or shape.workers is None else frozenset(shape.workers)
-    shared = None if group < 0 else frozenset(view.groups[group].hosts)
-    if workers is None or shared is None:
-        return shared if workers is None else workers
-    return workers & shared
-
-
 def _priced(view: View, job: int, devices: IntArray) -> tuple[IntArray, IntArray]:
     """Return the devices that fit and that the job may have, and T^c + T^s of the job on each."""
-    bound = bound_hosts(view, job)
+    bound = view.task_hosts(job)
     if bound is not None:
         devices = devices[np.isin(view.hosts.host_D[devices], list(bound))]
     kind_D = view.type_D[devices]

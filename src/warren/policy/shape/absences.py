@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from warren.model.units import NS_PER_S
@@ -26,6 +27,7 @@ class Absence:
         return self.from_ns <= now_ns and (self.to_ns < 0 or now_ns < self.to_ns)
 
 
+@lru_cache(maxsize=16)  # asked for at each decision
 def absences_of(text: str) -> tuple[Absence, ...]:
     """Read absences from an option of a policy; raises ValueError if it has another form.
 

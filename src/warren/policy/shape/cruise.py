@@ -30,12 +30,13 @@ from immutables import Map
 
 from warren.model.costs import BoolArray, FloatArray, IntArray
 from warren.model.decision import NOTHING, Decision, Question, Shape
-from warren.model.events import Event, JobArrived, RolledBack, RoundsDone, ServersMoved, Woken
+from warren.model.events import Event, JobArrived, RoundsDone, Woken
 from warren.model.view import View
+from warren.policy.common.link_loads import server_shares_H
 from warren.policy.shape.absences import absences_of, next_change_ns
 from warren.policy.shape.all_hosts import hosts_of
 from warren.policy.shape.fixed import stated_shape
-from warren.policy.shape.measured import TOLD, Measured
+from warren.policy.shape.measured import TOLD, Measured, still_moving
 from warren.solve.shapes.kinds import kinds_of
 from warren.solve.shapes.shape_search import Epoch, best_shape
 from warren.solve.shapes.task_rounds import TaskMachines, best_task_round, task_round
@@ -98,16 +99,14 @@ class Cruise:
 
     def decide(self, view: View, memory: ShapeMemory) -> tuple[Decision, ShapeMemory]:
         """Return the shapes of jobs that have arrived, and of those that would be faster."""
-        memory = replace(memory, measured=memory.measured.after(view))
+        measured, moving = memory.measured.after(view), still_moving(memory.moving, view)
+        memory = replace(memory, measured=measured, moving=moving)
         shapes = dict[int, Shape]()
-        for event in view.changes:
-            if isinstance(event, ServersMoved | RolledBack):
-                memory = replace(memory, moving=memory.moving - {event.job})
         for event in view.changes:
             if isinstance(event, JobArrived):
                 shape, memory = self._first(view, memory, event.job)
             elif isinstance(event, RoundsDone) and not event.finished:
-                shape, memory = self._better(view, memory, event.job)
+                shape, memory = self._better(view, memory, event)
             else:
                 continue
             if shape is not None:
@@ -162,10 +161,7 @@ class Cruise:
                 continue
             shape = self._shape(view, job, best[0])
             now = view.shape_J[job]
-            if now is not None and (shape.workers, _serves(view, job, shape)) == (
-                now.workers,
-                True,
-            ):
+            if now is not None and shape.workers == now.workers and _serves(view, job, shape):
                 continue
             text = f"hosts have come or gone: {_words(best[0])}"
             shapes[job], memory = shape, self._answered(view, memory, job, shape, text)
@@ -186,11 +182,14 @@ class Cruise:
         return tuple(host for host in hosts_of(view, job) if names[host].name not in away)
 
     def _better(
-        self, view: View, memory: ShapeMemory, job: int
+        self, view: View, memory: ShapeMemory, event: RoundsDone
     ) -> tuple[Shape | None, ShapeMemory]:
         """Return a shape in which a job's rounds are shorter by enough; None: there is none."""
-        rounds = memory.measured.rounds.get(job, 0)
-        if job in memory.moving or rounds < self.after or (rounds - self.after) % self.every:
+        job = event.job
+        beyond = memory.measured.rounds.get(job, 0) - self.after
+        # A stretch brings several rounds at once: a look is due if one of them is an ``every``-th.
+        due = beyond >= 0 and beyond % self.every < event.rounds
+        if job in memory.moving or not due:
             return None, memory
         best = self._best(view, memory, job)
         now_s = None if best is None else self._now_s(view, job, best[1])
@@ -227,14 +226,9 @@ class Cruise:
 
     def _now_s(self, view: View, job: int, machines: TaskMachines) -> float | None:
         """Return what a round takes in the shape that a job has; None: the model does not know."""
-        hosts, servers, shape = self._hosts(view, job), view.servers_J[job], view.shape_J[job]
+        hosts, shape = list(self._hosts(view, job)), view.shape_J[job]
         workers = hosts if shape is None or shape.workers is None else shape.workers
-        sizes = (1,) * len(servers) if shape is None else shape.model_bytes or (1,) * len(servers)
-        share_N = np.zeros(len(hosts))
-        for host, size in zip(servers, sizes, strict=True):
-            if host in hosts:
-                share_N[hosts.index(host)] += size / max(1, sum(sizes))
-        now = Choice(np.isin(hosts, workers), share_N)
+        now = Choice(np.isin(hosts, workers), server_shares_H(view, job)[hosts])
         try:
             return self.takes_s(machines, now, _model_bytes(view, job), int(view.scale_J[job]))
         except ValueError:

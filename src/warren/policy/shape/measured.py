@@ -40,16 +40,15 @@ class Measured:
     device, with what else is done there meanwhile: from its start to that of the next one of its
     round. While the second task computes the first one's update is sent, so turns count from that
     one on, where the update was gone before it ended; else it was links that the third waited for.
-    Of tasks of which no round has three on a device the first one's turn counts. ``push_s``: from a
-    task's end to the last server's having its update, by job; ``round_s``: from barrier to barrier.
-    ``rounds``: how many rounds these are of, since the shape was last answered or reached.
+    Of tasks of which no round has three on a device the first one's turn counts. ``round_s``: from
+    barrier to barrier, by job; ``rounds``: how many rounds these are of, since the shape was last
+    answered or reached.
     """
 
     comp_s: Map[tuple[int, int], float] = field(default_factory=Map)
     turn_s: Map[tuple[int, int], float] = field(default_factory=Map)
     last: Map[tuple[int, int], tuple[TasksDone, ...]] = field(default_factory=Map)
     """By (job, device): the last two tasks, if they are of one round."""
-    push_s: Map[int, float] = field(default_factory=Map)
     round_s: Map[int, float] = field(default_factory=Map)
     rounds: Map[int, int] = field(default_factory=Map)
     barrier_ns: Map[int, int] = field(default_factory=Map)
@@ -68,10 +67,9 @@ class Measured:
         return seen
 
     def anew(self, job: int) -> Measured:
-        """Return it without what was seen of a job's rounds and pushes: its shape is another."""
+        """Return it without what was seen of a job's rounds: its shape is another."""
         return replace(
             self,
-            push_s=_without(self.push_s, job),
             round_s=_without(self.round_s, job),
             rounds=_without(self.rounds, job),
             barrier_ns=_without(self.barrier_ns, job),
@@ -96,7 +94,6 @@ class Measured:
         """Return it with tasks on a host that have ended."""
         key, count = (event.job, host), event.rounds * len(event.shards)
         comp_s = _mean(self.comp_s, key, event.busy_ns / count / NS_PER_S)
-        push_s = _mean(self.push_s, event.job, (event.end_ns - event.comp_end_ns) / NS_PER_S)
         where, turn_s = (event.job, event.device), self.turn_s
         before = self.last.get(where, ())
         if count > 1 or not before or before[-1].round != event.round:
@@ -106,7 +103,7 @@ class Measured:
         elif len(before) == 1 and key not in turn_s:
             turn_s = turn_s.set(key, (event.start_ns - before[0].start_ns) / NS_PER_S)
         last = self.last.set(where, (*before[-1:], event))
-        return replace(self, comp_s=comp_s, push_s=push_s, turn_s=turn_s, last=last)
+        return replace(self, comp_s=comp_s, turn_s=turn_s, last=last)
 
     def _passed(self, event: RoundsDone) -> Measured:
         """Return it with a barrier that has passed; the first one is no whole round's end."""
@@ -117,6 +114,12 @@ class Measured:
         took_s = (event.barrier_ns - before) / event.rounds / NS_PER_S
         rounds = self.rounds.set(job, self.rounds.get(job, 0) + event.rounds)
         return replace(seen, round_s=_mean(self.round_s, job, took_s), rounds=rounds)
+
+
+def still_moving(moving: frozenset[int], view: View) -> frozenset[int]:
+    """Return the jobs whose servers were to move, less those whose servers have, or began anew."""
+    there = (one.job for one in view.changes if isinstance(one, ServersMoved | RolledBack))
+    return moving.difference(there)
 
 
 def _known_s_H(view: View, job: int) -> FloatArray:

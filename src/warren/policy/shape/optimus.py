@@ -26,10 +26,10 @@ from scipy.optimize import nnls
 
 from warren.model.costs import FloatArray
 from warren.model.decision import NOTHING, Decision, Question, Shape
-from warren.model.events import Event, JobArrived, RolledBack, RoundsDone, ServersMoved
+from warren.model.events import Event, JobArrived, RoundsDone
 from warren.model.view import View
 from warren.policy.shape.all_hosts import hosts_of
-from warren.policy.shape.measured import TOLD, Measured
+from warren.policy.shape.measured import TOLD, Measured, still_moving
 
 Counts = tuple[int, int]
 """Workers and servers."""
@@ -75,11 +75,9 @@ class Optimus:
 
     def decide(self, view: View, memory: OptimusMemory) -> tuple[Decision, OptimusMemory]:
         """Return the next shape to measure of each job, or the best by what was measured."""
-        memory = replace(memory, measured=memory.measured.after(view))
+        measured, moving = memory.measured.after(view), still_moving(memory.moving, view)
+        memory = replace(memory, measured=measured, moving=moving)
         shapes = dict[int, Shape]()
-        for event in view.changes:
-            if isinstance(event, ServersMoved | RolledBack):
-                memory = replace(memory, moving=memory.moving - {event.job})
         for event in view.changes:
             if not isinstance(event, JobArrived | RoundsDone) or view.jobs[event.job].sync != "ps":
                 continue

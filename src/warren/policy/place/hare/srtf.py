@@ -37,7 +37,6 @@ from warren.model.events import (
 from warren.model.view import View
 from warren.policy.common.round_times import (
     TASK_TRIGGERS,
-    bound_hosts,
     gang_round_ns,
     gang_sizes_J,
     made_ready,
@@ -155,7 +154,7 @@ class Srtf:
             return tasks_on(view, job, shard, devices)
         # A stretch needs its whole gang, and its length is counted with this gang's own time.
         needed = memory.gang_J.item(job)
-        if bound_hosts(view, job) is not None:
+        if view.task_hosts(job) is not None:
             needed = min(needed, len(no_faster(view, job, np.arange(len(view.type_D)), scale)))
         gang = no_faster(view, job, free, needed)
         if len(gang) < needed:
