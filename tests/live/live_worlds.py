@@ -16,7 +16,14 @@ from warren.live.control.engine import LiveEngine
 from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host
 from warren.model.costs import CostTable
 from warren.model.decision import Assignment
-from warren.model.events import AnyEvent, JobFailed, RolledBack, RoundsDone, TasksDone
+from warren.model.events import (
+    AnyEvent,
+    JobArrived,
+    JobFailed,
+    RolledBack,
+    RoundsDone,
+    TasksDone,
+)
 from warren.model.job import Job, Workload
 from warren.model.run import Run
 from warren.model.units import seconds_to_ns
@@ -107,20 +114,34 @@ def drive(
     port: LiveEngine,
     assignments: Sequence[Assignment],
     watch: Callable[[AnyEvent], object] = lambda event: None,
+    *,
+    held: bool = False,
 ) -> list[AnyEvent]:
     """Submit everything at once, then collect events until it is over; ``watch`` sees each.
 
-    What a job that is rolled back has to run again is submitted again.
+    What a job that is rolled back has to run again is submitted again. ``held`` submits a job's
+    first round when ``watch`` has seen it arrive, and each other when it has seen the one before:
+    what is done at barriers is never late, however busy the machine is.
     """
-    port.submit(tuple(assignments))
+    port.submit(() if held else tuple(assignments))
     seen: list[AnyEvent] = []
     while events := port.next_events():
         seen += events
         for event in events:
             watch(event)
             if isinstance(event, RolledBack):
-                port.submit(tuple(again(assignments, event)))
+                rest = again(assignments, event)
+                port.submit(tuple(one for one in rest if not held or one.round == event.round))
+            elif held and isinstance(event, JobArrived):
+                port.submit(rows_of(assignments, event.job, 0))
+            elif held and isinstance(event, RoundsDone) and not event.finished:
+                port.submit(rows_of(assignments, event.job, event.round + event.rounds))
     return seen
+
+
+def rows_of(assignments: Sequence[Assignment], job: int, first: int) -> tuple[Assignment, ...]:
+    """A job's rows that begin with that round."""
+    return tuple(one for one in assignments if (one.job, one.round) == (job, first))
 
 
 def again(assignments: Sequence[Assignment], back: RolledBack) -> Iterator[Assignment]:

@@ -74,7 +74,7 @@ def test_a_job_whose_blocks_migrate_again_and_again_has_the_bits_of_the_plain_lo
     run, costs = world(tmp_path, JOBS, devices)
     expected = plain_bits(run, tmp_path / "plain")
     with LivePort(run, costs, tmp_path / "out") as port:
-        events = drive(port, shuffled(run, seed), mover(port, seed))
+        events = drive(port, shuffled(run, seed), mover(port, seed), held=True)
     assert bits(events) == expected
     assert not of(events, RolledBack)
     moves = Counter(event.job for event in of(events, ServersMoved))
@@ -89,25 +89,25 @@ def test_emulated_tasks_go_on_where_blocks_migrate(scale: float, tmp_path: Path)
     run, costs = world(tmp_path, JOBS[:2], 3, scale=scale, comp_s=0.01, sync_s=0.01)
     expected = plain_bits(run, tmp_path / "plain")
     with LivePort(run, costs, tmp_path / "out") as port:
-        events = drive(port, shuffled(run, 5), mover(port, 5, every=3))
+        events = drive(port, shuffled(run, 5), mover(port, 5, every=3), held=True)
     assert bits(events) == expected
     assert of(events, ServersMoved)
 
 
 def loser(port: LivePort, seed: int, kills: int) -> Callable[[AnyEvent], None]:
     """Kills a server at some barriers, while blocks of its job migrate: an old one or a new one."""
-    draw, move, left = random.Random(seed), mover(port, seed), [kills]
+    draw, move = random.Random(seed), mover(port, seed)
+    at = draw.sample(range(ROUNDS // 2), kills)
 
     def watch(event: AnyEvent) -> None:
         move(event)
-        if not isinstance(event, RoundsDone) or event.finished or not left[0]:
-            return
-        roles = port.processes().items()
-        servers = [
-            pid for pid, role in roles if isinstance(role, ServerRole) and role.job.index == 2
-        ]
-        if event.job == 2 and len(servers) > 1 and draw.random() < 0.3:
-            left[0] -= 1
+        if isinstance(event, RoundsDone) and event.job == 2 and event.round in at:
+            at.remove(event.round)
+            port.delay({2: NS_PER_S // 5})
+            roles = port.processes().items()
+            servers = [
+                pid for pid, role in roles if isinstance(role, ServerRole) and role.job.index == 2
+            ]
             os.kill(draw.choice(servers), signal.SIGKILL)
 
     return watch
@@ -120,7 +120,7 @@ def test_a_server_that_is_lost_on_the_way_costs_rounds_and_no_bits(
     run, costs = world(tmp_path, JOBS, 3)
     expected = plain_bits(run, tmp_path / "plain")
     with LivePort(run, costs, tmp_path / "out") as port:
-        events = drive(port, shuffled(run, seed), loser(port, seed, kills=2))
+        events = drive(port, shuffled(run, seed), loser(port, seed, kills=2), held=True)
     assert not of(events, JobFailed)
     assert bits(events) == expected
     assert {event.job for event in of(events, RolledBack)} == {2}
@@ -200,7 +200,7 @@ def test_checkpoints_are_made_at_barriers_where_blocks_move(tmp_path: Path) -> N
             os.kill(struck[0], signal.SIGKILL)
 
     with LivePort(run, costs, tmp_path / "out") as port:
-        events = drive(port, rows, watch)
+        events = drive(port, rows, watch, held=True)
     assert len(of(events, ServersMoved)) >= 2
     (back,) = of(events, RolledBack)
     assert back.round == 12

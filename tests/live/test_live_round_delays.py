@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from live_worlds import accepted, again, drive, ended, job, of, world
+from live_worlds import accepted, drive, ended, job, of, world
 
 from warren.live.control.local_engine import LivePort
 from warren.live.control.plain_engine import PlainPort
@@ -59,35 +59,17 @@ def delayer(port: LivePort, delay_ns: int) -> Callable[[AnyEvent], None]:
     return watch
 
 
-def delayed_drive(
-    port: LivePort, assignments: list[Assignment], watch: Callable[[AnyEvent], None]
-) -> list[AnyEvent]:
-    """Submit a job's tasks behind what ``watch`` does when it arrives.
-
-    Else rounds of some ms might all be over before this process hears of the first of them.
-    """
-
-    def arrived(event: AnyEvent) -> None:
-        watch(event)
-        if isinstance(event, JobArrived):
-            port.submit(tuple(one for one in assignments if one.job == event.job))
-        if isinstance(event, RolledBack):
-            port.submit(tuple(again(assignments, event)))
-
-    return drive(port, (), arrived)
-
-
 @pytest.mark.parametrize(("stretch", "servers", "scale"), [(1, 1, None), (2, 2, None), (1, 2, 0.5)])
 def test_each_round_begins_so_long_after_the_barrier_and_bits_are_the_same(
     plain: dict[int, str], tmp_path: Path, stretch: int, servers: int, scale: float | None
 ) -> None:
     """In an emulated run, too, by its own time.
 
-    The answers but the first, which is there before the tasks are, have a whole delay to come.
+    Answers come before the tasks of their rounds, but inside a stretch: those have a whole delay.
     """
     run, costs = world(tmp_path, JOBS, 4, servers=servers, scale=scale, comp_s=0.02 * bool(scale))
     with LivePort(run, costs, tmp_path / "out") as port:
-        events = delayed_drive(port, tasks(stretch), delayer(port, DELAY_NS))
+        events = drive(port, tasks(stretch), delayer(port, DELAY_NS), held=True)
     assert ended(events) == {0: "finished", 1: "finished"}
     assert hashes(events) == plain
     for one in range(2):
@@ -133,7 +115,7 @@ def test_what_holds_a_round_may_be_lost_and_the_delay_is_void(
 
     begin = time.monotonic()
     with LivePort(run, costs, tmp_path / "out") as port:
-        events = delayed_drive(port, tasks(1), watch)
+        events = drive(port, tasks(1), watch, held=True)
     assert time.monotonic() - begin < LONG_NS / NS_PER_S / 2
     assert [event.job for event in of(events, RolledBack)] == [which]
     assert ended(events) == {0: "finished", 1: "finished"}
@@ -149,6 +131,6 @@ def test_a_delay_that_the_last_barrier_meets_holds_nobody(tmp_path: Path) -> Non
 
     begin = time.monotonic()
     with LivePort(run, costs, tmp_path / "out") as port:
-        events = drive(port, tasks(1), watch)
+        events = drive(port, tasks(1), watch, held=True)
     assert ended(events) == {0: "finished", 1: "finished"}
     assert time.monotonic() - begin < LONG_NS / NS_PER_S / 2
