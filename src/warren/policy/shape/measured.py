@@ -36,13 +36,12 @@ _BIN: Final = 1.1
 class Measured:
     """What was seen of jobs so far; it is never changed, but made anew.
 
-    ``comp_s``: what a task computes on a host, by (job, host). ``turn_s``: how long it keeps its
-    device, with what else is done there meanwhile: from its start to that of the next one of its
-    round. While the second task computes the first one's update is sent, so turns count from that
-    one on, where the update was gone before it ended; else it was links that the third waited for.
-    Of tasks of which no round has three on a device the first one's turn counts. ``round_s``: from
-    barrier to barrier, by job; ``rounds``: how many rounds these are of, since the shape was last
-    answered or reached.
+    ``comp_s``: what a task computes on a host, by (job, host). ``turn_s``: how long one keeps its
+    device where another goes before it, with what else is done there meanwhile: from the end of
+    the other's computation to that of its own. While it computes the other's update is sent. Links
+    may keep a third task waiting, so of later ones only those count that found the update before
+    gone when the other's computation had ended. ``round_s``: from barrier to barrier, by job;
+    ``rounds``: how many rounds these are of, since the shape was last answered or reached.
     """
 
     comp_s: Map[tuple[int, int], float] = field(default_factory=Map)
@@ -98,10 +97,9 @@ class Measured:
         before = self.last.get(where, ())
         if count > 1 or not before or before[-1].round != event.round:
             before = ()
-        elif len(before) == 2 and before[0].end_ns <= before[1].comp_end_ns:
-            turn_s = _mean(turn_s, key, (event.start_ns - before[1].start_ns) / NS_PER_S)
-        elif len(before) == 1 and key not in turn_s:
-            turn_s = turn_s.set(key, (event.start_ns - before[0].start_ns) / NS_PER_S)
+        elif len(before) == 1 or before[0].end_ns <= before[1].comp_end_ns:
+            took_ns = event.comp_end_ns - before[-1].comp_end_ns
+            turn_s = _mean(turn_s, key, took_ns / NS_PER_S)
         last = self.last.set(where, (*before[-1:], event))
         return replace(self, comp_s=comp_s, turn_s=turn_s, last=last)
 
