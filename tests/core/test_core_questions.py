@@ -28,7 +28,7 @@ from warren.core.journal_reader import decode, read_history
 from warren.core.resume import catch_up
 from warren.core.scheduling_rules import check_invariants
 from warren.model.decision import NOTHING, Decision, Group, Plan, Question, Reason, Shape
-from warren.model.events import CompDone, JobArrived, RoundsDone, Woken
+from warren.model.events import CompDone, JobArrived, RoundsDone, ServersMoved, Woken
 from warren.model.run import Run, Truth
 from warren.model.view import View
 from warren.policy.protocol import is_blind
@@ -428,3 +428,16 @@ def test_a_policy_is_woken_by_the_event_and_not_by_what_comes_before_it() -> Non
     core.step((Woken(8),))
     core.step((Woken(9),))
     assert flow.asked == [(0, ("JobArrived",)), (8, ("Woken",))]
+
+
+def test_servers_that_stay_where_they_are_stand_in_place_of_those_that_a_shape_names() -> None:
+    core, _, _ = q.core_of(*q.small_world(1, 1), Bound(), ())
+    state = core.state
+    state.apply(JobArrived(0, 0))
+    state.answer(Decision(shapes={0: Shape((1,), (1, 1), (5, 6))}))
+    state.apply(ServersMoved(1, 0, 1, 9, 9, (1, 1), (5, 6)))
+    assert state.answers.shapes[0] == Shape((1,), (1, 1), (5, 6))
+    state.apply(ServersMoved(2, 0, 1, 0, 0, (0,), (), "a new one ended"))
+    assert state.answers.shapes[0] == state.answers.shape_J[0] == Shape((1,), (0,))
+    assert state.answers.servers_J[0] == (0,)
+    assert not state.answers.allows(0, 0)  # what the shape says of workers still binds

@@ -194,8 +194,12 @@ class History:
                 self._must(sha256 == self._right.sha256[-1], "other parameters are saved")
             case JobFailed(reason=reason):
                 raise Violation(f"the job fails: {reason}")
-            case ServersMoved():
+            case ServersMoved(reason=""):
                 self.world.counts["migrations"] += 1
+            case ServersMoved(servers=servers, model_bytes=model_bytes):
+                self._must(bool(self._killed), "a shape is void, and no server was lost")
+                self._wanted = Shape(None, servers, model_bytes or None)
+                self.world.counts["void shapes"] += 1
 
     def _passed(self, event: RoundsDone) -> None:
         right, round_no = self._right, event.round

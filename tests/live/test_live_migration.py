@@ -41,10 +41,10 @@ JOBS = (
 )
 
 
-def plain_bits(run: Run, folder: Path) -> dict[int, str]:
+def plain_bits(run: Run, folder: Path, rounds: int = ROUNDS) -> dict[int, str]:
     with PlainPort(run, folder) as port:
         return bits(
-            drive(port, [Assignment(0, one.index, 0, ROUNDS, (0, 1)) for one in run.workload.jobs])
+            drive(port, [Assignment(0, one.index, 0, rounds, (0, 1)) for one in run.workload.jobs])
         )
 
 
@@ -125,6 +125,39 @@ def test_a_server_that_is_lost_on_the_way_costs_rounds_and_no_bits(
     assert bits(events) == expected
     assert {event.job for event in of(events, RolledBack)} == {2}
     assert of(events, ServersMoved)
+
+
+def test_heirs_that_do_not_come_up_leave_the_servers_where_they_are(tmp_path: Path) -> None:
+    """The first shape is void and costs no round; the same one, answered again, stands."""
+    one = job(0, "Slow", rounds=20, params={"build_s": 0.6})
+    run, costs = world(tmp_path, (one,), 2)
+    expected = plain_bits(run, tmp_path / "plain", 20)
+    shape = Shape(None, (0, 0), (1, 2))
+
+    def watch(event: AnyEvent) -> None:
+        roles = port.processes().items()
+        heirs = [pid for pid, role in roles if isinstance(role, ServerRole) and role.donors]
+        if heirs and not struck:
+            struck.append(heirs[-1])
+            os.kill(heirs[-1], signal.SIGKILL)
+        if isinstance(event, RoundsDone) and event.round == 0:
+            port.reshape({0: shape})
+        if isinstance(event, RoundsDone) and not event.finished and len(moves) < 2:
+            port.delay({0: NS_PER_S // 4})
+        if isinstance(event, ServersMoved):
+            moves.append(event)
+            if event.reason:
+                port.reshape({0: shape})
+
+    moves: list[ServersMoved] = []
+    struck: list[int] = []
+    with LivePort(run, costs, tmp_path / "out") as port:
+        events = drive(port, shuffled(run, 1), watch, held=True)
+    assert bits(events) == expected
+    assert not of(events, RolledBack)
+    void, stands = moves
+    assert (void.servers, void.reason) == ((0,), "a new one ended: killed by SIGKILL")
+    assert (stands.servers, stands.model_bytes, stands.reason) == ((0, 0), (1, 2), "")
 
 
 def test_a_shape_that_only_binds_workers_moves_no_block(tmp_path: Path) -> None:

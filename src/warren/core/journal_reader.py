@@ -118,6 +118,7 @@ class History:
     copies_won: int = 0
     dropped: list[TaskDropped] = field(default_factory=list)
     moves: list[ServersMoved] = field(default_factory=list)
+    void_moves: list[ServersMoved] = field(default_factory=list)
     cuts: dict[tuple[int, int], tuple[TasksDone, ...]] = field(default_factory=dict)
     """By job and round of a checkpoint: what had run of the stretches it cuts."""
     app_sha256: tuple[str, ...] = ()
@@ -168,10 +169,11 @@ class History:
         barrier has met any more moved nothing.
         """
         moves = [event for event in self.moves if event.job == job]
+        void = [event.time_ns for event in self.void_moves if event.job == job]
         stated = [shape for _, shape in self.shapes_of(job) if shape.servers]
-        if moves:
+        if moves or void:
             # The first place is that of the last shape before the job had its first state.
-            before_ns = moves[0].time_ns - moves[0].took_ns
+            before_ns = min(void + [event.time_ns - event.took_ns for event in moves])
             begun = [r.barrier_ns for r in self.rounds if r.job == job][:1] or [before_ns]
             told = [shape for at, shape in self.shapes_of(job) if at < begun[0] and shape.servers]
             stated = told[:1]
@@ -288,7 +290,7 @@ def _fold(
             case TasksLost():
                 history.lost.append(event)
             case ServersMoved():
-                history.moves.append(event)
+                (history.void_moves if event.reason else history.moves).append(event)
             case RolledBack():
                 _roll_back(history, done, event)
                 # What the job had under way is gone, copies included.

@@ -389,7 +389,9 @@ class State:
         self._end(event.job, Phase.CANCELLED)
 
     def _servers_moved(self, event: ServersMoved) -> None:
-        """Change nothing: the shape stands since it was answered."""
+        """Change nothing where they did: the shape stands since it was answered."""
+        if event.reason:
+            self.answers.keep_servers(event.job, event.servers, event.model_bytes)
 
     def _saved(self, event: ParamsSaved) -> None:
         """Change nothing: a finished job's parameters do not touch the schedule."""

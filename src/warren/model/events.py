@@ -121,6 +121,9 @@ class ServersMoved(Event, frozen=True, tag="ServersMoved", array_like=True):
     ``far_bytes`` of them came from other hosts. ``took_ns``: how long after the barrier before
     ``round``, or after a delay, the last of them came. ``servers`` has the host of each server by
     now, ``model_bytes`` how many bytes of the model it holds; empty: about the same.
+
+    Live, ``reason``: why they could not, in one line. Then ``round`` begins where the one before
+    did, on ``servers`` with ``model_bytes``: what the shape says of them is void.
     """
 
     job: int
@@ -129,6 +132,7 @@ class ServersMoved(Event, frozen=True, tag="ServersMoved", array_like=True):
     took_ns: int
     servers: tuple[int, ...] = ()
     model_bytes: tuple[int, ...] = ()
+    reason: str = ""
 
 
 class RolledBack(Event, frozen=True, tag="RolledBack", array_like=True):

@@ -100,6 +100,7 @@ def move_values(record: Record) -> dict[str, object]:
 
     ``servers_moved``: of each time the job, the round that began at the new ones, their hosts, the
     bytes that came from other hosts, and how long after the barrier the last of them came.
+    ``servers_stayed``: of each time they could not, the job and why.
     """
     jobs, hosts = record.run.workload.jobs, record.run.cluster.hosts
     moved = [
@@ -113,7 +114,16 @@ def move_values(record: Record) -> dict[str, object]:
         }
         for event in record.history.moves
     ]
-    return {"servers_moved": moved} if moved else {}
+    stayed = [
+        {
+            "job": jobs[event.job].name,
+            "time_s": ns_to_seconds(event.time_ns),
+            "reason": event.reason,
+        }
+        for event in record.history.void_moves
+    ]
+    found = {"servers_moved": moved, "servers_stayed": stayed}
+    return {name: rows for name, rows in found.items() if rows}
 
 
 def _every(record: Record, job: int) -> int | None:

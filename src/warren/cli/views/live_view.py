@@ -135,6 +135,8 @@ def _end_line(run: Run, event: AnyEvent) -> str:
         )
     if isinstance(event, ServersMoved):
         name, count = run.workload.jobs[event.job].name, len(event.servers)
+        if event.reason:
+            return f"{now_s:9.1f} s  {name}: its servers stay where they are: {event.reason}"
         return (
             f"{now_s:9.1f} s  {name}: round {event.round} begins at {count} servers; "
             f"{event.far_bytes / 1e6:.4g} MB came from other hosts, "

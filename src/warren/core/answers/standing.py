@@ -93,6 +93,13 @@ class StandingAnswers:
             host in bound[job] for bound in (self.worker_hosts, self.group_hosts) if job in bound
         )
 
+    def keep_servers(
+        self, job: int, servers: tuple[int, ...], model_bytes: tuple[int, ...]
+    ) -> None:
+        """Let a job's servers stay where they are: what its shape says of them is void."""
+        workers = self.shapes[job].workers
+        self._reshape({job: Shape(workers, servers, model_bytes or None)})
+
     def forget(self, job: int) -> None:
         """Let nothing bind a job that has ended; its last class, shape and group can still be read.
 

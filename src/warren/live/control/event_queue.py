@@ -18,6 +18,7 @@ from warren.model.events import (
     JobFailed,
     RolledBack,
     RoundsDone,
+    ServersMoved,
     TaskDropped,
     Woken,
 )
@@ -118,6 +119,15 @@ class PendingEvents:
     def returning(self, job: int) -> bool:
         """Tell whether the core is yet to hear that a job is rolled back."""
         return any(isinstance(event, RolledBack) and event.job == job for *_, event in self._heap)
+
+    def take_back_void(self, job: int) -> None:
+        """Take back that a shape of a job was void, since another one has been answered."""
+        self._heap = [
+            row
+            for row in self._heap
+            if not (isinstance(row[3], ServersMoved) and row[3].job == job and row[3].reason)
+        ]
+        heapq.heapify(self._heap)
 
     def passes_ns(self, job: int, round_no: int) -> int | None:
         """Return the time of a barrier that is known, and that the core is yet to hear of."""

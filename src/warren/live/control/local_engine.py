@@ -169,6 +169,7 @@ class LivePort(LiveEngine):
         for job, shape in shapes.items():
             if self._ledger.ended(job) or not shape.servers:
                 continue
+            self._pending.take_back_void(job)
             if job in self._assigned and self._ledger.arrived(job):
                 self._servers.want(self._jobs[job], shape, self._ledger.reserve)
             elif not self._servers.placed(job, shape):

@@ -31,7 +31,7 @@ from warren.live.transport.messages import BUILDING, IDLE, TaskLost
 from warren.live.transport.ring_messages import GangBroke, RankGone
 from warren.live.transport.server_messages import RoundReport
 from warren.model.decision import Assignment
-from warren.model.events import RoundsDone
+from warren.model.events import RoundsDone, ServersMoved
 from warren.model.job import Job
 
 LIMIT: Final = 3
@@ -90,12 +90,12 @@ class StateOwners:
 
     def __init__(self, jobs: Sequence[Job], servers: Servers, gangs: GangManager) -> None:
         self._jobs = jobs
-        self._servers = servers
+        self.servers = servers
         self.gangs = gangs
 
     def of(self, job: int) -> Servers | GangManager:
         """Return the manager that has the job's servers or its gang."""
-        return self.gangs if self._jobs[job].sync == "ring" else self._servers
+        return self.gangs if self._jobs[job].sync == "ring" else self.servers
 
     def end(self, job: int) -> None:
         """End the servers or the gang of a job that has ended or begins a new generation."""
@@ -118,11 +118,11 @@ class StateOwners:
 
     def generations(self, job: int) -> set[int]:
         """Return the generations of a job's servers that must not be lost."""
-        return self._servers.generations(job)
+        return self.servers.generations(job)
 
     def homes(self, job: int) -> tuple[int, ...]:
         """Return the host of each server of the job; a ring has none."""
-        return () if self._jobs[job].sync == "ring" else self._servers.homes(job)
+        return () if self._jobs[job].sync == "ring" else self.servers.homes(job)
 
     def checkpoint_committed(self, job: int, round_no: int) -> None:
         """Tell the owner of a job's state that the journal has reached one of its checkpoints."""
@@ -172,7 +172,9 @@ class Recovery:
                 elif needed and not self._ledger.ended(job.index):
                     self._manager.need_trainer(device, job)
             case ServerRole(job=job, generation=generation):
-                if generation in self._owners.generations(job.index):
+                if self._owners.servers.give_up(job, generation, self._ledger.reserve):
+                    self._shape_void(job.index, how, host_ns)
+                elif generation in self._owners.generations(job.index):
                     self._owner_lost(job.index, "its server", how, host_ns)
             case RankRole(job=job, incarnation=incarnation, rank=rank, device=device):
                 # The executor waits for the end of a rank before the device is free.
@@ -313,6 +315,20 @@ class Recovery:
             self.fail(job, f"{who} ended again and again, last: {how}", host_ns)
         else:
             self._go_back(job, f"{who} ended: {how}", host_ns)
+
+    def _shape_void(self, job: int, how: str, host_ns: int) -> None:
+        """Tell that a job's servers stay where they are, unless they are to move elsewhere now."""
+        servers, ledger = self._owners.servers, self._ledger
+        if job in servers.migrating():
+            return
+        if how.startswith(OVER_MEMORY):
+            reason = f"a new one {over_memory(how)}"
+        elif how.startswith(OVER_LOG):
+            reason = f"a new one {over_log(how)}"
+        else:
+            reason = f"a new one ended: {how}"
+        where, at_ns = servers.standing(job), ledger.cluster_ns(host_ns)
+        ledger.servers_moved(ServersMoved(at_ns, job, ledger.passed(job), 0, 0, *where, reason))
 
     def _go_back(self, job: int, reason: str, host_ns: int) -> None:
         """Roll a job back to its newest checkpoint, or its first round, in a new generation."""

@@ -107,13 +107,7 @@ class Servers:
 
         They are where the job's shape has them, else where ``static`` has them.
         """
-        run = self._context.run
-        shape = self._shapes.get(job)
-        if shape is None:
-            homes = static_server_hosts(run.cluster.hosts, job, run.scheduler.servers)
-        else:
-            homes = shape.servers
-        return self._on_places(homes)
+        return self._on_places(self._stated_homes(job))
 
     def generations(self, job: int) -> set[int]:
         """Return the generations of a job's servers that must not be lost."""
@@ -169,6 +163,24 @@ class Servers:
         shape = self._next.pop(job.index, None)
         if shape is not None and not self.placed(job.index, shape):
             self._start_heirs(job, shape, reserve(job.index))
+
+    def give_up(self, job: Job, generation: int, reserve: Callable[[int], int]) -> bool:
+        """Give up a migration, one of whose heirs has ended; tell whether it could be.
+
+        It can while not all heirs are up: those who serve have not heard of them. A shape that was
+        answered meanwhile has its turn.
+        """
+        moving = self._migrations.get(job.index)
+        if moving is None or moving.heirs.generation != generation or moving.heirs.complete:
+            return False
+        del self._migrations[job.index]
+        self._end_group(moving.heirs)
+        self.go_on(job, reserve)
+        return True
+
+    def standing(self, job: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the host of each server of a job, and the bytes that were stated for each."""
+        return self._stated_homes(job), self._model_bytes(job)
 
     def ownership_moved(self, said: OwnershipMoved) -> None:
         """Note that a job's next round begins at its heirs; see ``take_over``."""
@@ -359,6 +371,13 @@ class Servers:
             flow_class=self._flow_class(homes[part], job.index),
             donors=donors,
         )
+
+    def _stated_homes(self, job: int) -> tuple[int, ...]:
+        """Return the hosts that a job's servers were placed on, testbed or not."""
+        run, shape = self._context.run, self._shapes.get(job)
+        if shape is None:
+            return static_server_hosts(run.cluster.hosts, job, run.scheduler.servers)
+        return shape.servers
 
     def _on_places(self, hosts: tuple[int, ...]) -> tuple[int, ...]:
         """Return where processes of these hosts are: without a testbed all on this machine."""
