@@ -104,3 +104,112 @@ def test_hosts_without_devices_serve_and_hosts_of_one_kind_are_told_where_they_s
         "  c to d, 2 hosts, each works on 20 items",
         "  e holds 1,000 bytes",
     ]
+
+
+def paper(folder: Path, extra: str = "") -> tuple[Path, Path]:
+    """NMF of Cruise's Table 3.3 on 32 equal machines; an item takes what makes 22 work."""
+    jobs, cluster = folder / "jobs.yaml", folder / "cluster.yaml"
+    cost = f"{{items: 1900000, item: {{C: 1.8 ms}}, model: 284 MB, batch: 10000{extra}}}"
+    jobs.write_text(f"jobs: [{{name: nmf, cost: {cost}}}]\n")
+    cluster.write_text("hosts: [{name: h, count: 32, devices: {C: 1}, nic: 1.25 Gbps}]\n")
+    return jobs, cluster
+
+
+def test_the_change_of_the_paper_moves_36_blocks_of_either_with_four_switches(
+    warren: Warren, tmp_path: Path
+) -> None:
+    """3.4.6: (18, 14) to (22, 10), in at most 18 and 12 moves; 95 MB and 2.2 MB a block."""
+    jobs, cluster = paper(tmp_path, ", data: 19 GB")
+    command = ("shape", jobs, "--cluster", cluster, "--form", "per-worker", "--from", "18,14")
+    (told,) = warren(*command, "--json").json
+    assert (len(told["workers"]), len(told["servers"])) == (22, 10)
+    plan = told["plan"]
+    assert (len(plan["from"]["workers"]), len(plan["from"]["servers"])) == (18, 14)
+    data, model = plan["moved"]["data"], plan["moved"]["model"]
+    assert (data["blocks"], data["of"], data["bytes"]) == (36, 200, 36 * 95_000_000)
+    assert (model["blocks"], model["of"], model["bytes"]) == (36, 128, 36 * 2_218_750)
+    assert data["moves"] <= 18
+    assert model["moves"] <= 12
+    switches = [one for one in plan["steps"] if one["kind"] != "move"]
+    assert [(one["kind"], one["role"]) for one in switches] == [("switch", "worker")] * 4
+    first, second = plan["stages"]
+    assert [plan["steps"][place] for place in second] == switches
+    assert len(first) == data["moves"] + model["moves"]
+    lines = warren(*command).out.splitlines()
+    assert lines[3] == (
+        "  from 18 that work and 14 that serve: 36 of 200 blocks of data move (3,420,000,000 "
+        "bytes), 36 of 128 blocks of the model move (79,875,000 bytes), 4 hosts switch"
+    )
+    assert lines[4] == f"  1. at once: {len(first)} moves"
+    assert lines[5 + len(first) :] == [
+        "  2. at once: 4 hosts switch", *(f"     h-{at} switches, to work" for at in range(18, 22))
+    ]  # fmt: skip
+
+
+def test_hosts_are_added_before_blocks_come_and_deleted_when_theirs_have_gone(
+    warren: Warren, files: tuple[Path, Path]
+) -> None:
+    """By reading ``server`` no more servers than workers hold something: of three beside two
+    workers one holds nothing. How many bytes the data has is not known unless stated."""
+    jobs, cluster = files
+    hosts = "[{name: s, count: 3, nic: 80 Mbps}, {name: w, count: 2, devices: {C: 1}, nic: 8 Mbps}]"
+    cluster.write_text(f"hosts: {hosts}\n")
+    jobs.write_text(jobs.read_text().replace("1 kB", "1 MB"))
+    command = ("shape", jobs, "--cluster", cluster, "--job", "a", "--reading", "server")
+    refused = warren(*command, "--from", "1+1,2+0")
+    assert refused.code == 2
+    assert "--from: '1+1,2+0'; hosts as s-0 have no device to work on" in refused.err[0]
+    told = warren(*command, "--from", "0+1,3+0", "--blocks", "10,8", "--json").json
+    assert told["model"] == {"s-0": 500_000, "s-1": 500_000, "s-2": 0}
+    plan = told["plan"]
+    steps, stages = plan["steps"], plan["stages"]
+    kinds = [[(steps[at]["kind"], steps[at]["host"]) for at in places] for places in stages]
+    assert sorted(kinds[0]) == [("add", "w-1"), ("move", "s-2"), ("move", "s-2")]
+    assert sorted(kinds[1]) == [("delete", "s-2"), ("move", "w-0")]
+    assert plan["moved"]["data"] == {"moves": 1, "blocks": 5, "of": 10, "bytes": None}
+    assert plan["moved"]["model"]["blocks"] == 2
+    assert plan["moved"]["model"]["bytes"] == 250_000
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (("--from", "3"), "--from: '3'; allowed: W,S, how many hosts work and how many serve"),
+        (("--from", "-1,2"), "--from: '-1,2'; allowed: W,S, how many hosts work and how many"),
+        (("--from", "2,2"), "'2,2'; allowed: as many hosts of a kind as there are: 3 as h-0"),
+        (("--from", "3,0"), "--from: '3,0'; allowed: a host that works and another that serves"),
+        (("--from", "1+1,1"), "'1+1,1'; allowed: W,S, a number for each kind of hosts: 3 as h-0"),
+        (("--from", "1,2", "--blocks", "0,1"), "--blocks: '0,1'; allowed: DATA,MODEL, blocks of"),
+        (("--blocks", "1,1"), "--blocks: goes with --from W,S"),
+    ],
+)
+def test_a_shape_that_cannot_be_stated_is_one_line(
+    warren: Warren, files: tuple[Path, Path], options: tuple[str, ...], line: str
+) -> None:
+    found = warren("shape", files[0], "--cluster", files[1], *options)
+    assert (found.code, found.out) == (2, "")
+    assert len(found.err) == 1
+    assert line in found.err[0]
+
+
+def test_a_shape_that_is_the_best_one_needs_no_steps(
+    warren: Warren, files: tuple[Path, Path]
+) -> None:
+    command = ("shape", files[0], "--cluster", files[1], "--from", "2,1")
+    assert warren(*command).out.splitlines()[-1] == (
+        "  from 2 that work and 1 that serve: 0 of 200 blocks of data move (0 bytes), "
+        "0 of 128 blocks of the model move (0 bytes)"
+    )
+    assert warren(*command, "--json").json[0]["plan"]["steps"] == []
+
+
+def test_a_plan_for_thousands_of_hosts_is_told_in_short(warren: Warren, tmp_path: Path) -> None:
+    jobs, cluster = paper(tmp_path)
+    cluster.write_text(cluster.read_text().replace("32", "4000"))
+    found = warren(
+        "shape", jobs, "--cluster", cluster, "--form", "per-worker", "--from", "190,3810",
+        "--blocks", "100000,4000",
+    )  # fmt: skip
+    assert found.code == 0
+    assert len(found.out.splitlines()) < 200
+    assert "more, which --json tells\n" in found.out

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import product
+from math import ceil, floor
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +17,8 @@ from warren.solve.shapes.block_moves import (
     block_moves,
     even_blocks,
     reconfiguration,
+    shared_blocks,
+    stages,
 )
 
 W, S = "worker", "server"
@@ -60,6 +68,13 @@ def test_a_plan_can_be_carried_out_and_moves_no_block_in_vain(data: st.DataObjec
         for role in (W, S)
     }
     plan = reconfiguration(before, after, held[W], held[S])
+    checked = stages(plan)
+    assert sorted(place for places in checked for place in places) == list(range(len(plan)))
+    for number, places in enumerate(checked):
+        earlier = {place for some in checked[:number] for place in some}
+        for place in places:
+            assert earlier >= set(plan[place].after)
+            assert number == 0 or set(plan[place].after) & set(checked[number - 1])
     least = {
         role: sum(
             max(0, want - have)
@@ -106,3 +121,42 @@ def test_moves_are_fewer_than_givers_and_takers(before: list[int], data: st.Data
     moves = block_moves(before, after)
     changed = sum(a != b for a, b in zip(before, after, strict=True))
     assert len(moves) <= max(0, changed - 1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), min_size=1, max_size=5))
+def test_shares_are_kept_to_a_block_and_no_other_way_moves_fewer(
+    machines: list[tuple[int, int]],
+) -> None:
+    before, share_N = zip(*machines, strict=True)
+    blocks, total = sum(before), sum(share_N)
+    if not total:
+        with pytest.raises(ValueError, match="machine that holds"):
+            shared_blocks(before, share_N)
+        return
+    exact = [Fraction(blocks * share, total) for share in share_N]
+    every = [
+        after
+        for after in product(*({floor(part), ceil(part)} for part in exact))
+        if sum(after) == blocks
+    ]
+    for richest in (True, False):
+        after = tuple(shared_blocks(before, share_N, richest=richest))
+        assert after in every
+        assert moved(before, after) == min(moved(before, other) for other in every)
+
+
+def moved(before: Sequence[int], after: Sequence[int]) -> int:
+    """So many blocks have to move."""
+    return sum(max(0, a - b) for b, a in zip(before, after, strict=True))
+
+
+def test_thousands_of_machines_are_planned_as_few_ones_are() -> None:
+    """(900, 100) times ten to (5000, 5000): 4,000 switch, each of which sends all that it has."""
+    before: list[Holder | None] = [W] * 9000 + [S] * 1000
+    after: list[Holder | None] = [W] * 5000 + [S] * 5000
+    plan = reconfiguration(before, after, [10] * 9000 + [0] * 1000, [0] * 9000 + [50] * 1000)
+    assert sum(one.kind == "switch" for one in plan) == 4000
+    assert {
+        role: sum(one.blocks for one in plan if one.kind == "move" and one.role == role)
+        for role in (W, S)
+    } == {W: 40_000, S: 40_000}

@@ -33,13 +33,15 @@ class EpochCost:
     """What an epoch of a job consists of, for advice on its shape.
 
     ``item_s``: what one of ``items`` items takes, by device type. ``batch``: items of a mini-batch,
-    in which the model of ``model_bytes`` is pulled and pushed.
+    in which the model of ``model_bytes`` is pulled and pushed. ``data_bytes``: of all items, where
+    that is stated.
     """
 
     items: int
     item_s: Mapping[str, float]
     model_bytes: int
     batch: int
+    data_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from warren.model.costs import IntArray
 from warren.model.errors import Problem, SpecError
 from warren.model.job import EpochCost, Job
 from warren.runs.inputs import jobs_of
+from warren.runs.studies.shape_change import BLOCKS, ShapeChange, shape_change
 from warren.solve.shapes.kinds import MachineKinds, kinds_of
 from warren.solve.shapes.shape_search import Epoch, KindShape, best_shape, refused
 from warren.store.files import read
@@ -32,7 +33,7 @@ class ShapeAdvice:
 
     ``hosts``: all, in the order of the cluster. ``items``: of the data, by host that works;
     ``server_bytes``: of the model, by host that serves. ``epochs_s``: the shortest epoch by how
-    many hosts work, of some such numbers.
+    many hosts work, of some such numbers. ``change``: from a stated shape to this one, if one was.
     """
 
     job: str
@@ -43,6 +44,7 @@ class ShapeAdvice:
     items: Mapping[str, int]
     server_bytes: Mapping[str, int]
     epochs_s: Mapping[int, float]
+    change: ShapeChange | None = None
 
 
 def advised_shapes(
@@ -54,6 +56,8 @@ def advised_shapes(
     reading: RateReading = "nic",
     ways: int = 2,
     curve: bool = False,
+    stated: str | None = None,
+    blocks: tuple[int, int] = BLOCKS,
 ) -> list[ShapeAdvice]:
     """Find the best shape of each job of a file on all hosts of a cluster.
 
@@ -70,12 +74,15 @@ def advised_shapes(
     curve
         Whether ``epochs_s`` has up to 100 numbers of hosts that work; else the best one's
         neighbours.
+    stated, blocks
+        The shape that a job has, such as ``18,14``, and the blocks of its data and model, for a
+        plan of the way to the best one; ``shape_change``.
 
     Raises
     ------
     SpecError
         If a file is wrong, a job does not state its cost, or has none for a device of the cluster,
-        or the cluster has too few hosts, or too many kinds of them.
+        or the cluster has too few hosts, or too many kinds of them, or no such shape as is stated.
     """
     cluster = load_cluster(cluster_file, read)
     found = []
@@ -98,10 +105,15 @@ def advised_shapes(
         epochs_s = {
             count: best_shape(kinds, epoch, count).epoch_s for count in _counts(kinds, shape, curve)
         }
+        change = None
+        if stated is not None:
+            change = shape_change(
+                stated, blocks, cost, hosts, kind_N, kinds.works_K, items, server_bytes
+            )
         found.append(
             ShapeAdvice(
                 job=job.name, form=form, reading=reading, epoch_s=shape.epoch_s, hosts=hosts,
-                items=items, server_bytes=server_bytes, epochs_s=epochs_s,
+                items=items, server_bytes=server_bytes, epochs_s=epochs_s, change=change,
             )
         )  # fmt: skip
     return found

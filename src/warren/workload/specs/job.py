@@ -120,6 +120,7 @@ class EpochCostSpec(Spec):
     )
     model: Size = Field(gt=0, description="What a mini-batch pulls, and pushes.")
     batch: Count = Field(description="Items of a mini-batch.")
+    data: Size | None = Field(None, gt=0, description="Bytes of all items; for plans alone.")
 
 
 class JobSpec(Spec):
@@ -302,7 +303,10 @@ def _epoch_cost(spec: JobSpec) -> EpochCost | None:
     cost = spec.cost
     if not isinstance(cost, EpochCostSpec):
         return None
-    return EpochCost(items=cost.items, item_s=cost.item, model_bytes=cost.model, batch=cost.batch)
+    return EpochCost(
+        items=cost.items, item_s=cost.item, model_bytes=cost.model, batch=cost.batch,
+        data_bytes=cost.data,
+    )  # fmt: skip
 
 
 def _job(spec: JobSpec, index: int, batch: int, context: JobContext, source: str) -> Job:

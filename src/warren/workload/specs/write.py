@@ -228,12 +228,15 @@ def _job(job: Job) -> dict[str, Any]:
 
 
 def _epoch_cost(cost: EpochCost) -> dict[str, Any]:
-    return {
-        "items": cost.items,
-        "item": dict(cost.item_s),
-        "model": cost.model_bytes,
-        "batch": cost.batch,
-    }
+    return _stated(
+        {
+            "items": cost.items,
+            "item": dict(cost.item_s),
+            "model": cost.model_bytes,
+            "batch": cost.batch,
+            "data": cost.data_bytes,
+        }
+    )
 
 
 def _servers(job: Job) -> dict[str, Any] | None:
