@@ -59,7 +59,7 @@ def gantt(name: str, titles: Mapping[str, str], rows: Sequence[Mapping[str, Any]
         axes.set_xlabel("time, s")
     panels[0].set_yticks(range(len(devices)), [f"GPU {at + 1}" for at in range(len(devices))])
     panels[0].invert_yaxis()
-    _save(figure, name)
+    save(figure, name)
 
 
 def bars(name: str, label: str, values: Mapping[str, Mapping[str, float]]) -> None:
@@ -105,10 +105,11 @@ def _finish(figure: Any, axes: Any, name: str, columns: int | None = None) -> No
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", fontsize=8, frameon=False,
                   ncols=columns or min(len(labels), 4))  # fmt: skip
-    _save(figure, name)
+    save(figure, name)
 
 
-def _save(figure: Any, name: str) -> None:
+def save(figure: Any, name: str) -> None:
+    """Write a picture beside the page, the same bytes each time."""
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     figure.savefig(FOLDER / f"{name}.svg", metadata=nothing)
     pyplot.close(figure)

@@ -15,6 +15,7 @@ import _common
 import numpy as np
 import yaml
 from _common import ROOT
+from _host_speed import During, beside
 from _jpas_live import folder_files
 from _shape_sweep import hosts_of
 
@@ -129,12 +130,13 @@ def described(
     }  # fmt: skip
 
 
-def played(run: dict[str, Any]) -> tuple[History, dict[str, Any]]:
-    """The history of a live run, and its summary."""
+def played(run: dict[str, Any], during: During | None = None) -> tuple[History, dict[str, Any]]:
+    """The history of a live run, and its summary; ``during`` goes on beside it."""
     with tempfile.TemporaryDirectory() as folder:
         file, out = Path(folder) / "run.yaml", Path(folder) / "out"
         file.write_text(yaml.safe_dump(run, sort_keys=False))
-        summary = _common.warren_json("run", str(file), "--out", str(out))
+        with beside(during, out):
+            summary = _common.warren_json("run", str(file), "--out", str(out))
         return load_record("run", folder_files(out)).history, summary
 
 
@@ -142,6 +144,12 @@ def round_s(history: History) -> list[float]:
     """How long each round took from the barrier before; of the first nothing is said."""
     barriers = [event.barrier_ns / 1e9 for event in history.rounds]
     return [float("nan"), *np.diff(barriers).tolist()]
+
+
+def rounds_s(history: History) -> list[list[float]]:
+    """When each round but the first ended, in the run's time, and how long it took."""
+    barriers = [event.barrier_ns / 1e9 for event in history.rounds]
+    return [[end_s, end_s - begin_s] for begin_s, end_s in pairwise(barriers)]
 
 
 def by_shape(history: History, count: int) -> list[list[int]]:

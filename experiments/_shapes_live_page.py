@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, Final
 
+import _shapes_pictures as pictures
 from _evidence_live import table
 from _shapes_live import EQUAL, MODEL_BYTES, UNEQUAL, BedKind, predicted
 
 APPS: Final = ("mlr", "nmf", "lda", "net")
+THERE_S: Final = ((60, 120), (180, 240))
+"""When the four hosts of part ``coming`` are there."""
 READINGS: Final = ("nic", "server", "published")
 HEAD: Final = """
 ## On a testbed
@@ -24,6 +27,11 @@ with the same times of tasks. Quotas, links and models were chosen, and the way 
 settled, while looking at `mlr`; the others were not looked at before. Shapes are workers + servers;
 *both*: each host does both.
 
+![Rounds by shape](cruise-shapes.svg)
+
+Each app's rounds by how many hosts work, with quartiles (Cruise has such a grid behind its Tables
+3.1 and 3.4).
+
 {grids}
 
 {summary}
@@ -34,10 +42,17 @@ Each job begins as 5 + 1 (`all` and `optimus`, which measures small shapes first
 themselves) and has {long} rounds; one run each. *first*: median of rounds 2 to 5, *last*: of the
 last ten whole ones. All policies of an app give the same parameters to the bit: {bits}.
 
+![Rounds over time](cruise-policies.svg)
+
+Rounds over time, as in the paper's Fig. 3.4; dotted: servers move.{sums}
+
 {policies}
 
 `cruise` counts an update a task and lets hosts do both; `cruise-published` decides by (3.4).
 """
+SUMS: Final = """ When rounds ended
+was not kept here: times are sums of their lengths, and the first round is what the JCT has beside
+the others."""
 KINDS: Final = """
 ### Which reading of b_ij?
 
@@ -54,6 +69,8 @@ UNEQUAL_TEXT: Final = """
 The same hosts, `mlr`; at first a fast and a slow one serve, and the others work (`all` begins by
 itself). As above, one run each.
 
+![Rounds over time on unequal hosts](cruise-unequal.svg)
+
 {rows}
 """
 COMING_TEXT: Final = """
@@ -62,6 +79,23 @@ COMING_TEXT: Final = """
 `mlr` on the six equal hosts, of which four are there from second 60 to 120 and from 180 to 240 and
 shape `cruise` knows when (`away`), against `cruise` on the other two alone: {more} more rounds by
 second 240.
+
+![Rounds over time where hosts come and go](cruise-coming.svg)
+
+As in the paper's Fig. 3.5; shaded: the four hosts are there.
+
+{rows}
+"""
+SPEED_TEXT: Final = """
+### A host that becomes faster
+
+`mlr` on the six equal hosts, from 4 + 2 on (`all` begins by itself). From second {begin:.0f} on
+host {host}, which works, has twice its share of a core. *before*: median of the ten rounds before
+that; *last*: as above. One run each.
+
+![Rounds over time where a host becomes faster](cruise-speed.svg)
+
+The paper's Fig. 3.6 has hosts of two kinds from the start. Shaded: the host is faster.
 
 {rows}
 """
@@ -80,7 +114,7 @@ def live_text(parts: Mapping[str, Any], simulated: Mapping[str, Any]) -> str:
     same = [len({row["sha256"] for row in parts[app]["policies"]}) == 1 for app in apps]
     text = HEAD.format(
         rounds=10,
-        long=len(parts[apps[0]]["policies"][0]["times_s"]) + 1,
+        long=len(pictures.rounds_of(parts[apps[0]]["policies"][0])) + 1,
         grids=table(
             [
                 "app",
@@ -112,12 +146,47 @@ def live_text(parts: Mapping[str, Any], simulated: Mapping[str, Any]) -> str:
             ],
             [[app, *_summary(parts[app]["rows"])] for app in apps],
         ),
+        sums="" if "rounds_s" in parts[apps[0]]["policies"][0] else SUMS,
         bits=f"{sum(same)} of {len(same)} apps",
         policies=table(["app", "policy", "first", "last", "change", "JCT", "migrations"], policies),
     )
     text += _kinds(parts["kinds"]["rows"]) if "kinds" in parts else ""
     text += _unequal(parts["unequal"]["rows"]) if "unequal" in parts else ""
-    return text + (_coming(parts["coming"]["rows"]) if "coming" in parts else "")
+    text += _coming(parts["coming"]["rows"]) if "coming" in parts else ""
+    return text + (_speed(parts["speed"]) if "speed" in parts else "")
+
+
+def draw(parts: Mapping[str, Any], simulated: Mapping[str, Any]) -> None:
+    """Draw what the text shows: after it, which predicts; only of the parts that are there."""
+    apps = [app for app in APPS if app in parts]
+    if not apps:
+        return
+    pictures.shapes("cruise-shapes", apps, parts, simulated)
+    pictures.policies(
+        "cruise-policies",
+        {app: {row["policy"]: row for row in parts[app]["policies"]} for app in apps},
+    )
+    if "unequal" in parts:
+        pictures.over_time("cruise-unequal", _labelled(parts["unequal"]["rows"]))
+    if "coming" in parts:
+        used, never = parts["coming"]["rows"]
+        pictures.over_time(
+            "cruise-coming", {"used": used, "never there": never}, THERE_S, "four more hosts"
+        )
+    if "speed" in parts:
+        rows = parts["speed"]["rows"]
+        begin_s = fmean(row["faster_s"] for row in rows)
+        ends_s = max(row["jct_s"] for row in rows)
+        spans = [(begin_s, ends_s)]
+        pictures.over_time("cruise-speed", _labelled(rows), spans, "a host is twice as fast")
+
+
+def _labelled(rows: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Rows by the names that pictures have for them."""
+    return {
+        row["policy"] + (f" ({row['options']['reading']})" if row["options"] else ""): row
+        for row in rows
+    }
 
 
 def _say(app: str, part: Mapping[str, Any], kinds: Sequence[BedKind]) -> None:
@@ -226,6 +295,25 @@ def _coming(rows: Sequence[Mapping[str, Any]]) -> str:
         rows=table(["four hosts are", "rounds in 240 s", "migrations", "each"], lines),
         more=f"{100 * more:.0f} %",
     )
+
+
+def _speed(part: Mapping[str, Any]) -> str:
+    """What a host that becomes faster did to rounds."""
+    lines = []
+    for row in part["rows"]:
+        began = sum(end_s <= row["faster_s"] for end_s, _ in row["rounds_s"]) + 1
+        moves = ", ".join(
+            f"{size / 1e6:.2f} MB {'after' if at > began else 'before'}"
+            for at, size, _ in row["moves"]
+        )
+        lines.append([
+            _with(row), f"{row['before_s']:.2f} s", f"{row['last_s']:.2f} s",
+            f"{100 * (row['last_s'] / row['before_s'] - 1):+.1f} %", f"{row['jct_s']:.1f} s", moves,
+        ])  # fmt: skip
+    return SPEED_TEXT.format(
+        host=part["host"], begin=fmean(row["faster_s"] for row in part["rows"]),
+        rows=table(["policy", "before", "last", "change", "JCT", "migrations"], lines),
+    )  # fmt: skip
 
 
 def _with(row: Mapping[str, Any]) -> str:

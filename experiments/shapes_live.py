@@ -6,9 +6,9 @@ which every host does both; from what the first of them shows alone, our cost mo
 others take. Then each policy has the job from the first shape on, which is bad. Part ``kinds``:
 four slow hosts and two fast ones, and each number of either that serves; part ``unequal``: what
 policies make of a bad start on them. Part ``coming``: four of the six equal hosts come and go every
-minute. Quotas, links and models
-were chosen, and the way of predicting was settled, while looking at ``mlr``; the others were not
-looked at before. Needs the rights of a testbed and cgroups with a quota.
+minute. Part ``speed``: one of them becomes twice as fast while a job trains. Quotas, links and
+models were chosen, and the way of predicting was settled, while looking at ``mlr``; the others were
+not looked at before. Needs the rights of a testbed and cgroups with a quota.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from typing import Any, Final
 import _common
 import numpy as np
 from _common import ROOT
+from _host_speed import During, Quicker, quota_cgroup
 from _rights import cannot
 from _shape_sweep import hosts_of
 from _shapes_live import (
     APPS,
     EQUAL,
     MODEL_BYTES,
+    NAME,
     TASKS,
     UNEQUAL,
     BedKind,
@@ -36,6 +38,7 @@ from _shapes_live import (
     played,
     predicted,
     round_s,
+    rounds_s,
     testbed,
     turns_s,
 )
@@ -55,11 +58,19 @@ CHOICES: Final = (
 """Of the four slow hosts (0 to 3) and the two fast ones (4, 5): how many of either serve."""
 ROUNDS: Final = 10
 LONG: Final = 40
-PARTS: Final = (*APPS, "kinds", "unequal", "coming")
+PARTS: Final = (*APPS, "kinds", "unequal", "coming", "speed")
 START: Final = "01234:5", "0124:35"
 """Where jobs begin on equal hosts, and on unequal ones: there a fast host and a slow one serve."""
 AWAY: Final = {"away": "a-2 a-3 a-4 a-5: 0-60 120-180 240-"}
 ENDS_S: Final = 240
+FASTER: Final = 0
+SPEED_START: Final = "0123:45"
+"""The best shape on equal hosts in which none does both; the host that becomes faster works."""
+SPEED_S: Final = 60.0
+SPEED_ROUNDS: Final = 100
+SPEED_POLICIES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("fixed", {}), ("all", {}), ("cruise", {}), ("cruise-published", {"reading": "nic"}),
+)  # fmt: skip
 READINGS: Final = ("nic", "server", "published")
 POLICIES: Final[dict[str, dict[str, Any]]] = {
     "fixed": {}, "all": {}, "cruise": {}, "cruise-published": {}, "optimus": {},
@@ -74,7 +85,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", action="append", choices=PARTS)
     parts = _common.earlier("shapes_live")
-    others = {"kinds": _kinds, "unequal": _unequal, "coming": _coming}
+    others = {"kinds": _kinds, "unequal": _unequal, "coming": _coming, "speed": _speed}
     for part in parser.parse_args().part or [one for one in PARTS if one not in parts]:
         rows = others[part]() if part in others else _app(part)
         parts = _common.earlier("shapes_live") | {
@@ -123,9 +134,23 @@ def _coming() -> dict[str, Any]:
             _policy("mlr", EQUAL, "cruise", {"away": "a-2 a-3 a-4 a-5: 0-"}, "", rounds=115),
         ]
     for row in rows:
-        passed_s = np.cumsum(row["times_s"])
-        row["rounds_by_the_end"] = int((passed_s < ENDS_S).sum())
+        # The first round is not among them.
+        row["rounds_by_the_end"] = 1 + sum(end_s < ENDS_S for end_s, _ in row["rounds_s"])
     return {"rows": rows}
+
+
+def _speed() -> dict[str, Any]:
+    """A host that works becomes twice as fast: what policies make of that, from a fair start."""
+    rows = []
+    with testbed(EQUAL):
+        host = names(EQUAL)[FASTER][0]
+        for name, options in SPEED_POLICIES:
+            quicker = Quicker(quota_cgroup(NAME, host), SPEED_S)
+            row = _policy("mlr", EQUAL, name, options, SPEED_START, SPEED_ROUNDS, quicker)
+            assert quicker.done_s, f"{name}: the run was over before"
+            before = [took_s for end_s, took_s in row["rounds_s"] if end_s <= quicker.done_s[0]]
+            rows.append(row | {"faster_s": quicker.done_s[0], "before_s": median(before[-10:])})
+    return {"rows": rows, "host": host, "times": 2}
 
 
 def _grid(
@@ -185,19 +210,20 @@ def _policy(
     options: dict[str, Any],
     start: str,
     rounds: int = LONG,
+    during: During | None = None,
 ) -> dict[str, Any]:
     """What a policy makes of a job that begins in a shape, if it lets it."""
     start = start if name not in ("all", "optimus") else ""
-    history, summary = played(described(app, kinds, name, options, rounds, start))
+    history, summary = played(described(app, kinds, name, options, rounds, start), during)
     times = round_s(history)
     job = history.saved[0]
     row = {
         "policy": name, "options": options, "jct_s": summary["mean_jct_s"],
         "first_s": median(times[2:6]), "last_s": median(times[-11:-1]),
-        "sha256": job.sha256, "times_s": times[1:],
+        "sha256": job.sha256, "rounds_s": rounds_s(history),
         "moves": [[move.round, move.far_bytes, move.took_ns / 1e9] for move in history.moves],
     }  # fmt: skip
-    print({key: value for key, value in row.items() if key != "times_s"}, flush=True)
+    print({key: value for key, value in row.items() if key != "rounds_s"}, flush=True)
     return row
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import _common
 from _evidence_live import table
 from _shape_table_page import table_text
-from _shapes_live_page import APPS, live_text
+from _shapes_live_page import APPS, draw, live_text
 
 PAGE: Final = _common.ROOT / "docs" / "reproduction" / "cruise.md"
 HEAD: Final = """# Cruise (dissertation, 2020): who works and who serves
@@ -77,6 +77,7 @@ def main() -> None:
         + live_text(live, simulated)
         + lost_text(lost)
     )
+    draw(live, simulated)
     print(f"wrote {PAGE.relative_to(_common.ROOT)}")
 
 
