@@ -152,6 +152,24 @@ def rounds_s(history: History) -> list[list[float]]:
     return [[end_s, end_s - begin_s] for begin_s, end_s in pairwise(barriers)]
 
 
+def moves_of(history: History) -> list[list[float]]:
+    """Of each time servers moved: the round that began there, and what came from other hosts.
+
+    Then how long after the barrier before it the last of that came, and how long before that
+    barrier the shape was answered.
+    """
+    told = history.shapes_of(0)
+    rows = []
+    for move in history.moves:
+        barrier_ns = move.time_ns - move.took_ns
+        asked_ns = max(
+            at for at, shape in told if shape.servers == move.servers and at < barrier_ns
+        )
+        times = move.took_ns, barrier_ns - asked_ns
+        rows.append([move.round, move.far_bytes, *(time_ns / 1e9 for time_ns in times)])
+    return rows
+
+
 def by_shape(history: History, count: int) -> list[list[int]]:
     """The rounds of each shape of a sweep: whole ones, the first two in a shape left out."""
     bounds = [0, *(event.round for event in history.moves), len(history.rounds)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any, Final
 
 import _shapes_pictures as pictures
@@ -53,6 +53,15 @@ Rounds over time, as in the paper's Fig. 3.4; dotted: servers move.{sums}
 SUMS: Final = """ When rounds ended
 was not kept here: times are sums of their lengths, and the first round is what the JCT has beside
 the others."""
+PARTS_TEXT: Final = """
+### What a change takes
+
+All moves of servers above. *answer to barrier*: new servers start and the next barrier passes,
+while the job trains; *barrier to blocks*: it waits; *round after*: the first one on the new
+servers, against the median of the next five. Medians, and the most.
+
+{rows}
+"""
 KINDS: Final = """
 ### Which reading of b_ij?
 
@@ -150,6 +159,7 @@ def live_text(parts: Mapping[str, Any], simulated: Mapping[str, Any]) -> str:
         bits=f"{sum(same)} of {len(same)} apps",
         policies=table(["app", "policy", "first", "last", "change", "JCT", "migrations"], policies),
     )
+    text += _changes(apps, parts)
     text += _kinds(parts["kinds"]["rows"]) if "kinds" in parts else ""
     text += _unequal(parts["unequal"]["rows"]) if "unequal" in parts else ""
     text += _coming(parts["coming"]["rows"]) if "coming" in parts else ""
@@ -240,11 +250,32 @@ def _choice(rows: Sequence[Mapping[str, Any]], said: str) -> str:
 
 
 def _policy(row: Mapping[str, Any]) -> list[str]:
-    moves = ", ".join(f"{size / 1e6:.2f} MB in {took_s:.2f} s" for _, size, took_s in row["moves"])
+    moves = ", ".join(
+        f"{size / 1e6:.2f} MB in {took_s:.2f} s" for _, size, took_s, *_ in row["moves"]
+    )
     return [
         row["policy"], f"{row['first_s']:.2f} s", f"{row['last_s']:.2f} s",
         f"{100 * (row['last_s'] / row['first_s'] - 1):+.1f} %", f"{row['jct_s']:.1f} s", moves,
     ]  # fmt: skip
+
+
+def _changes(apps: Sequence[str], parts: Mapping[str, Any]) -> str:
+    """What moves of servers took, by app; nothing where it was not kept."""
+    lines = []
+    for app in apps:
+        found = []
+        for row in parts[app]["policies"]:
+            rounds = [took_s for _, took_s in pictures.rounds_of(row)]
+            for at, size, *times in row["moves"]:
+                after = rounds[at : at + 5]  # the first of ``rounds`` is round 1
+                if len(times) == 2 and len(after) == 5:
+                    found.append([size / 1e6, times[1], times[0], rounds[at - 1] - median(after)])
+        if found:
+            columns = list(zip(*found, strict=True))
+            shown = [f"{median(one):.2f} ({max(one):.2f})" for one in columns]
+            lines.append([app, str(len(found)), *shown])
+    head = ["app", "moves", "MB", "answer to barrier, s", "barrier to blocks, s", "round after, s"]
+    return PARTS_TEXT.format(rows=table(head, lines)) if lines else ""
 
 
 def _kinds(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -304,7 +335,7 @@ def _speed(part: Mapping[str, Any]) -> str:
         began = sum(end_s <= row["faster_s"] for end_s, _ in row["rounds_s"]) + 1
         moves = ", ".join(
             f"{size / 1e6:.2f} MB {'after' if at > began else 'before'}"
-            for at, size, _ in row["moves"]
+            for at, size, *_ in row["moves"]
         )
         lines.append([
             _with(row), f"{row['before_s']:.2f} s", f"{row['last_s']:.2f} s",

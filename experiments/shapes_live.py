@@ -34,6 +34,7 @@ from _shapes_live import (
     BedKind,
     by_shape,
     described,
+    moves_of,
     names,
     played,
     predicted,
@@ -221,7 +222,7 @@ def _policy(
         "policy": name, "options": options, "jct_s": summary["mean_jct_s"],
         "first_s": median(times[2:6]), "last_s": median(times[-11:-1]),
         "sha256": job.sha256, "rounds_s": rounds_s(history),
-        "moves": [[move.round, move.far_bytes, move.took_ns / 1e9] for move in history.moves],
+        "moves": moves_of(history),
     }  # fmt: skip
     print({key: value for key, value in row.items() if key != "rounds_s"}, flush=True)
     return row
