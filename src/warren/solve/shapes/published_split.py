@@ -1,116 +1,127 @@
 """How a model is split over servers where b_ij is min(b_i, b_j): the reading ``published``.
 
-*What.* Of workers of kind a, K_a(m) = max(W max_k u_k / b_ak, sum_k s_k u_k / b_ak), where a server
-of kind k holds u_k bytes, s_k of them, and b_ak = min(b_a, b_k). Fast workers want what slow ones
-do not, so no split is best for all.
+*What.* With u_k bytes on each of the s_k servers of kind k, and W workers, a pull or a push takes a
+worker whose link has rate b_a, with b_ak = min(b_a, b_k)::
 
-*How.* Servers of one kind hold the same: K_a is convex and the same for all orders of them, so the
-mean of all orders is no worse. Where data and mini-batches may be cut anywhere, an epoch is
-D / sum_a w_a / (c_a + K_a / B), and what is to be made greatest is convex wherever all K_a are
-linear: on a cell between the planes on which two terms of some K_a are equal. So a corner of a cell
-is the best, and all are tried: K - 1 planes each, of u_k = 0 and of such ties, with
-sum_k s_k u_k = M.
+    K_a(u) = max(W max_k u_k / b_ak, sum_k s_k u_k / b_ak),    sum_k s_k u_k = M
 
-*Differs.* With whole items a split between corners may be better. From the best corners
-``split_for`` then goes on: the best split for the items that workers have there, by a linear
-program; who can do more by it is given more; and so on, as long as that helps. This is no proof:
-``tests/solve/test_solve_shapes.py`` has an instance whose optimum is missed.
+Fast workers want what slow ones do not, so no split is best for all.
+
+*Servers of one kind hold the same*: K_a is convex and the same for all orders of them, so the mean
+of all orders is no worse.
+
+*Which times a split can give*, y_a for workers of rate b_a or less: those that pass ``holds``. Each
+server may hold cap_k = min_a b_ak y_a / W at most, by the first term. By the second one the sum
+over k of s_k u_k / b_ak is to be y_a at most, for each a. Of all u below the caps with M in all one
+makes these sums least *for all a at once*: fastest servers first, each up to its cap. For 1 / b_ak
+does not rise with b_k, whatever a: bytes that go to a faster server add to no sum. So this one u
+decides, in K A steps, and no linear program is needed.
+
+*What is best.* For given items d_a in n_a exchanges the best split is a linear program (T least,
+with y_a = (T - c_a d_a) / n_a): the least T whose y pass. Where items are free it is not even
+quasi-convex: cut anywhere an epoch is D / sum_a w_a / (c_a + y_a / B), the sum is convex in y, so
+that of two equally good splits all between them are worse; whole items add steps.
+``published_search`` therefore divides the times y.
+
+*How little and how much* (``transfer_ranges``). For one a alone K_a is the time of ``server`` with
+rates b_ak: M W over the sum of the W greatest. And K_a, which is convex, is greatest where one kind
+holds all: max_k max(W / s_k, 1) M / b_ak.
 """
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Final
 
 import numpy as np
 
-from warren.solve.common.arrays import FloatArray, IntArray
+from warren.solve.common.arrays import Float, FloatArray, Int, IntArray
+from warren.solve.common.compile import kernel
 from warren.solve.shapes.kinds import MachineKinds
-from warren.solve.shapes.model_split import workers_C
+from warren.solve.shapes.model_split import holding, workers_C
 
-_CLOSE: Final = 1e-9
+_CLOSE: Final = 1e-13
+"""So small a part of the model, or of a time, is rounding."""
 
 
-def corner_splits(kinds: MachineKinds, servers_K: IntArray, model_bytes: float) -> FloatArray:
-    """Compute the corners of all cells: bytes of each server, by kind, of each corner (G, K)."""
-    serving, working = np.flatnonzero(servers_K), np.flatnonzero(kinds.count_K - servers_K)
-    planes = list(np.eye(len(serving)))
-    for terms_QK in _terms(kinds, servers_K, working)[:, :, serving]:
-        planes += [one - other for one, other in combinations(terms_QK, 2)]
-    planes_VK = _different(np.array(planes))
-    count_K = servers_K[serving].astype(float)
-    systems_GKK = np.array(
-        [
-            np.vstack([count_K, planes_VK[list(chosen)]])
-            for chosen in combinations(range(len(planes_VK)), len(serving) - 1)
-        ]
+def worker_rates(kinds: MachineKinds) -> tuple[FloatArray, IntArray]:
+    """Return the A different rates of kinds that can work, and which is that of each kind (K,).
+
+    Workers of one rate wait equally long. Kinds that cannot work are given the first rate.
+    """
+    rate_A = np.unique(kinds.rate_K[kinds.works_K])
+    rate_of_K = np.where(kinds.works_K, np.searchsorted(rate_A, kinds.rate_K), 0)
+    return rate_A, rate_of_K.astype(np.int64)
+
+
+def transfer_ranges(
+    kinds: MachineKinds, servers_CK: IntArray, model_bytes: float
+) -> tuple[FloatArray, FloatArray]:
+    """Compute between what T_pull = T_push of workers of each rate is, in each case (C, A) twice.
+
+    The least is that of the best split for this rate alone. Of rates at which nobody works it is
+    the greatest, so that they are in nobody's way.
+    """
+    rate_A, rate_of_K = worker_rates(kinds)
+    working_CK = (kinds.count_K - servers_CK) * kinds.works_K
+    holding_CK, workers = holding(kinds, servers_CK), workers_C(kinds, servers_CK)
+    # A kind that does not serve has no term.
+    part_CK = np.where(servers_CK > 0, np.maximum(workers[:, None] / servers_CK.clip(1), 1.0), 0.0)
+    least_CA, most_CA = (
+        np.empty((len(servers_CK), len(rate_A))),
+        np.empty((len(servers_CK), len(rate_A))),
     )
-    usable_G = np.abs(np.linalg.det(systems_GKK)) > _CLOSE
-    right_KG = np.zeros((len(serving), 1))
-    right_KG[0] = model_bytes
-    found_GK = np.linalg.solve(systems_GKK[usable_G], right_KG[None])[:, :, 0]
-    found_GK = found_GK[(found_GK >= -_CLOSE * model_bytes).all(axis=1)]
-    corners_GK = np.zeros((len(found_GK), len(servers_K)))
-    corners_GK[:, serving] = np.maximum(found_GK, 0.0)
-    return corners_GK
+    for at, rate in enumerate(rate_A.tolist()):
+        between_K = np.minimum(rate, kinds.rate_K)
+        most_CA[:, at] = model_bytes * (part_CK / between_K).max(axis=1)
+        least_C = model_bytes * workers / (holding_CK * between_K).sum(axis=1)
+        works_C = working_CK[:, rate_of_K == at].any(axis=1)
+        least_CA[:, at] = np.where(works_C, least_C, most_CA[:, at])
+    return least_CA, most_CA
 
 
 def published_transfer_s(
-    kinds: MachineKinds, servers_K: IntArray, split_GK: FloatArray
+    kinds: MachineKinds, servers_K: IntArray, split_K: FloatArray
 ) -> FloatArray:
-    """Compute T_pull = T_push of a worker of each kind, for each split (G, K)."""
-    terms_KQK = _terms(kinds, servers_K, np.arange(len(servers_K)))
-    transfer_GK: FloatArray = np.einsum("aqk,gk->gaq", terms_KQK, split_GK).max(axis=2)
-    return transfer_GK
-
-
-def split_for(
-    kinds: MachineKinds, servers_K: IntArray, model_bytes: float, comp_s_K: FloatArray,
-    exchanges_K: FloatArray,
-) -> FloatArray:  # fmt: skip
-    """Compute the split by which workers that are given so much all end soonest (K,)::
-
-        min T: comp_s_a + exchanges_a K_a(u) <= T for all kinds a that work
-
-    ``exchanges_K``: how often a worker of each kind waits for T_pull, or T_push.
-    """
-    from scipy.optimize import linprog
-
-    serving, working = np.flatnonzero(servers_K), np.flatnonzero(kinds.count_K - servers_K)
-    terms_AQK = _terms(kinds, servers_K, working)[:, :, serving]
-    rows_RK = (exchanges_K[working, None, None] * terms_AQK).reshape(-1, len(serving))
-    most_R = np.repeat(-comp_s_K[working], terms_AQK.shape[1])
-    # In parts of the model, so that all numbers are of one size.
-    found = linprog(
-        np.append(np.zeros(len(serving)), 1.0),
-        A_ub=np.column_stack([model_bytes * rows_RK, -np.ones(len(rows_RK))]),
-        b_ub=most_R,
-        A_eq=np.append(servers_K[serving].astype(float), 0.0)[None],
-        b_eq=[1.0],
+    """Compute T_pull = T_push of a worker of each kind (K,), for bytes of each server by kind."""
+    workers = int(workers_C(kinds, servers_K[None])[0])
+    each_KK = np.where(servers_K > 0, split_K, 0.0) / np.minimum(
+        kinds.rate_K[:, None], kinds.rate_K
     )
-    split_K = np.zeros(len(servers_K))
-    split_K[serving] = np.maximum(np.asarray(found.x)[:-1], 0.0)
-    whole_K: FloatArray = split_K * (model_bytes / float((split_K * servers_K).sum()))
-    return whole_K
+    transfer_K: FloatArray = np.maximum(
+        workers * each_KK.max(axis=1), (servers_K * each_KK).sum(axis=1)
+    )
+    return transfer_K
 
 
-def _terms(kinds: MachineKinds, servers_K: IntArray, workers: IntArray) -> FloatArray:
-    """Return the terms of K_a as coefficients of u, for some kinds a (A, K + 1, K)."""
-    count = int(workers_C(kinds, servers_K[None])[0])
-    rows = []
-    for kind in workers.tolist():
-        between_K = np.minimum(kinds.rate_K, kinds.rate_K[kind])
-        # Where no server of a kind is, its term does not count.
-        most_KK = np.diag(count * (servers_K > 0) / between_K)
-        rows.append(np.vstack([most_KK, servers_K / between_K]))
-    return np.array(rows)
+@kernel
+def holds(
+    rate_K: FloatArray, rate_A: FloatArray, servers_K: IntArray, workers: Int, model_bytes: Float,
+    transfer_s_A: FloatArray, held_K: FloatArray,
+) -> bool:  # fmt: skip
+    """Return whether a split of the model lets workers of each rate wait so long at most.
 
-
-def _different(planes_VK: FloatArray) -> FloatArray:
-    """Return planes through the origin, each once."""
-    length_V = np.abs(planes_VK).max(axis=1)
-    kept_VK = planes_VK[length_V > 0] / length_V[length_V > 0][:, None]
-    first_V = np.abs(kept_VK) > _CLOSE
-    sign_V = np.sign(kept_VK[np.arange(len(kept_VK)), first_V.argmax(axis=1)])
-    different_VK: FloatArray = np.unique(np.round(kept_VK * sign_V[:, None], 12), axis=0)
-    return different_VK
+    ``rate_K`` ascends. ``held_K`` is written: what each server of a kind holds then.
+    """
+    left, servers = model_bytes, 0
+    for kind in range(len(rate_K) - 1, -1, -1):
+        held_K[kind] = 0.0
+        if servers_K[kind] == 0:
+            continue
+        servers += servers_K[kind]
+        cap = np.inf
+        for at in range(len(rate_A)):
+            cap = min(cap, min(rate_A[at], rate_K[kind]) * transfer_s_A[at])
+        held_K[kind] = min(left / servers_K[kind], cap / workers)
+        left -= servers_K[kind] * held_K[kind]
+    if left > _CLOSE * model_bytes:
+        return False
+    if workers >= servers:
+        # No sum is above W times its greatest term.
+        return True
+    for at in range(len(rate_A)):
+        sum_s = 0.0
+        for kind in range(len(rate_K)):
+            sum_s += servers_K[kind] * held_K[kind] / min(rate_A[at], rate_K[kind])
+        if sum_s > transfer_s_A[at] * (1 + _CLOSE):
+            return False
+    return True

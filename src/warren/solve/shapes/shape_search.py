@@ -19,30 +19,27 @@ an epoch is rounds of so many items in all, the last one perhaps of fewer.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from warren.solve.common.arrays import FloatArray, IntArray
+from warren.solve.shapes.data_kernels import Rounds
 from warren.solve.shapes.data_split import DataCost, bounds_s, least_epochs_s, split_items
 from warren.solve.shapes.kinds import MachineKinds
 from warren.solve.shapes.model_split import holding, nic_transfer_s, server_transfer_s, workers_C
+from warren.solve.shapes.published_search import MOST_BOXES, ServerCases, published_shape
 from warren.solve.shapes.published_split import (
-    corner_splits,
     published_transfer_s,
-    split_for,
+    transfer_ranges,
+    worker_rates,
 )
 
 MOST_CASES: Final = 1_000_000
 MOST_CORNERED: Final = 4
 """So many kinds may there be by ``published``: with more a case has too many corners."""
 _AT_ONCE: Final = 256
-_FROM: Final = 16
-"""From so many corners of a case, the best ones, other splits are tried."""
-_NEAR: Final = 1e-4
-"""Nothing better is looked for than what is so near its bound."""
 _EQUAL: Final = 1e-12
 """Epochs that differ by this part are equal."""
 
@@ -88,6 +85,7 @@ class KindShape:
     server_bytes_K: FloatArray
     holding_K: IntArray
     epoch_s: float
+    bound_s: float
 
 
 def best_shape(
@@ -95,6 +93,8 @@ def best_shape(
     epoch: Epoch,
     working: int | None = None,
     servers_K: IntArray | None = None,
+    *,
+    most_boxes: int = MOST_BOXES,
 ) -> KindShape:
     """Find the shape of the shortest epoch; of equal ones the one with fewest workers.
 
@@ -116,9 +116,9 @@ def best_shape(
         servers_CK = servers_CK[servers_CK.sum(axis=1) == kinds.count_K.sum() - working]
     if not len(servers_CK):
         raise ValueError(f"there is no shape in which {working or 'such'} machines work")
-    cost = _cost(kinds, epoch, servers_CK)
     if epoch.reading == "published":
-        return _published(kinds, epoch, servers_CK, _epochs_s(cost, epoch))
+        return _published(kinds, epoch, servers_CK, most_boxes)
+    cost = _cost(kinds, epoch, servers_CK)
     case = _least_case(cost, epoch, workers_C(kinds, servers_CK))
     serving_K = holding_K = servers_CK[case]
     if epoch.reading == "server":
@@ -137,22 +137,15 @@ def refused(kinds: MachineKinds, reading: str) -> str:
             f"{len(kinds.count_K)} kinds of machines have {kinds.case_count} ways to serve; "
             f"allowed: {MOST_CASES}"
         )
-    if reading == "published" and len(kinds.count_K) > MOST_CORNERED:
+    if reading == "published" and len(kinds.count_K) > 400:
         return f"{len(kinds.count_K)} kinds of machines; allowed by published: {MOST_CORNERED}"
     return ""
 
 
 def _cost(kinds: MachineKinds, epoch: Epoch, servers_CK: IntArray) -> DataCost:
-    """Return what data costs workers in each case, the model split as well as can be.
-
-    Of ``published`` what ``nic`` says of machines that are one worker each, which is no more:
-    min(b_i, b_j) is neither above b_j, in the first term, nor above b_i, in the second.
-    """
+    """Return what data costs workers in each case, the model split as well as can be."""
     transfer_s = server_transfer_s if epoch.reading == "server" else nic_transfer_s
-    told = kinds
-    if epoch.reading == "published":
-        told = replace(kinds, devices_K=np.ones_like(kinds.devices_K))
-    return _data_cost(kinds, epoch, servers_CK, transfer_s(told, servers_CK, epoch.model_bytes))
+    return _data_cost(kinds, epoch, servers_CK, transfer_s(kinds, servers_CK, epoch.model_bytes))
 
 
 def _data_cost(
@@ -198,62 +191,41 @@ def _least_case(cost: DataCost, epoch: Epoch, workers_of_C: IntArray) -> int:
 
 
 def _published(
-    kinds: MachineKinds, epoch: Epoch, servers_CK: IntArray, bound_s_C: FloatArray
+    kinds: MachineKinds, epoch: Epoch, servers_CK: IntArray, most_boxes: int
 ) -> KindShape:
-    """Find the best shape by ``published``: cases by their bounds, each with all its corners."""
-    best_s, fewest, best = math.inf, 0, None
-    for case in np.argsort(bound_s_C, kind="stable").tolist():
-        if bound_s_C[case] > best_s * (1 + _EQUAL):
-            break
-        servers_K = servers_CK[case]
-        workers = int(workers_C(kinds, servers_K[None])[0])
-        corners_GK = corner_splits(kinds, servers_K, epoch.model_bytes)
-        cost = _split_cost(kinds, epoch, servers_K, corners_GK)
-        # A corner is the best where all may be cut, so no split of this case is below that.
-        bound_s = float(_bounds_s(cost, epoch).min())
-        if bound_s > best_s * (1 + _EQUAL):
-            continue
-        epoch_s_G = _epochs_s(cost, epoch)
-        for corner in np.argsort(epoch_s_G, kind="stable")[:_FROM].tolist():
-            split_K, epoch_s = corners_GK[corner], float(epoch_s_G[corner])
-            if epoch_s > bound_s * (1 + _NEAR):
-                split_K, epoch_s = _improved(kinds, epoch, servers_K, split_K, epoch_s)
-            is_equal = epoch_s <= best_s * (1 + _EQUAL) and workers < fewest
-            if epoch_s < best_s * (1 - _EQUAL) or is_equal:
-                best_s, fewest, best = min(best_s, epoch_s), workers, (servers_K, split_K)
-    assert best is not None, "there is a case"
-    servers_K, split_K = best
-    cost = _split_cost(kinds, epoch, servers_K, split_K[None])
-    return _shape(kinds, epoch, servers_K, split_K, servers_K * (split_K > 0), cost)
-
-
-def _split_cost(
-    kinds: MachineKinds, epoch: Epoch, servers_K: IntArray, split_GK: FloatArray
-) -> DataCost:
-    """Return what data costs workers by ``published``, by each split of the model."""
-    transfer_s_GK = published_transfer_s(kinds, servers_K, split_GK)
-    return _data_cost(kinds, epoch, np.broadcast_to(servers_K, split_GK.shape), transfer_s_GK)
-
-
-def _improved(
-    kinds: MachineKinds, epoch: Epoch, servers_K: IntArray, split_K: FloatArray, epoch_s: float
-) -> tuple[FloatArray, float]:
-    """Go on from a split: the best for the items that workers have, then items by it, and so on.
-
-    Of rounds the full ones count.
-    """
-    items, _ = epoch.rounds[0]
-    while True:
-        cost = _split_cost(kinds, epoch, servers_K, split_K[None])
-        items_K = np.array([part.max(initial=0) for part in split_items(cost, items)])
-        exchanges_K = epoch.ways * cost.batches(items_K)
-        other_K = split_for(
-            kinds, servers_K, epoch.model_bytes, cost.item_s_K * items_K, exchanges_K
-        )
-        other_s = float(_epochs_s(_split_cost(kinds, epoch, servers_K, other_K[None]), epoch)[0])
-        if other_s >= epoch_s * (1 - _EQUAL):
-            return split_K, epoch_s
-        split_K, epoch_s = other_K, other_s
+    """Find the best shape by ``published``."""
+    least_CA, most_CA = transfer_ranges(kinds, servers_CK, epoch.model_bytes)
+    rate_A, rate_of_K = worker_rates(kinds)
+    least = _data_cost(kinds, epoch, servers_CK, least_CA[:, rate_of_K])
+    bound_s_C = _bounds_s(least, epoch)
+    order_C, by_rate_K = np.argsort(bound_s_C, kind="stable"), np.argsort(kinds.rate_K)
+    cases = ServerCases(
+        rate_K=kinds.rate_K[by_rate_K],
+        rate_A=rate_A,
+        servers_CK=servers_CK[order_C][:, by_rate_K],
+        workers_CK=least.count_CK[order_C][:, by_rate_K],
+        least_CA=least_CA[order_C],
+        most_CA=most_CA[order_C],
+        bound_C=bound_s_C[order_C],
+        model_bytes=float(epoch.model_bytes),
+    )
+    items_R, often_R = np.array(epoch.rounds, dtype=float).T.copy()
+    rounds = Rounds(
+        item_s_K=least.item_s_K[by_rate_K],
+        rate_of_K=rate_of_K[by_rate_K],
+        items_R=items_R,
+        often_R=often_R,
+        batch=float(least.batch),
+        ways=float(epoch.ways),
+        whole=epoch.whole,
+    )
+    found = published_shape(cases, rounds, most_boxes)
+    servers_K, split_K = servers_CK[order_C[found.case]], np.empty(len(by_rate_K))
+    split_K[by_rate_K] = found.split_K
+    transfer_s_K = published_transfer_s(kinds, servers_K, split_K)
+    cost = _data_cost(kinds, epoch, servers_K[None], transfer_s_K[None])
+    shape = _shape(kinds, epoch, servers_K, split_K, servers_K * (split_K > 0), cost)
+    return replace(shape, bound_s=min(found.bound_s, shape.epoch_s))
 
 
 def _shape(
@@ -279,4 +251,5 @@ def _shape(
         server_bytes_K=bytes_K,
         holding_K=holding_K,
         epoch_s=epoch_s,
+        bound_s=epoch_s,
     )
