@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from cli_runs import CHECKOUT, Warren
+
+from warren.cli.views.shape_text import shape_text
+from warren.runs.studies.job_shape import ShapeAdvice
 
 JOBS = CHECKOUT / "examples" / "shapes" / "jobs.yaml"
 CLUSTER = CHECKOUT / "examples" / "shapes" / "cluster.yaml"
@@ -32,13 +36,14 @@ def test_the_answer_has_the_fields_that_were_promised(
     assert (found.code, found.err) == (0, [])
     told = found.json
     assert list(told)[1:] == [
-        "workers", "servers", "data", "model", "epoch_s", "form", "reading",
+        "workers", "servers", "data", "model", "epoch_s", "form", "reading", "bound_s",
     ]  # fmt: skip
     assert (told["workers"], told["servers"]) == (["h-0", "h-1"], ["h-2"])
     assert told["data"] == {"h-0": 60, "h-1": 40}
     assert told["model"] == {"h-2": 1000}
     assert told["epoch_s"] == pytest.approx(10 * (3 + 2 * 0.004))
     assert (told["form"], told["reading"]) == ("fixed-round", "nic")
+    assert told["bound_s"] == told["epoch_s"]
 
 
 def test_workers_with_mini_batches_of_their_own_send_less_often(
@@ -213,3 +218,11 @@ def test_a_plan_for_thousands_of_hosts_is_told_in_short(warren: Warren, tmp_path
     assert found.code == 0
     assert len(found.out.splitlines()) < 200
     assert "more, which --json tells\n" in found.out
+def test_a_shape_without_a_proof_is_told_with_what_no_shape_is_below() -> None:
+    one = ShapeAdvice(
+        job="a", form="per-worker", reading="published", epoch_s=3.0, bound_s=2.5, hosts=("x", "y"),
+        items={"x": 7}, server_bytes={"y": 9}, epochs_s={},
+    )  # fmt: skip
+    line = "  not proved to be the best; none takes less than 2.5 s"
+    assert line in shape_text(one).splitlines()
+    assert line not in shape_text(replace(one, bound_s=3.0 * (1 - 1e-9))).splitlines()

@@ -184,7 +184,7 @@ def test_the_counterexample_of_readings() -> None:
 @pytest.mark.parametrize("kinds", [1, 2, 3, 4])
 def test_by_published_an_epoch_is_that_of_linear_programs(kinds: int, whole: bool) -> None:
     """One for each choice of servers and items, with the model in parts of any size."""
-    for seed in range(100, 104):
+    for seed in (*range(100, 106), 3011):
         one, ways = drawn(seed, kinds), 1 + seed % 2
         said_s, _ = found_s(one, "published", whole=whole, ways=ways)
         assert said_s == pytest.approx(least_published_s(one, whole=whole, ways=ways), rel=2e-9)
@@ -204,8 +204,8 @@ def test_by_published_rounds_of_two_sizes_share_one_split(whole: bool) -> None:
         assert best_shape(kinds, epoch).epoch_s == pytest.approx(optimum_s, rel=2e-9)
 
 
-def test_by_published_a_shape_is_proved_and_an_early_end_leaves_a_bound_of_the_optimum() -> None:
-    """Where no box may be halved the bound is below the optimum, and the shape no better than it."""
+def test_by_published_a_shape_is_proved_and_an_early_end_leaves_a_bound() -> None:
+    """Where no box may be halved the optimum lies between the bound and the epoch."""
     left = 0
     for seed in range(40):
         one = drawn(seed, 4)

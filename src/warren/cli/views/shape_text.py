@@ -11,6 +11,8 @@ from warren.runs.studies.shape_change import ChangeStep, ShapeChange
 
 _MOST_LINES: Final = 60
 """So many steps of a stage are told one by one."""
+_PROVED: Final = 1 - 1e-6
+"""A bound that is this part of an epoch proves it, for people."""
 _CHANGES: Final = {
     "add": ("is added", "are added"),
     "delete": ("is deleted", "are deleted"),
@@ -29,6 +31,7 @@ def shape_json(one: ShapeAdvice) -> dict[str, Any]:
         "epoch_s": one.epoch_s,
         "form": one.form,
         "reading": one.reading,
+        "bound_s": one.bound_s,
     }
     return told if one.change is None else told | {"plan": _plan_json(one.change)}
 
@@ -70,6 +73,8 @@ def shape_text(one: ShapeAdvice) -> str:
         f"{one.job}: {working} hosts work and {serving} serve; an epoch takes {one.epoch_s:.4g} s"
         + (f" ({others})" if others else "")
     ]
+    if one.bound_s < one.epoch_s * _PROVED:
+        lines.append(f"  not proved to be the best; none takes less than {one.bound_s:.4g} s")
     lines += _rows(one, one.items, "works on", "items")
     lines += _rows(one, one.server_bytes, "holds", "bytes")
     return "\n".join(lines + ([] if one.change is None else _plan_lines(one.change)))

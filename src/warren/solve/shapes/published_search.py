@@ -7,9 +7,11 @@ where one of them rises; y can be had if ``published_split.holds`` says so.
 *How.* In each case y lies in a box. Of all rates but the last, y is between ``low`` and ``high``;
 the last one is then at least h(high), the least with which a split holds ``high``, since h falls
 where others rise. So no epoch of the box is below E(low, h(high)), and (high, h(high)) can be had.
-A box whose bound is not below the best epoch known, by a part of ``PROVED``, is left out; others
-are halved, across the rate whose items differ most between both corners. For one rate alone there
-is nothing to divide. What is compared is not E but whether all items are done by that time, which
+A box whose bound is not below the best epoch known, by a part of ``PROVED``, is left out. In others
+each kind has items left to do where all others do the most that they can, at (low, h(high)), and so
+waits no longer than some y: ``high`` is lowered to that (``_lower_ends``). Then they are halved,
+across the rate whose items differ most between both corners. For one rate alone there is nothing to
+divide. What is compared is not E but whether all items are done by that time, which
 is one step where E is sixty.
 
 *A better one* is improved at once: the least T at which a split lets all workers end with the items
@@ -17,8 +19,8 @@ that they have, the items by that split, and so on (``_improved``).
 
 *Why it is exact.* Boxes of a case hold all y that matter, and only by a bound is one left out. So
 no shape is better by a part of ``PROVED``, if boxes end before ``MOST_BOXES`` have been looked at.
-They do where rates are few; else what has not been looked at counts with its bound, which is
-returned (``bound_s``).
+Else what has not been looked at counts with its bound, which is returned (``bound_s``). Ties: of
+cases whose epochs differ by less than ``_EQUAL`` the one with fewest workers is taken.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ from warren.solve.shapes.published_split import holds
 PROVED: Final = 1e-9
 """No shape is better than the one found by more than this part, where the search has ended."""
 MOST_BOXES: Final = 1_000_000
-_EQUAL: Final = 1e-12
+_EQUAL: Final = 1e-11
+"""Epochs of two cases that differ by this part are equal: a little more than by rounding."""
+_ROUNDING: Final = 1e-12
 _HALVINGS: Final = 60
 _DEEPEST: Final = 1000
 """So many boxes may wait: each waits beside one that was halved."""
@@ -146,6 +150,8 @@ def _search_case(
         aim_s = _aim_s(cases, search, case)
         if not _may_be(cases, rounds, case, low_A, aim_s):
             continue
+        if not _lower_ends(cases, rounds, search, case, low_A, high_A, aim_s):
+            continue
         if _may_be(cases, rounds, case, high_A, aim_s):
             _take(cases, rounds, search, case, high_A)
             waiting += 1
@@ -156,6 +162,37 @@ def _search_case(
             search.best[1] = min(search.best[1], bound_s)
             continue
         waiting += _halve(cases, rounds, search, case, waiting, aim_s)
+
+
+@kernel
+def _lower_ends(
+    cases: ServerCases, rounds: Rounds, search: _Search, case: Int, low_A: FloatArray,
+    high_A: FloatArray, aim_s: Float,
+) -> bool:  # fmt: skip
+    """Lower the upper ends of a box to what an epoch as short leaves; return if a split is left."""
+    if aim_s == np.inf:
+        return True
+    workers_K, last = cases.workers_CK[case], len(low_A) - 1
+    until_s = first_round_until_s(rounds, workers_K, low_A, aim_s)
+    over = done_items(rounds, workers_K, low_A, until_s) - rounds.items_R[0]
+    last_s, lower = np.inf, False
+    for kind in range(len(workers_K)):
+        if workers_K[kind] == 0:
+            continue
+        # All others do as much as they can: so many items are left to each of this kind.
+        fewest = most_of(rounds, kind, low_A, until_s) - np.floor(over / workers_K[kind])
+        if fewest <= 0:
+            continue
+        waits_s = (until_s - fewest * rounds.item_s_K[kind]) / exchanges_of(rounds, fewest)
+        at = rounds.rate_of_K[kind]
+        if at == last:
+            last_s = min(last_s, waits_s)
+        elif waits_s < high_A[at]:
+            high_A[at], lower = waits_s, True
+    if lower and not _set_last(cases, search, case, high_A):
+        return False
+    low_A[last] = high_A[last]
+    return bool(high_A[last] <= last_s)
 
 
 @kernel
@@ -194,7 +231,7 @@ def _across(
     """Return the rate, but for the last, whose items differ most; -1 if no time can be halved."""
     most, across = -1.0, -1
     for at in range(len(low_A) - 1):
-        if high_A[at] - low_A[at] <= _EQUAL * low_A[at]:
+        if high_A[at] - low_A[at] <= _ROUNDING * low_A[at]:
             continue
         # A small part of the width decides where no items differ.
         differ = (high_A[at] - low_A[at]) / high_A[at] / 2
@@ -219,7 +256,7 @@ def _take(
     while True:
         _set_improved(cases, rounds, search, case)
         epoch_s = least_epoch_s(rounds, workers_K, search.other_A)
-        if epoch_s >= search.best[0] * (1 - _EQUAL):
+        if epoch_s >= search.best[0] * (1 - _ROUNDING):
             break
         search.best[0] = epoch_s
         _set(search.best_A, search.other_A)
@@ -307,7 +344,7 @@ def _may_be(
     until_s = first_round_until_s(rounds, workers_K, transfer_s_A, epoch_s)
     if until_s < 0.0:
         return False
-    return done_items(rounds, workers_K, transfer_s_A, until_s) >= rounds.items_R[0]
+    return bool(done_items(rounds, workers_K, transfer_s_A, until_s) >= rounds.items_R[0])
 
 
 @kernel
@@ -320,7 +357,8 @@ def _set(into_A: FloatArray, from_A: FloatArray) -> None:
 @kernel
 def _holds(cases: ServerCases, case: Int, transfer_s_A: FloatArray, held_K: FloatArray) -> bool:
     """Return whether the model can be split so that workers wait so long at most."""
-    return holds(
+    is_held: bool = holds(
         cases.rate_K, cases.rate_A, cases.servers_CK[case], cases.workers_CK[case].sum(),
         cases.model_bytes, transfer_s_A, held_K,
     )  # fmt: skip
+    return is_held

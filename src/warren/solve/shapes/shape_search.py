@@ -6,12 +6,11 @@ whole items, the model in parts of any size, and the longest epoch of a worker c
 *Source.* Cruise (dissertation 2020), 3.2: (3.1) to (3.4). The paper solves a mixed integer program
 with a library, for 32 machines in 37 s, and gives (3.5) for equal machines.
 
-*Why it is exact*, by the readings ``nic`` and ``server``. Machines of one kind can be exchanged, so
-all that matters is how many of each serve. Of each such case the best split of the model
-(``model_split``) and then of the data (``data_split``) are known, and no case is left out but by a
-bound: N - 1 for equal machines, at most the product of N_k + 1 for K kinds. By ``published`` the
-split of the model is the best one where data may be cut anywhere, and else has no proof
-(``published_split``).
+*Why it is exact.* Machines of one kind can be exchanged, so all that matters is how many of each
+serve: N - 1 cases for equal machines, at most the product of N_k + 1 for K kinds, and none is left
+out but by a bound. Of each case the best split of the data is known (``data_split``), and by the
+readings ``nic`` and ``server`` that of the model, too (``model_split``). By ``published`` both are
+searched together, to one part in 10^9 or with a bound (``published_search``).
 
 *Differs.* A machine may have several devices, each of which is a worker. A round may be fixed: then
 an epoch is rounds of so many items in all, the last one perhaps of fewer.
@@ -37,8 +36,6 @@ from warren.solve.shapes.published_split import (
 )
 
 MOST_CASES: Final = 1_000_000
-MOST_CORNERED: Final = 4
-"""So many kinds may there be by ``published``: with more a case has too many corners."""
 _AT_ONCE: Final = 256
 _EQUAL: Final = 1e-12
 """Epochs that differ by this part are equal."""
@@ -76,7 +73,8 @@ class KindShape:
     """The best shape: how many of each kind serve, ``machines_K`` work, and what each has.
 
     ``items``: of each worker, by kind; ``server_bytes_K``: of each server of a kind that holds
-    something, ``holding_K`` of them.
+    something, ``holding_K`` of them. ``bound_s``: no epoch is below that. It is the epoch, by
+    ``published`` less the part ``PROVED``, or less still where ``most_boxes`` did not suffice.
     """
 
     servers_K: IntArray
@@ -99,15 +97,15 @@ def best_shape(
     """Find the shape of the shortest epoch; of equal ones the one with fewest workers.
 
     ``working``: among those in which so many machines work. ``servers_K``: among those in which so
-    many of each kind serve.
+    many of each kind serve. ``most_boxes``: after so many a search by ``published`` ends without a
+    proof.
 
     Raises
     ------
     ValueError
-        If no machine works beside one that serves, or there are more cases than ``MOST_CASES``, or
-        by ``published`` more kinds than ``MOST_CORNERED``.
+        If no machine works beside one that serves, or there are more cases than ``MOST_CASES``.
     """
-    if problem := refused(kinds, epoch.reading):
+    if problem := refused(kinds):
         raise ValueError(problem)
     servers_CK = kinds.servers_CK()
     if servers_K is not None:
@@ -127,7 +125,7 @@ def best_shape(
     return _shape(kinds, epoch, serving_K, bytes_K * (holding_K > 0), holding_K, cost.cases([case]))
 
 
-def refused(kinds: MachineKinds, reading: str) -> str:
+def refused(kinds: MachineKinds) -> str:
     """Return why the best shape on these machines cannot be found; empty if it can."""
     works = int(kinds.count_K[kinds.works_K].sum())
     if not works or kinds.count_K.sum() < 2:
@@ -137,8 +135,6 @@ def refused(kinds: MachineKinds, reading: str) -> str:
             f"{len(kinds.count_K)} kinds of machines have {kinds.case_count} ways to serve; "
             f"allowed: {MOST_CASES}"
         )
-    if reading == "published" and len(kinds.count_K) > 400:
-        return f"{len(kinds.count_K)} kinds of machines; allowed by published: {MOST_CORNERED}"
     return ""
 
 
