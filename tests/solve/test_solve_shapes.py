@@ -214,7 +214,7 @@ def test_by_published_a_shape_is_proved_and_an_early_end_leaves_a_bound() -> Non
             items=one.items, model_bytes=one.model_bytes, batch=one.batch, reading="published"
         )
         proved, early = best_shape(kinds, epoch), best_shape(kinds, epoch, most_boxes=0)
-        assert proved.bound_s == pytest.approx(proved.epoch_s, rel=2 * PROVED)
+        assert proved.bound_s == pytest.approx(proved.epoch_s, rel=2e-9)
         assert early.bound_s <= proved.epoch_s <= early.epoch_s * (1 + PROVED)
         left += early.bound_s < early.epoch_s * (1 - 2 * PROVED)
     assert left

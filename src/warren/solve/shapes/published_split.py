@@ -19,8 +19,8 @@ decides, in K A steps, and no linear program is needed.
 
 *What is best.* For given items d_a in n_a exchanges the best split is a linear program (T least,
 with y_a = (T - c_a d_a) / n_a): the least T whose y pass. Where items are free it is not even
-quasi-convex: cut anywhere an epoch is D / sum_a w_a / (c_a + y_a / B), the sum is convex in y, so
-that of two equally good splits all between them are worse; whole items add steps.
+quasi-convex. Cut anywhere, an epoch is D / sum_a w_a / (c_a + y_a / B), and the sum is convex: what
+lies between two equally good y is no better, and mostly worse. Whole items add steps.
 ``published_search`` therefore divides the times y.
 
 *How little and how much* (``transfer_ranges``). For one a alone K_a is the time of ``server`` with

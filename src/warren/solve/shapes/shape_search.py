@@ -198,8 +198,8 @@ def _published(
     cases = ServerCases(
         rate_K=kinds.rate_K[by_rate_K],
         rate_A=rate_A,
-        servers_CK=servers_CK[order_C][:, by_rate_K],
-        workers_CK=least.count_CK[order_C][:, by_rate_K],
+        servers_CK=np.ascontiguousarray(servers_CK[order_C][:, by_rate_K], np.int64),
+        workers_CK=np.ascontiguousarray(least.count_CK[order_C][:, by_rate_K], np.int64),
         least_CA=least_CA[order_C],
         most_CA=most_CA[order_C],
         bound_C=bound_s_C[order_C],
