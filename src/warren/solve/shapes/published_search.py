@@ -154,8 +154,10 @@ def _search_case(
             continue
         if _may_be(cases, rounds, case, high_A, aim_s):
             _take(cases, rounds, search, case, high_A)
-            waiting += 1
-            continue
+            # Not once more with lower ends: they might creep, an item at a time.
+            aim_s = _aim_s(cases, search, case)
+            if not _may_be(cases, rounds, case, low_A, aim_s):
+                continue
         search.counts[2] += 1
         if search.counts[2] > most_boxes or waiting + 2 >= _DEEPEST:
             bound_s = least_epoch_s(rounds, cases.workers_CK[case], low_A)
