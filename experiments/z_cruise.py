@@ -23,9 +23,9 @@ change their shape while they train ([0041](../decisions/0041-blocks-migrate.md)
 ## The best shape, against all that can be tried
 
 {instances} instances for each row: three to five machines of one to four kinds, drawn by seeds
-2000 to 2074, which were not looked at while the search by `published` was written. *Better* and
-*worse*: than the best of all choices of servers, splits of the model in eighths and splits of the
-data in whole items; a shape found may split the model as it likes, so it may be better.
+2000 to 2074, which were not used while the search by `published` was written. *Better* and *worse*:
+than the best of all choices of servers, splits of the model in eighths and splits of the data in
+whole items; a shape found may split the model as it likes, so it may be better.
 
 {optimum}
 
@@ -36,7 +36,8 @@ is {most:.0e} of an epoch.
 By `published` the search divides times of pulls into boxes, and ends when no shape can be better by
 a part of 10^-9 (*proved*), or after a million boxes with a bound. Instances drawn for that: kinds
 of one to twenty machines, whose times and rates differ by up to a hundred times, 10 to a million
-items. The times are those of these searches.
+items. The times are those of these searches; they had been seen once before the last change that
+made them shorter, which was found on other instances.
 
 {proofs}
 
