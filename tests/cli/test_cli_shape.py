@@ -218,6 +218,8 @@ def test_a_plan_for_thousands_of_hosts_is_told_in_short(warren: Warren, tmp_path
     assert found.code == 0
     assert len(found.out.splitlines()) < 200
     assert "more, which --json tells\n" in found.out
+
+
 def test_a_shape_without_a_proof_is_told_with_what_no_shape_is_below() -> None:
     one = ShapeAdvice(
         job="a", form="per-worker", reading="published", epoch_s=3.0, bound_s=2.5, hosts=("x", "y"),
