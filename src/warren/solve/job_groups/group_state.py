@@ -1,0 +1,199 @@
+"""Groups of jobs as the local search has them, and what a change of one or two groups is worth.
+
+A group is a slot; slots without jobs have no machines. One more list has the jobs that do not run.
+Kernels change what they are given and allocate nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from warren.solve.common.arrays import Float, FloatArray, Int, IntArray
+from warren.solve.common.compile import kernel
+from warren.solve.job_groups.problem import NOT_RUN, JobGroupingProblem
+
+NOBODY: Final = -1
+"""In the place of a job that leaves or comes: none does."""
+ALL_SPLITS: Final = 16
+"""Of so many machines of two groups every split is tried; of more, some (``best_split``)."""
+
+
+class GroupColumns(NamedTuple):
+    """The jobs J, slots G of groups, and scratch.
+
+    ``weights``: a and e of ``problem``. ``next_J``, ``before_J``, ``head_G``: the jobs of each slot
+    as lists; the last head is that of the jobs that do not run. ``comp_2J``, ``net_2J``,
+    ``count_2``, ``sum_22``: the two groups of a change as they would be, and their sums of COMP and
+    COMM. ``work``: jobs looked at so far.
+    """
+
+    comp_J: FloatArray
+    net_J: FloatArray
+    weights: FloatArray
+    group_J: IntArray
+    next_J: IntArray
+    before_J: IntArray
+    head_G: IntArray
+    count_G: IntArray
+    machine_G: IntArray
+    value_G: FloatArray
+    comp_2J: FloatArray
+    net_2J: FloatArray
+    count_2: IntArray
+    sum_22: FloatArray
+    work: IntArray
+
+
+def new_columns(problem: JobGroupingProblem) -> GroupColumns:
+    """Make room for every grouping of a problem; ``load`` puts one there."""
+    jobs = len(problem.net_s_J)
+    # One more than there can be groups, so that one is always empty.
+    slots = min(jobs, problem.machines) + 1
+    return GroupColumns(
+        np.ascontiguousarray(problem.comp_machine_s_J, np.float64),
+        np.ascontiguousarray(problem.net_s_J, np.float64),
+        np.array([problem.cpu_weight, problem.job_weight]),
+        np.zeros(jobs, np.int64),
+        np.zeros(jobs, np.int64),
+        np.zeros(jobs, np.int64),
+        np.zeros(slots + 1, np.int64),
+        np.zeros(slots + 1, np.int64),
+        np.zeros(slots, np.int64),
+        np.zeros(slots),
+        np.zeros((2, jobs)),
+        np.zeros((2, jobs)),
+        np.zeros(2, np.int64),
+        np.zeros((2, 2)),
+        np.zeros(1, np.int64),
+    )
+
+
+@kernel
+def load(columns: GroupColumns, group_J: IntArray, machine_G: IntArray) -> None:
+    """Take a grouping over: the slot of each job or ``NOT_RUN``, and machines of each slot."""
+    idle = len(columns.machine_G)
+    for slot in range(idle + 1):
+        columns.head_G[slot] = -1
+        columns.count_G[slot] = 0
+    # From the last to the first: lists are in the order of jobs.
+    for job in range(len(group_J) - 1, -1, -1):
+        link(columns, job, group_J[job] if group_J[job] != NOT_RUN else idle)
+    for slot in range(idle):
+        columns.machine_G[slot] = machine_G[slot] if slot < len(machine_G) else 0
+        gather(columns, 0, slot, NOBODY, NOBODY)
+        columns.value_G[slot] = gathered_value(columns, 0, columns.machine_G[slot])
+
+
+@kernel
+def link(columns: GroupColumns, job: Int, slot: Int) -> None:
+    """Put a job that is in no list into a slot's list."""
+    follower = columns.head_G[slot]
+    columns.head_G[slot] = job
+    columns.next_J[job] = follower
+    columns.before_J[job] = -1
+    if follower >= 0:
+        columns.before_J[follower] = job
+    columns.count_G[slot] += 1
+    columns.group_J[job] = slot if slot < len(columns.machine_G) else NOT_RUN
+
+
+@kernel
+def unlink(columns: GroupColumns, job: Int) -> None:
+    """Take a job out of its list."""
+    slot = columns.group_J[job]
+    if slot == NOT_RUN:
+        slot = len(columns.machine_G)
+    before, follower = columns.before_J[job], columns.next_J[job]
+    if before >= 0:
+        columns.next_J[before] = follower
+    else:
+        columns.head_G[slot] = follower
+    if follower >= 0:
+        columns.before_J[follower] = before
+    columns.count_G[slot] -= 1
+
+
+@kernel
+def gather(columns: GroupColumns, side: Int, slot: Int, leaves: Int, comes: Int) -> None:
+    """Write a group as it would be without one job and with another into scratch."""
+    count = 0
+    comp = 0.0
+    net = 0.0
+    job = columns.head_G[slot]
+    while job >= 0:
+        if job != leaves:
+            columns.comp_2J[side, count] = columns.comp_J[job]
+            columns.net_2J[side, count] = columns.net_J[job]
+            comp += columns.comp_J[job]
+            net += columns.net_J[job]
+            count += 1
+        job = columns.next_J[job]
+    if comes >= 0:
+        columns.comp_2J[side, count] = columns.comp_J[comes]
+        columns.net_2J[side, count] = columns.net_J[comes]
+        comp += columns.comp_J[comes]
+        net += columns.net_J[comes]
+        count += 1
+    columns.count_2[side] = count
+    columns.sum_22[side, 0] = comp
+    columns.sum_22[side, 1] = net
+    columns.work[0] += count
+
+
+@kernel
+def gathered_value(columns: GroupColumns, side: Int, machines: Int) -> float:
+    """Compute what the group in scratch is worth on so many machines; 0 without jobs."""
+    count = columns.count_2[side]
+    if count == 0 or machines == 0:
+        return 0.0
+    comp, net = columns.sum_22[side, 0], columns.sum_22[side, 1]
+    part = 1.0 / machines
+    time = max(comp * part, net)
+    for place in range(count):
+        time = max(time, columns.comp_2J[side, place] * part + columns.net_2J[side, place])
+    columns.work[0] += count
+    weight = columns.weights[0]
+    busy = weight * comp + (1.0 - weight) * machines * net
+    return float(busy / time - columns.weights[1] * machines * count)
+
+
+@kernel
+def best_split(columns: GroupColumns, total: Int, now: Int) -> tuple[Float, Int]:
+    """Find how many of ``total`` machines the first group in scratch gets, and what both are worth.
+
+    A group without jobs gets none. Of up to ``ALL_SPLITS`` machines every split is tried; of more,
+    ``now``, and the numbers next to W / N of either group, at which it is busiest.
+    """
+    if columns.count_2[0] == 0:
+        return gathered_value(columns, 1, total), 0
+    if columns.count_2[1] == 0:
+        return gathered_value(columns, 0, total), total
+    best: Float = -1.0
+    chosen: Int = np.int64(0)
+    if total <= ALL_SPLITS:
+        for machines in range(1, total):
+            best, chosen = better_split(columns, total, machines, best, chosen)
+        return best, chosen
+    best, chosen = better_split(columns, total, now, best, chosen)
+    for side in range(2):
+        comp, net = columns.sum_22[side, 0], columns.sum_22[side, 1]
+        # Down, unless it is beyond all machines.
+        ratio = np.int64(total if comp >= net * total else comp / net)
+        for more in range(2):
+            first = ratio + more if side == 0 else total - ratio - more
+            best, chosen = better_split(columns, total, first, best, chosen)
+    return best, chosen
+
+
+@kernel
+def better_split(
+    columns: GroupColumns, total: Int, machines: Int, best: Float, chosen: Int
+) -> tuple[Float, Int]:
+    """Return the better of a split and the best so far; each group gets a machine at least."""
+    machines = max(1, min(total - 1, machines))
+    value = gathered_value(columns, 0, machines) + gathered_value(columns, 1, total - machines)
+    if value > best:
+        return value, machines
+    return best, chosen

@@ -1,0 +1,113 @@
+"""Algorithms 1 and 2 of Harmony: the first jobs of a list, in balanced groups.
+
+*Algorithm 1.* For the first 1, 2, 3, ... jobs: the number of groups whose common DoP, M over that
+number, makes COMP and COMM most alike (line 5); the jobs into groups (``grouping_algorithm2``); the
+machines to groups. It ends at the first number of jobs that is not better. *Machines:* one for each
+group; then one after the other to the group that computes longest beyond what it sends, W / m - N.
+
+*Source.* Harmony (dissertation 2020), 4.3.2, Algorithms 1 and 2 and the text beside them.
+
+*Symbols.* n_G: ``groups``. T_cpu, T_net, T_diff, S_diff: as printed, at the common DoP M / n_G.
+
+*Mended*, line by line of Algorithm 1:
+
+- Lines 4 and 5 begin with two jobs of which J[0 : n_j - 1], read as most languages do, has one, and
+  never take the last job. The text starts "from a single job": the first n, for n = 1 to |J|.
+- Line 6 gives no range for n_G: 1 to the smaller of n and M, since a group has a job and a machine.
+  Of equals the fewest.
+- Line 10 compares vectors: the one number of ``problem`` is compared.
+- Line 14 returns the grouping at which the loop broke off, which is not the best: the best is.
+
+*Differs.* ``patience``: after how many numbers of jobs in a row that are no better it ends. 1 is as
+printed. Already the second job often makes U smaller (two jobs that do not suit each other), so the
+letter may stop there, with most jobs left out.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heapreplace
+from typing import Final
+
+import numpy as np
+
+from warren.solve.common.arrays import FloatArray, IntArray
+from warren.solve.job_groups.grouping_algorithm2 import assign_jobs
+from warren.solve.job_groups.problem import (
+    NOT_RUN,
+    JobGrouping,
+    JobGroupingProblem,
+    grouping_of,
+    sums,
+)
+
+AS_PRINTED: Final = 1
+"""The patience of Algorithm 1."""
+
+
+def published_grouping(problem: JobGroupingProblem, patience: int = AS_PRINTED) -> JobGrouping:
+    """Group jobs by Algorithm 1, which takes them in their order.
+
+    ``patience``: numbers of jobs in a row that are no better before it ends, at least 1.
+    """
+    best, since = None, 0
+    for count in range(1, len(problem.net_s_J) + 1):
+        found = grouping_of_first(problem, count)
+        if best is None or found.value > best.value:
+            best, since = found, 0
+        else:
+            since += 1
+        if since >= patience:
+            break
+    assert best is not None, "there is one job at least"
+    return best
+
+
+def grouping_of_first(problem: JobGroupingProblem, count: int) -> JobGrouping:
+    """Group the first ``count`` jobs, all of which run: lines 5 to 9 of Algorithm 1."""
+    comp_J, net_J = problem.comp_machine_s_J[:count], problem.net_s_J[:count]
+    groups = balanced_groups(comp_J, net_J, problem.machines)
+    return grouping_in(problem, count, groups)
+
+
+def grouping_in(problem: JobGroupingProblem, count: int, groups: int) -> JobGrouping:
+    """Group the first ``count`` jobs in so many groups: lines 7 to 9 of Algorithm 1."""
+    comp_J, net_J = problem.comp_machine_s_J[:count], problem.net_s_J[:count]
+    group_J = np.full(len(problem.net_s_J), NOT_RUN, np.int64)
+    group_J[:count] = assign_jobs(comp_J * groups / problem.machines, net_J, groups)
+    comp_G = sums(comp_J, group_J[:count], groups)
+    net_G = sums(net_J, group_J[:count], groups)
+    return grouping_of(problem, group_J, allocate_machines(comp_G, net_G, problem.machines))
+
+
+def balanced_groups(comp_machine_s_J: FloatArray, net_s_J: FloatArray, machines: int) -> int:
+    """Find n_G, the number of groups with the least sum of |T_cpu(n_G) - T_net|: line 6.
+
+    T_cpu(n_G) = w n_G / M, so the sum is convex and least at the median of M n / w, weighted by w.
+    """
+    balanced_J = machines * net_s_J / comp_machine_s_J
+    order_J = np.argsort(balanced_J, kind="stable")
+    weight_J = np.cumsum(comp_machine_s_J[order_J])
+    median = balanced_J[order_J[np.searchsorted(weight_J, weight_J[-1] / 2)]]
+    most = min(len(net_s_J), machines)
+    near = {int(np.clip(one, 1, most)) for one in (np.floor(median), np.floor(median) + 1)}
+    return min(
+        sorted(near),
+        key=lambda n: float(np.abs(comp_machine_s_J * n / machines - net_s_J).sum()),
+    )
+
+
+def allocate_machines(comp_machine_s_G: FloatArray, net_s_G: FloatArray, machines: int) -> IntArray:
+    """Give each group one machine, then each further one to the most computation-intensive group.
+
+    That is the group with the largest W / m - N; of equals the first. The paper does not say how
+    intensity is measured; this is S_diff of Algorithm 2 at the group's own DoP.
+    """
+    comp_G, net_G = comp_machine_s_G.tolist(), net_s_G.tolist()
+    machine_G = [1] * len(comp_G)
+    waiting = [(net_G[group] - comp_G[group], group) for group in range(len(comp_G))]
+    heapify(waiting)
+    for _ in range(machines - len(comp_G)):
+        group = waiting[0][1]
+        machine_G[group] += 1
+        heapreplace(waiting, (net_G[group] - comp_G[group] / machine_G[group], group))
+    return np.array(machine_G, np.int64)

@@ -1,0 +1,139 @@
+"""The one call for job groups: construct, search, disturb, search again.
+
+See ``problem`` for what is asked (Harmony, (4.1)-(4.4)), ``construction`` for one grouping to begin
+with; the others are Algorithm 2's, of all jobs, for several numbers of groups. ``local_search``
+says what is exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from warren.solve.common.arrays import IntArray
+from warren.solve.job_groups.construction import busiest_first
+from warren.solve.job_groups.group_state import GroupColumns, load, new_columns
+from warren.solve.job_groups.local_search import descend, new_exchange, total_value
+from warren.solve.job_groups.problem import (
+    NOT_RUN,
+    JobGrouping,
+    JobGroupingProblem,
+    grouping_of,
+)
+from warren.solve.job_groups.published import balanced_groups, grouping_in
+
+WORK: Final = 40_000_000
+"""Jobs looked at in all, a second's work at most."""
+KICKS: Final = 300
+"""Disturbances of the best grouping."""
+_STARTS: Final = 8
+"""Most numbers of groups to begin with."""
+
+
+def grouped(
+    problem: JobGroupingProblem, work: int = WORK, kicks: int = KICKS, seed: int = 0
+) -> JobGrouping:
+    """Find the best job grouping that so much work leads to.
+
+    Parameters
+    ----------
+    work
+        How many times a job is looked at; what is begun is ended, so a little more.
+    kicks
+        How many times the best grouping is disturbed and improved again, as long as work is left.
+    seed
+        Of what is drawn.
+    """
+    search = _Search(problem, seed)
+    for number, (group_J, machine_G) in enumerate(_starts(problem, search.columns)):
+        search.consider(group_J, machine_G, work // 2 if number == 0 else work)
+    for _ in range(kicks):
+        if search.columns.work[0] >= work:
+            break
+        search.consider(*_disturbed(search), work)
+    return grouping_of(problem, search.group_J, search.machine_G)
+
+
+def _starts(
+    problem: JobGroupingProblem, columns: GroupColumns
+) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield the groupings to begin with."""
+    most = min(len(problem.net_s_J), problem.machines)
+    balanced = balanced_groups(problem.comp_machine_s_J, problem.net_s_J, problem.machines)
+    yield busiest_first(problem, columns, problem.machines / balanced)
+    near = {balanced, 1, most}
+    for step in range(1, _STARTS):
+        near |= {balanced - step, balanced + step}
+    for groups in sorted((n for n in near if 1 <= n <= most), key=lambda n: abs(n - balanced))[
+        :_STARTS
+    ]:
+        found = grouping_in(problem, len(problem.net_s_J), groups)
+        yield found.group_J, found.machine_G
+
+
+class _Search:
+    """The best grouping so far, by slots, and its value in machines."""
+
+    def __init__(self, problem: JobGroupingProblem, seed: int) -> None:
+        self.columns = new_columns(problem)
+        self.random = np.random.default_rng([seed, 0x4A47])
+        self.group_J = np.full(len(problem.net_s_J), NOT_RUN, np.int64)
+        self.machine_G = np.zeros(len(self.columns.machine_G), np.int64)
+        self.value = -np.inf
+        self._exchange = new_exchange()
+
+    def consider(self, group_J: IntArray, machine_G: IntArray, work: int) -> None:
+        """Improve a grouping, and keep it if it is better than the best."""
+        load(self.columns, group_J, machine_G)
+        descend(self.columns, self._exchange, np.uint64(self.random.integers(2**63)), work)
+        value = total_value(self.columns)
+        if value > self.value:
+            self.value = value
+            self.group_J, self.machine_G = (
+                self.columns.group_J.copy(),
+                self.columns.machine_G.copy(),
+            )
+
+
+def _disturbed(search: _Search) -> tuple[IntArray, IntArray]:
+    """Return the best grouping, changed: some jobs elsewhere, two groups joined, or drawn anew."""
+    group_J, machine_G, random = search.group_J.copy(), search.machine_G.copy(), search.random
+    there = np.flatnonzero(machine_G)
+    one, other = random.choice(there, 2)
+    kind = random.integers(3)
+    if kind == 0:
+        for job in random.integers(len(group_J), size=random.integers(1, 4)).tolist():
+            _move(group_J, machine_G, job, int(random.choice([NOT_RUN, *there.tolist()])))
+    elif kind == 1 and one != other:
+        group_J[group_J == other] = one
+        machine_G[one] += machine_G[other]
+        machine_G[other] = 0
+    else:
+        # The jobs of one or two groups and as many of no group, each to one of them or to none.
+        jobs = np.flatnonzero((group_J == one) | (group_J == other))
+        idle = np.flatnonzero(group_J == NOT_RUN)
+        jobs = np.concatenate([jobs, random.permutation(idle)[: len(jobs)]])
+        for job in random.permutation(jobs).tolist():
+            _move(group_J, machine_G, job, int(random.choice([NOT_RUN, one, other])))
+    return group_J, machine_G
+
+
+def _move(group_J: IntArray, machine_G: IntArray, job: int, to: int) -> None:
+    """Move a job to a group, or out of all; the last job of the last group stays.
+
+    A group that it leaves empty gives its machines to the group that it goes to, or to any.
+    """
+    left = group_J[job]
+    if to != NOT_RUN and not machine_G[to]:
+        return
+    group_J[job] = to
+    if left == NOT_RUN or (group_J == left).any():
+        return
+    heir = to if to != NOT_RUN else int(group_J.max())
+    if heir == NOT_RUN:
+        group_J[job] = left
+        return
+    machine_G[heir] += machine_G[left]
+    machine_G[left] = 0
