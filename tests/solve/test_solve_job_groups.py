@@ -77,6 +77,20 @@ def test_the_search_is_within_two_percent_of_the_optimum(seed: int) -> None:
     assert found.machine_G.sum() == one.machines
 
 
+@pytest.mark.parametrize("seed", range(6000, 6030))
+def test_it_is_so_where_nearly_all_that_counts_is_cpu(seed: int) -> None:
+    one = replace(drawn(seed), cpu_weight=0.9)
+    assert grouped(one).utilization >= 0.98 * best_grouping(one).utilization
+
+
+def test_machines_of_two_groups_that_jobs_bind_are_split_where_both_gain_most() -> None:
+    # Each of the two jobs has a group; the best split is at none of the groups' W / N.
+    one = replace(problem([4.45, 0.88], [1.47, 0.31], 18), cpu_weight=0.9)
+    found = grouped(one)
+    assert found.machine_G.tolist() == [9, 9]
+    assert found.value == pytest.approx(best_grouping(one).value, abs=1e-12)
+
+
 @pytest.mark.parametrize(("jobs", "machines"), [(80, 100), (300, 40), (30, 700)])
 def test_larger_groupings_are_what_they_are_said_to_be(jobs: int, machines: int) -> None:
     one = table_4_1(7, jobs, machines)

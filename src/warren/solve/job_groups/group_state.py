@@ -160,11 +160,12 @@ def gathered_value(columns: GroupColumns, side: Int, machines: Int) -> float:
 
 
 @kernel
-def best_split(columns: GroupColumns, total: Int, now: Int) -> tuple[Float, Int]:
+def best_split(columns: GroupColumns, total: Int, now: Int, thorough: bool) -> tuple[Float, Int]:
     """Find how many of ``total`` machines the first group in scratch gets, and what both are worth.
 
     A group without jobs gets none. Of up to ``ALL_SPLITS`` machines every split is tried; of more,
-    ``now``, and the numbers next to W / N of either group, at which it is busiest.
+    ``now``, and the numbers next to W / N of either group, at which it is busiest where it is not
+    job-bound. ``thorough``: and 1, 2, 4, ... more or fewer than ``now``.
     """
     if columns.count_2[0] == 0:
         return gathered_value(columns, 1, total), 0
@@ -184,6 +185,11 @@ def best_split(columns: GroupColumns, total: Int, now: Int) -> tuple[Float, Int]
         for more in range(2):
             first = ratio + more if side == 0 else total - ratio - more
             best, chosen = better_split(columns, total, first, best, chosen)
+    step = 1
+    while thorough and step < total:
+        best, chosen = better_split(columns, total, now - step, best, chosen)
+        best, chosen = better_split(columns, total, now + step, best, chosen)
+        step *= 2
     return best, chosen
 
 

@@ -140,7 +140,9 @@ def _consider(
     groups = (columns.count_2[0] > 0) + (columns.count_2[1] > 0)
     if groups == 0 or total < groups:
         return
-    value, machines = best_split(columns, total, columns.machine_G[one])
+    # Where no job goes or comes there is one split to look for, and time to look closely.
+    same = leaves < 0 and comes < 0 and leaves_other < 0 and comes_other < 0
+    value, machines = best_split(columns, total, columns.machine_G[one], same)
     gain = value - columns.value_G[one] - columns.value_G[other]
     if gain > exchange.gain[0]:
         exchange.gain[0] = gain
