@@ -38,7 +38,7 @@ from warren.solve.job_groups.solve import grouped
 
 Algorithm = Callable[[JobGroupingProblem], JobGrouping]
 
-SEEDS: Final = {"looked at": range(200), "others": range(8000, 8200)}
+SEEDS: Final = {"looked at": range(200), "others": range(10_000, 10_200)}
 CPU_MORE: Final = 0.9
 LARGE: Final = (8000, 10_000)
 MEDIUM: Final = ((80, 100), (40, 100), (20, 100), (10, 100), (10, 400))

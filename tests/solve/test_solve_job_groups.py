@@ -13,7 +13,12 @@ from warren.solve.job_groups.construction import busiest_first
 from warren.solve.job_groups.exhaustive import JOBS_MOST, best_grouping
 from warren.solve.job_groups.group_state import load, new_columns
 from warren.solve.job_groups.local_search import descend, new_exchange, total_value
-from warren.solve.job_groups.problem import JobGrouping, JobGroupingProblem, grouping_of
+from warren.solve.job_groups.problem import (
+    NOT_RUN,
+    JobGrouping,
+    JobGroupingProblem,
+    grouping_of,
+)
 from warren.solve.job_groups.solve import grouped
 
 TINY = range(300, 330)
@@ -41,6 +46,24 @@ def test_the_optimum_is_the_best_of_all_groupings(seed: int) -> None:
     assert found.value == pytest.approx(max(every), abs=1e-12)
     assert by_hand(one, found) == pytest.approx(found.value, abs=1e-12)
     assert found.machine_G.sum() == one.machines
+
+
+@pytest.mark.parametrize("seed", TINY)
+def test_where_all_jobs_must_run_it_is_the_best_of_those_groupings(seed: int) -> None:
+    one = replace(tiny(seed), all_run=True)
+    every = groupings(len(one.net_s_J), one.machines)
+    best = max(value_of(one, *each) for each in every if NOT_RUN not in each[0])
+    assert best_grouping(one).value == pytest.approx(best, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6100, 6140))
+def test_where_all_jobs_must_run_the_search_is_within_two_percent(seed: int) -> None:
+    one = replace(drawn(seed), all_run=True)
+    found, best = grouped(one), best_grouping(one)
+    assert found.group_J.min() >= 0
+    assert best.group_J.min() >= 0
+    assert 0.98 * best.utilization <= found.utilization
+    assert found.value <= best.value + 1e-12
 
 
 @pytest.mark.parametrize("seed", range(400, 440))
@@ -111,7 +134,7 @@ def test_a_descent_never_loses_and_keeps_its_books(seed: int) -> None:
     begun = grouping_of(one, *busiest_first(one, columns, 6.0))
     load(columns, begun.group_J, begun.machine_G)
     assert total_value(columns) / 30 == pytest.approx(begun.value, abs=1e-12)
-    descend(columns, new_exchange(), np.uint64(seed), 10**7)
+    descend(columns, new_exchange(), np.uint64(seed), 10**7, False, True)
     ended = grouping_of(one, columns.group_J, columns.machine_G)
     assert total_value(columns) / 30 == pytest.approx(ended.value, abs=1e-9)
     assert ended.value >= begun.value

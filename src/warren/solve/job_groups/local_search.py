@@ -59,8 +59,18 @@ def new_exchange() -> _Exchange:
 
 
 @kernel
-def descend(columns: GroupColumns, exchange: _Exchange, key: np.uint64, work: Int) -> None:
-    """Do exchanges while one gains and no more than ``work`` jobs have been looked at in all."""
+def descend(
+    columns: GroupColumns,
+    exchange: _Exchange,
+    key: np.uint64,
+    work: Int,
+    all_run: bool,
+    begins: bool,
+) -> None:
+    """Do exchanges while one gains and no more than ``work`` jobs have been looked at in all.
+
+    ``all_run``: only those between two groups. ``begins``: also those in which a group begins.
+    """
     improved = True
     turn = 0
     while improved and columns.work[0] < work:
@@ -69,9 +79,11 @@ def descend(columns: GroupColumns, exchange: _Exchange, key: np.uint64, work: In
             if columns.count_G[slot] > 0 and columns.work[0] < work:
                 drawn = mix(key + np.uint64(turn))
                 turn += 1
+                if begins:
+                    improved |= _exchange_jobs(columns, exchange, slot, _free_slot(columns))
                 improved |= _with_groups(columns, exchange, slot, drawn)
-                if columns.count_G[slot] > 0:
-                    improved |= _with_idle(columns, exchange, slot, drawn)
+                if columns.count_G[slot] > 0 and not all_run:
+                    improved |= _with_idle(columns, exchange, slot, drawn, begins)
 
 
 @kernel
@@ -85,9 +97,9 @@ def _free_slot(columns: GroupColumns) -> int:
 
 @kernel
 def _with_groups(columns: GroupColumns, exchange: _Exchange, one: Int, key: np.uint64) -> bool:
-    """Exchange with some other groups, and with one that begins."""
+    """Exchange with some other groups."""
     slots = len(columns.machine_G)
-    improved = _exchange_jobs(columns, exchange, one, _free_slot(columns))
+    improved = False
     # All others in their order where they are few, else those after one that is drawn.
     begin = one + 1
     if slots > PARTNERS:
@@ -184,14 +196,18 @@ def _value_again(columns: GroupColumns, slot: Int) -> None:
 
 
 @kernel
-def _with_idle(columns: GroupColumns, exchange: _Exchange, one: Int, key: np.uint64) -> bool:
+def _with_idle(
+    columns: GroupColumns, exchange: _Exchange, one: Int, key: np.uint64, begins: bool
+) -> bool:
     """Exchange with jobs that do not run, the machines split with some other groups."""
     slots = len(columns.machine_G)
     free = _free_slot(columns)
-    # A job that does not run begins a group with some of this one's machines.
-    exchange.gain[0] = _LEAST_GAIN
-    _replace(columns, exchange, free, one, key)
-    improved = _apply(columns, exchange, free, one)
+    improved = False
+    if begins:
+        # A job that does not run begins a group with some of this one's machines.
+        exchange.gain[0] = _LEAST_GAIN
+        _replace(columns, exchange, free, one, key)
+        improved = _apply(columns, exchange, free, one)
     # The machines stay, or are split with partners.
     exchange.gain[0] = _LEAST_GAIN
     free = _free_slot(columns)

@@ -38,6 +38,7 @@ class JobGroupingProblem:
 
     ``comp_machine_s_J`` (J,): COMP (s) of an iteration on one machine, above 0. ``net_s_J`` (J,):
     its COMM (s) on any number of machines, at least 0. ``cpu_weight``: a; ``job_weight``: e.
+    ``all_run``: each job must be in a group, where none can be made to wait.
 
     Raises
     ------
@@ -50,6 +51,7 @@ class JobGroupingProblem:
     machines: int
     cpu_weight: float = 2 / 3
     job_weight: float = 1e-9
+    all_run: bool = False
 
     def __post_init__(self) -> None:
         if self.comp_machine_s_J.shape != self.net_s_J.shape or self.net_s_J.ndim != 1:

@@ -47,8 +47,11 @@ AS_PRINTED: Final = 1
 def published_grouping(problem: JobGroupingProblem, patience: int = AS_PRINTED) -> JobGrouping:
     """Group jobs by Algorithm 1, which takes them in their order.
 
-    ``patience``: numbers of jobs in a row that are no better before it ends, at least 1.
+    ``patience``: numbers of jobs in a row that are no better before it ends, at least 1. Where all
+    jobs must run their number is given, and nothing is tried.
     """
+    if problem.all_run:
+        return grouping_of_first(problem, len(problem.net_s_J))
     best, since = None, 0
     for count in range(1, len(problem.net_s_J) + 1):
         found = grouping_of_first(problem, count)

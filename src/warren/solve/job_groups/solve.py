@@ -26,7 +26,7 @@ from warren.solve.job_groups.published import balanced_groups, grouping_in
 
 WORK: Final = 15_000_000
 """Jobs looked at in all: some tenths of a second."""
-KICKS: Final = 300
+KICKS: Final = 200
 """Disturbances of the best grouping."""
 _STARTS: Final = 8
 """Most numbers of groups to begin with."""
@@ -48,11 +48,11 @@ def grouped(
     """
     search = _Search(problem, seed)
     for number, (group_J, machine_G) in enumerate(_starts(problem, search.columns)):
-        search.consider(group_J, machine_G, work // 2 if number == 0 else work)
-    for _ in range(kicks):
+        search.consider(group_J, machine_G, work // 2 if number == 0 else work, few=number > 0)
+    for kick in range(kicks):
         if search.columns.work[0] >= work:
             break
-        search.consider(*_disturbed(search), work)
+        search.consider(*_disturbed(search), work, few=kick % 2 > 0)
     return grouping_of(problem, search.group_J, search.machine_G)
 
 
@@ -62,7 +62,8 @@ def _starts(
     """Yield the groupings to begin with."""
     most = min(len(problem.net_s_J), problem.machines)
     balanced = balanced_groups(problem.comp_machine_s_J, problem.net_s_J, problem.machines)
-    yield busiest_first(problem, columns, problem.machines / balanced)
+    if not problem.all_run:
+        yield busiest_first(problem, columns, problem.machines / balanced)
     near = {balanced, 1, most}
     for step in range(1, _STARTS):
         near |= {balanced - step, balanced + step}
@@ -82,19 +83,27 @@ class _Search:
         self.group_J = np.full(len(problem.net_s_J), NOT_RUN, np.int64)
         self.machine_G = np.zeros(len(self.columns.machine_G), np.int64)
         self.value = -np.inf
+        self.elsewhere = [] if problem.all_run else [NOT_RUN]
         self._exchange = new_exchange()
+        self._all_run = problem.all_run
 
-    def consider(self, group_J: IntArray, machine_G: IntArray, work: int) -> None:
-        """Improve a grouping, and keep it if it is better than the best."""
+    def consider(
+        self, group_J: IntArray, machine_G: IntArray, work: int, *, few: bool = False
+    ) -> None:
+        """Improve a grouping, and keep it if it is better than the best.
+
+        ``few``: first by exchanges in which no group begins. Else a large group that could become
+        very good is torn apart for the first small gain.
+        """
         load(self.columns, group_J, machine_G)
-        descend(self.columns, self._exchange, np.uint64(self.random.integers(2**63)), work)
-        value = total_value(self.columns)
-        if value > self.value:
-            self.value = value
-            self.group_J, self.machine_G = (
-                self.columns.group_J.copy(),
-                self.columns.machine_G.copy(),
-            )
+        for begins in (False, True) if few else (True,):
+            key = np.uint64(self.random.integers(2**63))
+            descend(self.columns, self._exchange, key, work, self._all_run, begins)
+            value = total_value(self.columns)
+            if value > self.value:
+                self.value = value
+                self.group_J = self.columns.group_J.copy()
+                self.machine_G = self.columns.machine_G.copy()
 
 
 def _disturbed(search: _Search) -> tuple[IntArray, IntArray]:
@@ -105,7 +114,7 @@ def _disturbed(search: _Search) -> tuple[IntArray, IntArray]:
     kind = random.integers(3)
     if kind == 0:
         for job in random.integers(len(group_J), size=random.integers(1, 4)).tolist():
-            _move(group_J, machine_G, job, int(random.choice([NOT_RUN, *there.tolist()])))
+            _move(group_J, machine_G, job, int(random.choice([*search.elsewhere, *there.tolist()])))
     elif kind == 1 and one != other:
         group_J[group_J == other] = one
         machine_G[one] += machine_G[other]
@@ -116,7 +125,7 @@ def _disturbed(search: _Search) -> tuple[IntArray, IntArray]:
         idle = np.flatnonzero(group_J == NOT_RUN)
         jobs = np.concatenate([jobs, random.permutation(idle)[: len(jobs)]])
         for job in random.permutation(jobs).tolist():
-            _move(group_J, machine_G, job, int(random.choice([NOT_RUN, one, other])))
+            _move(group_J, machine_G, job, int(random.choice([*search.elsewhere, one, other])))
     return group_J, machine_G
 
 
