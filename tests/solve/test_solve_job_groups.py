@@ -149,6 +149,17 @@ def test_of_equals_the_grouping_with_fewer_jobs_on_a_machine_is_taken() -> None:
         assert (found.group_J == 0).sum() == 2
 
 
+@pytest.mark.parametrize(
+    ("comp", "net", "machines"),
+    [([2], [1], 1), ([2], [1], 9), ([2, 3], [0, 0], 5), ([1e-9, 1e9], [1e9, 1e-9], 30)],
+)
+def test_one_job_no_bytes_and_extreme_times_have_their_optimum(
+    comp: list[float], net: list[float], machines: int
+) -> None:
+    one = problem(comp, net, machines)
+    assert grouped(one).value == pytest.approx(best_grouping(one).value, rel=1e-12)
+
+
 def test_what_cannot_be_asked_is_refused() -> None:
     for comp, net, machines in [([], [], 1), ([1], [1], 0), ([0], [1], 1), ([1], [-1], 1)]:
         with pytest.raises(ValueError, match=r"no job|COMP|COMM"):

@@ -1,8 +1,9 @@
 """The one call for job groups: construct, search, disturb, search again.
 
 See ``problem`` for what is asked (Harmony, (4.1)-(4.4)), ``construction`` for one grouping to begin
-with; the others are Algorithm 2's, of all jobs, for several numbers of groups. ``local_search``
-says what is exchanged.
+with; the others are Algorithm 2's, of all jobs, for numbers of groups near its own.
+``local_search`` says what is exchanged. The budget ends the search among many jobs, the number of
+disturbances that among few.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ def grouped(
     search = _Search(problem, seed)
     for number, (group_J, machine_G) in enumerate(_starts(problem, search.columns)):
         search.consider(group_J, machine_G, work // 2 if number == 0 else work, few=number > 0)
+        if search.columns.work[0] >= work:
+            break
     for kick in range(kicks):
         if search.columns.work[0] >= work:
             break
@@ -64,18 +67,17 @@ def _starts(
     balanced = balanced_groups(problem.comp_machine_s_J, problem.net_s_J, problem.machines)
     if not problem.all_run:
         yield busiest_first(problem, columns, problem.machines / balanced)
-    near = {balanced, 1, most}
-    for step in range(1, _STARTS):
-        near |= {balanced - step, balanced + step}
-    for groups in sorted((n for n in near if 1 <= n <= most), key=lambda n: abs(n - balanced))[
-        :_STARTS
-    ]:
+    near = range(max(1, balanced - _STARTS), min(most, balanced + _STARTS) + 1)
+    for groups in sorted(near, key=lambda groups: abs(groups - balanced))[:_STARTS]:
         found = grouping_in(problem, len(problem.net_s_J), groups)
         yield found.group_J, found.machine_G
 
 
 class _Search:
-    """The best grouping so far, by slots, and its value in machines."""
+    """The best grouping so far, by slots, and its value in machines.
+
+    ``elsewhere``: where else than in a group a job may be.
+    """
 
     def __init__(self, problem: JobGroupingProblem, seed: int) -> None:
         self.columns = new_columns(problem)
