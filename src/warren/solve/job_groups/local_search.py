@@ -35,8 +35,8 @@ PARTNERS: Final = 12
 """Most groups that a group exchanges with in a turn."""
 CANDIDATES: Final = 24
 """Most jobs that do not run that a group looks at in a turn."""
-_LEAST_GAIN: Final = 1e-12
-"""What an exchange must gain, in machines: sums round."""
+_LEAST_GAIN: Final = 1e-10
+"""What an exchange must gain, in machines: sums of 10,000 machines round by less."""
 
 
 class _Exchange(NamedTuple):
