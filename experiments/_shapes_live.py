@@ -179,24 +179,27 @@ def by_shape(history: History, count: int) -> list[list[int]]:
 
 
 def turns_s(history: History, kinds: Sequence[BedKind], rounds: Sequence[int]) -> list[float]:
-    """How long a task keeps the device of each host, as ``cruise`` measures it over these rounds.
+    """How long a task keeps the device of each host, as ``cruise`` measures it in each round.
 
-    Of hosts of a kind the median, of a kind on which none has run that of all. Host i has device i.
+    The median over rounds and hosts of a kind; of a kind on which none has run that of all. Host i
+    has device i.
     """
-    line, seen = history.timeline, Measured()
+    line = history.timeline
+    seen = dict.fromkeys(rounds, Measured())
     for at in np.argsort(line.end_ns_R, kind="stable").tolist():
-        if line.round_R[at] in rounds:
+        if line.round_R[at] in seen:
             row = [int(column[at]) for column in (line.round_R, line.shard_R, line.device_R)]
             spans = (line.start_ns_R, line.comp_end_ns_R, line.busy_ns_R)
             times = [int(column[at]) for column in spans]
             done = TasksDone(int(line.end_ns_R[at]), 0, row[0], 1, (row[1],), row[2], *times)
-            seen = seen.computed(done, row[2])
-    found = {host: took_s for (_, host), took_s in {**seen.comp_s, **seen.turn_s}.items()}
+            seen[row[0]] = seen[row[0]].computed(done, row[2])
     of = [kind for _, kind in names(kinds)]
-    by_kind = {
-        kind: [took_s for host, took_s in found.items() if of[host] is kind] for kind in kinds
-    }
-    return [median(by_kind[kind] or found.values()) for kind in of]
+    found: dict[BedKind, list[float]] = {kind: [] for kind in kinds}
+    for one in seen.values():
+        for (_, host), took_s in {**one.comp_s, **one.turn_s}.items():
+            found[of[host]].append(took_s)
+    every = [took_s for some in found.values() for took_s in some]
+    return [median(found[kind] or every) for kind in of]
 
 
 def predicted(

@@ -57,7 +57,10 @@ CHOICES: Final = (
     "012:345", "01:2345", "012345:012345",
 )  # fmt: skip
 """Of the four slow hosts (0 to 3) and the two fast ones (4, 5): how many of either serve."""
-ROUNDS: Final = 10
+ROUNDS: Final = 6
+"""Of each visit to a shape of a grid."""
+VISITS: Final = 3
+"""A run goes through a grid so many times, so that slow minutes of the machine meet all shapes."""
 LONG: Final = 40
 PARTS: Final = (*APPS, "kinds", "unequal", "coming", "speed")
 START: Final = "01234:5", "0124:35"
@@ -85,13 +88,18 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", action="append", choices=PARTS)
-    parts = _common.earlier("shapes_live")
+    parser.add_argument("--grid", action="store_true", help="of apps: make the grid, not policies")
+    parts, asked = _common.earlier("shapes_live"), parser.parse_args()
     others = {"kinds": _kinds, "unequal": _unequal, "coming": _coming, "speed": _speed}
-    for part in parser.parse_args().part or [one for one in PARTS if one not in parts]:
-        rows = others[part]() if part in others else _app(part)
-        parts = _common.earlier("shapes_live") | {
-            part: {"made_by": _common.made_by(), "seed": SEED, **rows}
-        }
+    for part in asked.part or [one for one in PARTS if one not in parts]:
+        made = {"made_by": _common.made_by(), "seed": SEED}
+        if part in others:
+            made |= others[part]()
+        else:
+            made |= _grid_of(part)
+            kept = _common.earlier("shapes_live").get(part, {})
+            made |= _policies_of(part) if not asked.grid or not kept else _kept(kept)
+        parts = _common.earlier("shapes_live") | {part: made}
         _common.save("shapes_live", SEED, {"parts": parts})
 
 
@@ -103,12 +111,25 @@ def _no_quota() -> str:
     return ""
 
 
-def _app(app: str) -> dict[str, Any]:
-    """The grid of one app on equal hosts, and what policies make of it."""
+def _grid_of(app: str) -> dict[str, Any]:
+    """The grid of one app on equal hosts."""
     with testbed(EQUAL) as share:
-        grid = _grid(app, EQUAL, GRID, share)
-        policies = [_policy(app, EQUAL, name, POLICIES[name], START[0]) for name in POLICIES]
-    return {"rows": grid, "policies": policies, "share": share}
+        return {"rows": _grid(app, EQUAL, GRID, share), "share": share}
+
+
+def _policies_of(app: str) -> dict[str, Any]:
+    """What policies make of one app on equal hosts."""
+    with testbed(EQUAL):
+        rows = [_policy(app, EQUAL, name, POLICIES[name], START[0]) for name in POLICIES]
+    return {"policies": rows}
+
+
+def _kept(part: dict[str, Any]) -> dict[str, Any]:
+    """What policies made of an app before, and who made that."""
+    return {
+        "policies": part["policies"],
+        "policies_made_by": part.get("policies_made_by", part["made_by"]),
+    }
 
 
 def _kinds() -> dict[str, Any]:
@@ -158,10 +179,14 @@ def _grid(
     app: str, kinds: Sequence[BedKind], shapes: Sequence[str], share: float
 ) -> list[dict[str, Any]]:
     """A row a shape: what rounds take, and what is said of them from the first shape alone."""
-    options = {"shapes": " ".join(shapes), "rounds": ROUNDS}
-    run = described(app, kinds, SWEEP, options, (ROUNDS + 4) * len(shapes))
-    history, _ = played(run)
-    times, rounds = round_s(history), by_shape(history, len(shapes))
+    visits = VISITS * len(shapes)
+    options = {"shapes": " ".join(VISITS * tuple(shapes)), "rounds": ROUNDS}
+    history, _ = played(described(app, kinds, SWEEP, options, (ROUNDS + 4) * visits))
+    times, by_visit = round_s(history), by_shape(history, visits)
+    rounds = [
+        [one for visit in by_visit[place :: len(shapes)] for one in visit]
+        for place in range(len(shapes))
+    ]
     size = float(MODEL_BYTES[app])
     first_s = turns_s(history, kinds, rounds[0])
     rows = []
@@ -176,8 +201,7 @@ def _grid(
         row |= {f"{one}_s": published_s(kinds, first_s, text, size, share, one) for one in READINGS}
         rows.append(row)
         print({key: value for key, value in row.items() if key != "task_s"}, flush=True)
-    moves = history.moves
-    for row, move in zip(rows[1:], moves, strict=True):
+    for row, move in zip(rows[1:], history.moves[: len(rows) - 1], strict=True):
         row |= {"moved_bytes": move.far_bytes, "moved_s": move.took_ns / 1e9}
     return rows
 
