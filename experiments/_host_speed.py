@@ -50,8 +50,9 @@ class Quicker:
 
     def __call__(self, folder: Path, ended: Event) -> None:
         """Wait beside a run, and do it once."""
-        cpus = quota_of(self.cgroup)
-        assert cpus is not None, f"{self.cgroup} has no quota"
+        quota = quota_of(self.cgroup)
+        assert quota is not None, f"{self.cgroup} has no quota"
+        cpus, _ = quota
         while not ended.wait(LOOKS_S):
             if passed_s(folder) >= self.at_s:
                 make_quota(self.cgroup, self.times * cpus)

@@ -59,6 +59,9 @@ Rounds over time, as in the paper's Fig. 3.4; dotted: servers move.{sums}
 {policies}
 
 `cruise` counts an update a task and lets hosts do both; `cruise-published` decides by (3.4).
+{old}"""
+OLD: Final = """
+Made before quotas held for 10 ms, with 100 ms: {which}.
 """
 SUMS: Final = """ When rounds ended
 was not kept here: times are sums of their lengths, and the first round is what the JCT has beside
@@ -167,6 +170,7 @@ def live_text(parts: Mapping[str, Any], simulated: Mapping[str, Any]) -> str:
             ],
             [[app, *_summary(parts[app]["rows"])] for app in apps],
         ),
+        old=_old(apps, parts),
         sums="" if "rounds_s" in parts[apps[0]]["policies"][0] else SUMS,
         bits=f"{sum(same)} of {len(same)} apps",
         policies=table(["app", "policy", "first", "last", "change", "JCT", "migrations"], policies),
@@ -176,6 +180,17 @@ def live_text(parts: Mapping[str, Any], simulated: Mapping[str, Any]) -> str:
     text += _unequal(parts["unequal"]["rows"]) if "unequal" in parts else ""
     text += _coming(parts["coming"]["rows"]) if "coming" in parts else ""
     return text + (_speed(parts["speed"]) if "speed" in parts else "")
+
+
+def _old(apps: Sequence[str], parts: Mapping[str, Any]) -> str:
+    """Which parts were made with quotas of 100 ms at a time: those without times of rounds."""
+    rows = {f"policies of `{app}`": parts[app]["policies"] for app in apps}
+    rows |= {f"`{part}`": parts[part]["rows"] for part in ("unequal", "coming") if part in parts}
+    which = [name for name, some in rows.items() if "rounds_s" not in some[0]]
+    # A grid that was gone through once has at most eight whole rounds of its first shape.
+    if "kinds" in parts and parts["kinds"]["rows"][0]["rounds"] <= 8:
+        which.append("`kinds`")
+    return OLD.format(which=", ".join(which)) if which else ""
 
 
 def _quotas(found: Mapping[str, Any]) -> dict[str, float]:

@@ -25,7 +25,7 @@ def limited(folder: Path) -> Path:
 def test_a_quota_doubles_at_a_barrier_and_is_put_back_when_the_run_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[float | None] = []
+    seen: list[tuple[float, int] | None] = []
     cgroup, changed = limited(tmp_path), Event()
     times = iter([0.0, 59.0, 61.5, 61.5])
 
@@ -40,8 +40,8 @@ def test_a_quota_doubles_at_a_barrier_and_is_put_back_when_the_run_ends(
     quicker = _host_speed.Quicker(cgroup, 60.0)
     with _host_speed.beside(quicker, tmp_path):
         assert changed.wait(60)
-    assert seen == [0.2, 0.2, 0.2, 0.4]
-    assert quota_of(cgroup) == 0.2
+    assert seen == [*[(0.2, 10_000)] * 3, (0.4, 10_000)]
+    assert quota_of(cgroup) == (0.2, 10_000)
     assert quicker.done_s == [61.5]
 
 
@@ -53,7 +53,7 @@ def test_a_run_that_ends_before_leaves_the_quota_and_says_nothing_was_done(tmp_p
     failing = pytest.raises(RuntimeError, match="the run failed")
     with failing, _host_speed.beside(quicker, tmp_path):
         raise RuntimeError("the run failed")
-    assert (quota_of(cgroup), quicker.done_s) == (0.2, [])
+    assert (quota_of(cgroup), quicker.done_s) == ((0.2, 10_000), [])
     assert _host_speed.passed_s(tmp_path) == 0
     assert _host_speed.passed_s(tmp_path / "no such folder") == 0
 

@@ -50,6 +50,10 @@ def test_every_round_is_that_of_the_plain_loop_whatever_moves_and_whoever_is_los
     assert counts["servers lost"]
 
 
+def test_a_shape_whose_servers_do_not_come_up_is_void() -> None:
+    assert play(20_054).counts["void shapes"]
+
+
 @pytest.mark.parametrize("seed", FOUND)
 def test_what_has_found_a_fault_finds_none(seed: int) -> None:
     play(seed)

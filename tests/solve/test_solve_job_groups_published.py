@@ -115,14 +115,25 @@ def test_line_6_is_the_least_of_all_numbers_of_groups(seed: int) -> None:
 
 def test_machines_go_to_the_most_computation_intensive_group_one_by_one() -> None:
     comp_G: FloatArray = np.array([8.0, 30.0, 2.0])
-    net_G: FloatArray = np.array([4.0, 5.0, 1.0])
-    # W / m - N: (4, 25, 1), then (4, 10, 1), (4, 5, 1), (4, 2.5, 1), (0, 2.5, 1).
-    assert allocate_machines(comp_G, net_G, 7).tolist() == [2, 4, 1]
-    assert allocate_machines(comp_G, net_G, 3).tolist() == [1, 1, 1]
+    net_G: FloatArray = np.array([1.0, 10.0, 1.0])
+    # W / m - N: (7, 20, 1), then (7, 5, 1), (3, 5, 1), (3, 0, 1), (1.7, 0, 1).
+    assert allocate_machines(comp_G, net_G, 7, "difference").tolist() == [3, 3, 1]
+    # W / (m N): (8, 3, 2), then (4, 3, 2), (2.7, 3, 2), (2.7, 1.5, 2), (2, 1.5, 2).
+    assert allocate_machines(comp_G, net_G, 7, "ratio").tolist() == [4, 2, 1]
+    for intensity in ("difference", "ratio"):
+        assert allocate_machines(comp_G, net_G, 3, intensity).tolist() == [1, 1, 1]
 
 
-def test_the_second_job_that_makes_it_worse_ends_algorithm_1_as_printed() -> None:
-    # The first job fills its machines well; beside the second each has a machine of its own.
+def test_by_the_ratio_a_group_gets_machines_by_what_it_computes_for_what_it_sends() -> None:
+    """Two jobs alone on 100 machines: by the difference the small one has most of them."""
+    one = problem([160.0, 0.16], [10.0, 0.1], 100)
+    by_ratio = published_grouping(one, patience=2)
+    assert by_ratio.machine_G.tolist() == [91, 9]
+    assert by_ratio.value > published_grouping(one, patience=2, intensity="difference").value
+
+
+def test_a_job_that_makes_it_worse_ends_algorithm_1_as_printed() -> None:
+    # Two jobs share both machines; with the third there are two groups, and a machine each.
     one = problem([1.9, 1.0, 1.0, 1.9], [0.1, 1.0, 1.0, 0.1], 2)
     printed = published_grouping(one)
     patient = published_grouping(one, patience=4)

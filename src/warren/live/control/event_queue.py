@@ -121,7 +121,7 @@ class PendingEvents:
         return any(isinstance(event, RolledBack) and event.job == job for *_, event in self._heap)
 
     def take_back_void(self, job: int) -> None:
-        """Take back that a shape of a job was void, since another one has been answered."""
+        """Take back that a shape of a job was void, since its servers are to move elsewhere now."""
         self._heap = [
             row
             for row in self._heap

@@ -169,9 +169,10 @@ class LivePort(LiveEngine):
         for job, shape in shapes.items():
             if self._ledger.ended(job) or not shape.servers:
                 continue
-            self._pending.take_back_void(job)
             if job in self._assigned and self._ledger.arrived(job):
                 self._servers.want(self._jobs[job], shape, self._ledger.reserve)
+                if job in self._servers.migrating():
+                    self._pending.take_back_void(job)
             elif not self._servers.placed(job, shape):
                 self._place_servers(job, shape)
         self._wait_for_all()
@@ -276,8 +277,9 @@ class LivePort(LiveEngine):
                 # The job fails first: then no other trainer replaces the one that is killed.
                 self._fail(job, reason)
                 self._manager.end_trainer(device, job)
-            case JobBroke(job=job, reason=reason):
-                self._fail(job, reason)
+            case JobBroke(job=job, reason=reason, heir=heir):
+                if heir < 0 or self._recovery.heir_broke(job, heir, reason, self._host_ns()):
+                    self._fail(job, reason)
             case CannotWrite(errno=errno, strerror=strerror, path=path):
                 raise OSError(errno, strerror, path)
             case ExecutorReady(device=device, incarnation=incarnation):

@@ -173,7 +173,7 @@ class Recovery:
                     self._manager.need_trainer(device, job)
             case ServerRole(job=job, generation=generation):
                 if self._owners.servers.give_up(job, generation, self._ledger.reserve):
-                    self._shape_void(job.index, how, host_ns)
+                    self._shape_void(job.index, self._ended(job, how), host_ns)
                 elif generation in self._owners.generations(job.index):
                     self._owner_lost(job.index, "its server", how, host_ns)
             case RankRole(job=job, incarnation=incarnation, rank=rank, device=device):
@@ -188,6 +188,17 @@ class Recovery:
                 self._manager.executor_ended(device, how)
             case _:
                 pass
+
+    def heir_broke(self, job: int, generation: int, reason: str, host_ns: int) -> bool:
+        """Handle a server that cannot take over; tell whether the job cannot go on for it.
+
+        It can while not all new servers are up, and where these have been given up already.
+        """
+        owners = self._owners
+        if owners.servers.give_up(self._context.jobs[job], generation, self._ledger.reserve):
+            self._shape_void(job, f"cannot serve: {reason}", host_ns)
+            return False
+        return generation in owners.generations(job)
 
     def gang_broke(self, said: GangBroke, host_ns: int) -> None:
         """Roll back a job one of whose ranks has lost the others, while none of them has ended."""
@@ -316,19 +327,21 @@ class Recovery:
         else:
             self._go_back(job, f"{who} ended: {how}", host_ns)
 
-    def _shape_void(self, job: int, how: str, host_ns: int) -> None:
+    def _shape_void(self, job: int, why: str, host_ns: int) -> None:
         """Tell that a job's servers stay where they are, unless they are to move elsewhere now."""
         servers, ledger = self._owners.servers, self._ledger
-        if job in servers.migrating():
-            return
+        if job not in servers.migrating():
+            where, at_ns = servers.standing(job), ledger.cluster_ns(host_ns)
+            told = ServersMoved(at_ns, job, ledger.passed(job), 0, 0, *where, f"a new one {why}")
+            ledger.servers_moved(told)
+
+    def _ended(self, job: Job, how: str) -> str:
+        """Say how a new server of a job has ended."""
+        if how in (OUT_OF_TIME, UNHEARD):
+            return out_of_time(how, job.task_limit_ns)
         if how.startswith(OVER_MEMORY):
-            reason = f"a new one {over_memory(how)}"
-        elif how.startswith(OVER_LOG):
-            reason = f"a new one {over_log(how)}"
-        else:
-            reason = f"a new one ended: {how}"
-        where, at_ns = servers.standing(job), ledger.cluster_ns(host_ns)
-        ledger.servers_moved(ServersMoved(at_ns, job, ledger.passed(job), 0, 0, *where, reason))
+            return over_memory(how)
+        return over_log(how) if how.startswith(OVER_LOG) else f"ended: {how}"
 
     def _go_back(self, job: int, reason: str, host_ns: int) -> None:
         """Roll a job back to its newest checkpoint, or its first round, in a new generation."""

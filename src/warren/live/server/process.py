@@ -43,11 +43,12 @@ def last_words(role: JobStateRole, where: str, error: BaseException) -> AnyMessa
         What was raised.
     """
     job = role.job.index
+    heir = role.generation if isinstance(role, ServerRole) and role.donors else -1
     if isinstance(error, SpecError):
-        return JobBroke(job, one_line(error))
+        return JobBroke(job, one_line(error), heir)
     # Anything else may come from the app, which may use files too: only those of the run count.
     if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
         path = str(error.filename)
         if path.startswith((role.store, role.params)):
             return CannotWrite(error.errno, str(error.strerror), path)
-    return JobBroke(job, f"app failed in {where}: {one_line(error)}")
+    return JobBroke(job, f"app failed in {where}: {one_line(error)}", heir)

@@ -62,7 +62,7 @@ def quota_home() -> Path:
 def make_quota(cgroup: Path, cpus: float) -> None:
     """Make a cgroup whose processes together get ``cpus`` processors."""
     cgroup.mkdir(exist_ok=True)
-    period_us = max(_PERIOD_US, round(_LEAST_QUOTA_US / cpus))
+    period_us = quota_period_us(cpus)
     quota_us = round(cpus * period_us)
     # ``cpu.max`` is version 2; version 1 has a file for the period and one for the quota.
     if (cgroup / "cpu.max").exists():
@@ -72,8 +72,16 @@ def make_quota(cgroup: Path, cpus: float) -> None:
         (cgroup / "cpu.cfs_quota_us").write_text(str(quota_us))
 
 
-def quota_of(cgroup: Path) -> float | None:
-    """Return the quota that a cgroup has now, in processors; None where there is none."""
+def quota_period_us(cpus: float) -> int:
+    """Return how long a quota of so many processors holds at a time, in us."""
+    return max(_PERIOD_US, round(_LEAST_QUOTA_US / cpus))
+
+
+def quota_of(cgroup: Path) -> tuple[float, int] | None:
+    """Return the quota that a cgroup has now, in processors, and for how long it holds, in us.
+
+    None where there is none.
+    """
     try:
         if (cgroup / "cpu.max").exists():
             quota, period = (cgroup / "cpu.max").read_text().split()
@@ -81,7 +89,7 @@ def quota_of(cgroup: Path) -> float | None:
             quota = (cgroup / "cpu.cfs_quota_us").read_text().strip()
             period = (cgroup / "cpu.cfs_period_us").read_text()
         # No limit: "max" in version 2, -1 in version 1.
-        return None if quota in ("max", "-1") else int(quota) / int(period)
+        return None if quota in ("max", "-1") else (int(quota) / int(period), int(period))
     except OSError:
         return None
 

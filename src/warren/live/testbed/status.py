@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from warren.live.testbed import orphans as leftovers
-from warren.live.testbed.cpu_quota import quota_of
+from warren.live.testbed.cpu_quota import quota_of, quota_period_us
 from warren.live.testbed.iproute import answer_of, check_usable, refusal
 from warren.live.testbed.names import (
     HOSTS_FILES,
@@ -149,6 +149,7 @@ def _wrong_quotas(bed: Bed, cgroups: tuple[str, ...]) -> Iterator[str]:
     # Cgroups are recorded in the order of hosts, of limited ones only.
     limited = [one for one in bed.hosts if one.cpus is not None]
     for one, cgroup in zip(limited, cgroups, strict=True):
-        has = quota_of(Path(cgroup))
-        if has is None or one.cpus is None or abs(has - one.cpus) > _ROUNDED * one.cpus:
+        assert one.cpus is not None
+        share, period_us = quota_of(Path(cgroup)) or (0.0, 0)
+        if abs(share - one.cpus) > _ROUNDED * one.cpus or period_us != quota_period_us(one.cpus):
             yield f"{one.name} is not limited to {one.cpus:g} processors"

@@ -185,10 +185,14 @@ class TaskStuck(Message, frozen=True, tag="TaskStuck", array_like=True):
 
 
 class JobBroke(Message, frozen=True, tag="JobBroke", array_like=True):
-    """Any process of a job to controller: the job cannot go on; ``reason`` is one line."""
+    """Any process of a job to controller: the job cannot go on; ``reason`` is one line.
+
+    ``heir``: the generation of a server to which blocks of the job were to migrate; -1: of none.
+    """
 
     job: int
     reason: str
+    heir: int = -1
 
 
 class CannotWrite(Message, frozen=True, tag="CannotWrite", array_like=True):

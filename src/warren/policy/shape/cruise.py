@@ -192,6 +192,10 @@ class Cruise:
         if job in memory.moving or not due:
             return None, memory
         best = self._best(view, memory, job)
+        if best is not None and not set(view.servers_J[job]) <= set(self._hosts(view, job)):
+            text = f"a server is on a host that has gone: {_words(best[0])}"
+            shape = self._shape(view, job, best[0])
+            return shape, self._answered(view, memory, job, shape, text)
         now_s = None if best is None else self._now_s(view, job, best[1])
         if best is None or not now_s:
             return None, memory

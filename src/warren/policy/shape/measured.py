@@ -61,8 +61,12 @@ class Measured:
                     seen = seen.computed(event, int(view.hosts.host_D[event.device]))
                 case RoundsDone():
                     seen = seen._passed(event)
-                case ServersMoved() | RolledBack():
+                case ServersMoved():
                     seen = seen.anew(event.job)
+                case RolledBack():
+                    # A round may run again: no turn is from a task of before to one of after.
+                    last = {key: row for key, row in seen.last.items() if key[0] != event.job}
+                    seen = replace(seen.anew(event.job), last=Map(last))
         return seen
 
     def anew(self, job: int) -> Measured:

@@ -26,7 +26,7 @@ from scipy.optimize import nnls
 
 from warren.model.costs import FloatArray
 from warren.model.decision import NOTHING, Decision, Question, Shape
-from warren.model.events import Event, JobArrived, RoundsDone
+from warren.model.events import Event, JobArrived, RoundsDone, ServersMoved
 from warren.model.view import View
 from warren.policy.shape.all_hosts import hosts_of
 from warren.policy.shape.measured import TOLD, Measured, still_moving
@@ -79,6 +79,10 @@ class Optimus:
         memory = replace(memory, measured=measured, moving=moving)
         shapes = dict[int, Shape]()
         for event in view.changes:
+            if isinstance(event, ServersMoved) and event.reason and event.job in memory.now:
+                # What is measured next is of the servers that stayed.
+                stayed = memory.now[event.job][0], len(event.servers)
+                memory = replace(memory, now=memory.now.set(event.job, stayed))
             if not isinstance(event, JobArrived | RoundsDone) or view.jobs[event.job].sync != "ps":
                 continue
             job = event.job

@@ -171,7 +171,7 @@ def best_split(columns: GroupColumns, total: Int, now: Int, thorough: bool) -> t
         return gathered_value(columns, 1, total), 0
     if columns.count_2[1] == 0:
         return gathered_value(columns, 0, total), total
-    best: Float = -1.0
+    best: Float = -np.inf
     chosen: Int = np.int64(0)
     if total <= ALL_SPLITS:
         for machines in range(1, total):

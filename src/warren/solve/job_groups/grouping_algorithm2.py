@@ -21,6 +21,8 @@ T_j_itr: ``alone_J``. P is the axis of places: jobs group by group.
 - Lines 15 to 19 have an argmin over no group once each would be job-bound: the job then goes to the
   group that was first.
 - Line 18's argmin again and again is one pass over the groups in the order of |T_diff + S_diff|.
+- Swaps end when the one pair of groups has none that gains; "until there are no possible swap
+  cases" may also mean going on to the next pair.
 - The imbalance of both groups of a swap is the larger |S_diff| of both (their sum is the same for
   all swaps after which both have one sign). It must fall by more than rounding, else equal jobs
   would be swapped for ever. The text does not say so.

@@ -69,7 +69,7 @@ def _starts(
         yield busiest_first(problem, columns, problem.machines / balanced)
     near = range(max(1, balanced - _STARTS), min(most, balanced + _STARTS) + 1)
     for groups in sorted(near, key=lambda groups: abs(groups - balanced))[:_STARTS]:
-        found = grouping_in(problem, len(problem.net_s_J), groups)
+        found = grouping_in(problem, len(problem.net_s_J), groups, "difference")
         yield found.group_J, found.machine_G
 
 

@@ -72,8 +72,9 @@ class ServerCases(NamedTuple):
 class _Search(NamedTuple):
     """What a search has found, and the boxes that wait.
 
-    ``best``: epoch, bound of what was left out without a look; ``counts``: case of the best,
-    workers in it, boxes looked at so far. ``other_A``, ``held_K`` and ``items_K`` are for sums.
+    ``best``: epoch of the best; bound of what was left out without a look; the least epoch, below
+    that of the best if an equal one has fewer workers. ``counts``: case of the best, workers in it,
+    boxes looked at so far. ``other_A``, ``held_K`` and ``items_K`` are for sums.
     """
 
     best: FloatArray
@@ -103,7 +104,7 @@ def published_shape(
     """Find the shape of the shortest epoch; of equal ones the one with fewest workers."""
     kinds, rates = len(cases.rate_K), len(cases.rate_A)
     search = _Search(
-        best=np.full(2, np.inf),
+        best=np.full(3, np.inf),
         counts=np.zeros(3, np.int64),
         best_A=np.zeros(rates),
         low_DA=np.zeros((_DEEPEST, rates)),
@@ -117,15 +118,15 @@ def published_shape(
     _holds(cases, case, search.best_A, search.held_K)
     held_K, servers_K = search.held_K, cases.servers_CK[case]
     split_K: FloatArray = held_K * (cases.model_bytes / float((held_K * servers_K).sum()))
-    epoch_s, left_s = search.best.tolist()
-    return PublishedShape(case, split_K, min(epoch_s * (1 - PROVED), left_s))
+    _, left_s, least_s = search.best.tolist()
+    return PublishedShape(case, split_K, min(least_s * (1 - PROVED), left_s))
 
 
 @kernel
 def _search_all(cases: ServerCases, rounds: Rounds, search: _Search, most_boxes: Int) -> None:
     """Look at all cases that may be better than what is known."""
     for case in range(len(cases.bound_C)):
-        if cases.bound_C[case] > search.best[0] * (1 + _EQUAL):
+        if cases.bound_C[case] > search.best[2] * (1 + _EQUAL):
             break
         if search.best[0] < np.inf:
             aim_s = _aim_s(cases, search, case)
@@ -262,6 +263,7 @@ def _take(
             break
         search.best[0] = epoch_s
         _set(search.best_A, search.other_A)
+    search.best[2] = min(search.best[2], search.best[0])
 
 
 @kernel
@@ -332,7 +334,7 @@ def _set_last(cases: ServerCases, search: _Search, case: Int, transfer_s_A: Floa
 def _aim_s(cases: ServerCases, search: _Search, case: Int) -> float:
     """Return what an epoch of this case has to be, if it is to be taken in place of the best."""
     fewer = cases.workers_CK[case].sum() < search.counts[1]
-    return float(search.best[0] * (1 + _EQUAL if fewer else 1 - PROVED))
+    return float(search.best[2] * (1 + _EQUAL if fewer else 1 - PROVED))
 
 
 @kernel

@@ -10,12 +10,12 @@ Fast workers want what slow ones do not, so no split is best for all.
 *Servers of one kind hold the same*: K_a is convex and the same for all orders of them, so the mean
 of all orders is no worse.
 
-*Which times a split can give*, y_a for workers of rate b_a or less: those that pass ``holds``. Each
-server may hold cap_k = min_a b_ak y_a / W at most, by the first term. By the second one the sum
-over k of s_k u_k / b_ak is to be y_a at most, for each a. Of all u below the caps with M in all one
-makes these sums least *for all a at once*: fastest servers first, each up to its cap. For 1 / b_ak
-does not rise with b_k, whatever a: bytes that go to a faster server add to no sum. So this one u
-decides, in K A steps, and no linear program is needed.
+*Which times a split can give*, so that workers of rate b_a wait y_a at most, for all a: just those
+that pass ``holds``. Each server may hold cap_k = min_a b_ak y_a / W at most, by the first term. By
+the second one the sum over k of s_k u_k / b_ak is to be y_a at most, for each a. Of all u below the
+caps with M in all one makes these sums least *for all a at once*: fastest servers first, each up to
+its cap. For 1 / b_ak does not rise with b_k, whatever a: bytes that go to a faster server add to no
+sum. So this one u decides, in K A steps, and no linear program is needed.
 
 *What is best.* For given items d_a in n_a exchanges the best split is a linear program (T least,
 with y_a = (T - c_a d_a) / n_a): the least T whose y pass. Where items are free it is not even
