@@ -30,12 +30,11 @@ workers + servers; *both*: each host does both.
 
 What was looked at: quotas, links and models were chosen, and the way of predicting was first
 settled, with `mlr`. Of the others `lda` and `net` were then predicted 27 and 21 % off in the mean.
-Two things were changed then, with `lda`: a quota of processors held for 100 ms at a time, and
-holds for 10 ms now (by `experiments/quota_periods.py` {work:.0f} ms of processor time take, with
-a fifth of a core, {waited:.0f} ms after a wait and {row:.0f} ms otherwise, now {now:.0f} and
-{now_row:.0f} ms);
-and where tasks wait for links, how long one keeps its host was taken from the first of a round,
-beside which no update is sent.
+Two things were changed then, with `lda`. A quota of processors had held for 100 ms at a time and
+holds for 10 ms now: {work:.0f} ms of processor time on a fifth of a core had taken {waited:.0f} ms
+after a wait and {row:.0f} ms otherwise, and take {now:.0f} and {now_row:.0f} ms
+(`experiments/quota_periods.py`). And where tasks wait for links, how long one keeps its host had
+been taken from the first of a round, beside which no update is sent.
 
 ![Rounds by shape](cruise-shapes.svg)
 

@@ -37,8 +37,8 @@ what it does not say (Fig. 4.17). These are single decisions on other jobs, agai
 
 ## Large
 
-{large}, {machine}: medians of five, of *all* one run. The paper: within 5 s, on a machine that it
-does not name.
+{large}, {machine}: medians of five, of *all* one
+run. The paper: within 5 s, on a machine that it does not name.
 
 {times}
 
@@ -49,6 +49,7 @@ of Table 4.1, times 0.5 to 1.5, at 1.1 Gbit/s; COMP against COMM is drawn by us 
 since Fig. 4.9 is a picture. Where jobs are few, the bound is loose: of ten jobs on 100 machines
 ours is {few} from the best, while the bound is {loose} above. In the paper's run of 80 jobs on
 100 machines 27.2 jobs run in 6.7 groups in the mean, CPU is used 93.2 % and the network 83.1 %.
+With 80 jobs here *strongest* is within {near} of the bound in the mean, so of the best.
 
 {bounds}
 """
@@ -67,10 +68,10 @@ def page(found: Mapping[str, Any]) -> str:
         row for row in found["optimum"]
         if row["algorithm"] == "ours" and row["seeds"].startswith("Table 4.1")
     )  # fmt: skip
-    loose = next(
-        row for row in bounds
-        if (row["algorithm"], row["jobs"], row["machines"]) == ("ours", 10, 100)
-    )  # fmt: skip
+    near, loose = (
+        next(row for row in bounds if (row["algorithm"], row["jobs"], row["machines"]) == wanted)
+        for wanted in (("Alg. 1, strongest", 80, 100), ("ours", 10, 100))
+    )
     return HEAD.format(
         optimum=table(
             ["cases", "algorithm", "mean", "worst", "within 2 %", "best found", "a case"],
@@ -82,6 +83,7 @@ def page(found: Mapping[str, Any]) -> str:
             ["algorithm", "takes", "U", "jobs that run", "groups"], list(map(_time, times))
         ),
         few=f"{few['mean_pct']:.2f} %",
+        near=f"{near['mean_gap_pct']:.1f} %",
         loose=f"{loose['mean_gap_pct']:.0f} %",
         bounds=table(
             [
