@@ -33,7 +33,7 @@ from warren.model.units import NS_PER_S
 
 pytestmark = pytest.mark.live
 
-ROUNDS = 40
+ROUNDS = 24
 JOBS = (
     job(0, rounds=ROUNDS, evaluate=Evaluate(every=7)),
     job(1, rounds=ROUNDS, params={"width": 6000}),  # its states lie in shared memory
@@ -78,8 +78,8 @@ def test_a_job_whose_blocks_migrate_again_and_again_has_the_bits_of_the_plain_lo
     assert bits(events) == expected
     assert not of(events, RolledBack)
     moves = Counter(event.job for event in of(events, ServersMoved) if not event.reason)
-    # Thirty and more where the machine has nothing else to do: heirs take time to come up.
-    assert sum(moves.values()) >= 9, moves
+    # Ten and more where the machine has nothing else to do: heirs take time to come up.
+    assert sum(moves.values()) >= 4, moves
     tasks = [(row.job, row.round, row.shards) for row in accepted(events)]
     assert len(set(tasks)) == len(tasks) == len(JOBS) * ROUNDS * 2
 
