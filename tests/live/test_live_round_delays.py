@@ -18,7 +18,7 @@ from warren.model.decision import Assignment
 from warren.model.events import AnyEvent, JobArrived, ParamsSaved, RolledBack, RoundsDone
 from warren.model.units import NS_PER_S
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.timed]
 
 ROUNDS = 5
 RING = 1
