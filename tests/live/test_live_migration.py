@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -95,20 +96,26 @@ def test_emulated_tasks_go_on_where_blocks_migrate(scale: float, tmp_path: Path)
 
 
 def loser(port: LivePort, seed: int, kills: int) -> Callable[[AnyEvent], None]:
-    """Kills a server at some barriers, while blocks of its job migrate: an old one or a new one."""
+    """Kills servers at some barriers, while blocks of their job migrate.
+
+    At first all, so that who serves is among them, then an old one or a new one.
+    """
     draw, move = random.Random(seed), mover(port, seed)
     at = draw.sample(range(ROUNDS // 2), kills)
 
     def watch(event: AnyEvent) -> None:
         move(event)
         if isinstance(event, RoundsDone) and event.job == 2 and event.round in at:
+            first = len(at) == kills
             at.remove(event.round)
             port.delay({2: NS_PER_S // 5})
             roles = port.processes().items()
             servers = [
                 pid for pid, role in roles if isinstance(role, ServerRole) and role.job.index == 2
             ]
-            os.kill(draw.choice(servers), signal.SIGKILL)
+            for pid in servers if first else [draw.choice(servers)]:
+                with contextlib.suppress(ProcessLookupError):  # it has ended
+                    os.kill(pid, signal.SIGKILL)
 
     return watch
 
