@@ -68,9 +68,10 @@ the others."""
 PARTS_TEXT: Final = """
 ### What a change takes
 
-All moves of servers above. *answer to barrier*: new servers start and the next barrier passes,
-while the job trains; *barrier to blocks*: it waits; *round after*: the first one on the new
-servers, against the median of the next five. Medians, and the most.
+Moves of servers above, of apps of which the times of rounds were kept. *answer to barrier*: new
+servers start and the next barrier passes, while the job trains; *barrier to blocks*: it waits;
+*round after*: the first one on the new servers, against the median of the next five. Medians, and
+the most.
 
 {rows}
 """

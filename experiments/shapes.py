@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
 from statistics import median, quantiles
 from typing import Any, Final
 
@@ -58,9 +59,8 @@ def main() -> None:
         sys.exit("a shape is not the best")
 
 
-def of_small(reading: Any, whole: bool) -> dict[str, Any]:
-    """One row: how often the shape is the best that can be tried."""
-    gaps = []
+def small_epochs(reading: Any, whole: bool) -> Iterator[tuple[Any, float]]:
+    """The drawn instances of few machines, and the epoch of the shape found for each."""
     for kinds_drawn in (1, 2, 3, 4):
         for seed in SEEDS:
             one = drawn(seed, kinds_drawn)
@@ -69,8 +69,15 @@ def of_small(reading: Any, whole: bool) -> dict[str, Any]:
                 items=one.items, model_bytes=one.model_bytes, batch=one.batch, whole=whole,
                 ways=1, reading=reading,
             )  # fmt: skip
-            found_s = best_shape(kinds, epoch).epoch_s
-            gaps.append(found_s / least_epoch_s(one, reading, whole=whole) - 1)
+            yield one, best_shape(kinds, epoch).epoch_s
+
+
+def of_small(reading: Any, whole: bool) -> dict[str, Any]:
+    """One row: how often the shape is the best that can be tried."""
+    gaps = [
+        found_s / least_epoch_s(one, reading, whole=whole) - 1
+        for one, found_s in small_epochs(reading, whole)
+    ]
     row = {
         "reading": reading,
         "whole": whole,
@@ -85,17 +92,10 @@ def of_small(reading: Any, whole: bool) -> dict[str, Any]:
 
 def of_programs(whole: bool) -> dict[str, Any]:
     """One row: how often the epoch by ``published`` is not that of linear programs."""
-    gaps = []
-    for kinds_drawn in (1, 2, 3, 4):
-        for seed in SEEDS:
-            one = drawn(seed, kinds_drawn)
-            kinds, _ = kinds_of(one.item_s_N, one.rate_N, np.ones(len(one.rate_N), dtype=int))
-            epoch = Epoch(
-                items=one.items, model_bytes=one.model_bytes, batch=one.batch, whole=whole,
-                ways=1, reading="published",
-            )  # fmt: skip
-            found_s = best_shape(kinds, epoch).epoch_s
-            gaps.append(abs(found_s / least_published_s(one, whole=whole) - 1))
+    gaps = [
+        abs(found_s / least_published_s(one, whole=whole) - 1)
+        for one, found_s in small_epochs("published", whole)
+    ]
     row = {
         "whole": whole,
         "instances": len(gaps),

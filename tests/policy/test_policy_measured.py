@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import pytest
 
-from warren.model.events import TasksDone
+from warren.model.events import RolledBack, TasksDone
 from warren.model.units import NS_PER_S
 from warren.policy.shape.measured import Measured
 
@@ -43,3 +44,13 @@ def test_a_task_alone_in_its_round_has_no_turn() -> None:
     seen = after([(0, 0.0, 1.0, 1.5), (1, 2.0, 3.0, 3.5)])
     assert (0, HOST) not in seen.turn_s
     assert seen.comp_s[0, HOST] == pytest.approx(1.0)
+
+
+def test_no_turn_is_from_a_task_before_a_roll_back_to_one_after() -> None:
+    """Round 0 runs again: its first task ends nine seconds after the one that was lost."""
+    before = after([(0, 0.0, 1.0, 1.5), (0, 1.1, 2.3, 2.8)])
+    back = SimpleNamespace(changes=(RolledBack(3 * NS_PER_S, 0, 0, "its server ended"),))
+    ends = [round(time * NS_PER_S) for time in (12.0, 11.0, 11.9)]
+    again = TasksDone(ends[0], 0, 0, 1, (0,), 0, ends[1], ends[2], ends[2] - ends[1])
+    seen = before.after(back).computed(again, HOST)  # type: ignore[arg-type]
+    assert seen.turn_s == before.turn_s

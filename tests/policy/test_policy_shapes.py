@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from immutables import Map
 
 import warren
 from warren.core.journal_reader import History
 from warren.model.errors import SpecError
+from warren.model.events import ServersMoved
 from warren.policy.registry import policy_of
-from warren.policy.shape.optimus import fitted, grown
+from warren.policy.shape.optimus import Optimus, OptimusMemory, fitted, grown
 from warren.report.checks.check import check
 from warren.runs.results import load_record
 
@@ -173,6 +176,26 @@ def test_hosts_that_come_and_go_are_used_while_they_are_there(tmp_path: Path) ->
     assert set(device[starts < 20].tolist()) == {0, 1}
     assert set(device[starts > 42].tolist()) == {0, 1}
     assert set(device.tolist()) == {0, 1, 2, 3}
+
+
+def test_a_server_on_a_host_that_is_away_moves_as_soon_as_enough_rounds_were_measured(
+    tmp_path: Path,
+) -> None:
+    """Whatever it gains: by the cost model nobody serves where nobody is."""
+    options = {"away": "h2: 0-", "threshold": 0.99}
+    run = described(3, 4, {"A": "0.5 s"}, "cruise", rounds=20, options=options)
+    run["workload"]["jobs"][0]["servers"] = {"hosts": ["h2"]}
+    (move,) = simulated(tmp_path, run).moves
+    assert move.round <= 8
+    assert 2 not in move.servers
+
+
+def test_optimus_measures_the_servers_that_stayed_where_a_shape_was_void() -> None:
+    memory = OptimusMemory(now=Map({0: (2, 3)}), moving=frozenset({0}))
+    void = ServersMoved(9, 0, 4, 0, 0, (1,), (), "a new one ended")
+    _, memory = Optimus().decide(SimpleNamespace(changes=(void,)), memory)  # type: ignore[arg-type]
+    assert memory.now[0] == (2, 1)
+    assert not memory.moving
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ whoever calls: a testbed outlives that, and in version 2 a cgroup that holds pro
 children with a controller.
 
 A quota holds for a short time, anew each time: what a host has not used by then is lost. With the
-kernel's usual 100 ms a host of a fifth of a core that had waited for its links did 34 ms of work in
-88 ms, where one that had not took 176; a slow processor takes as long whenever it begins.
+kernel's usual 100 ms work after a wait takes half as long as other work, where a slow processor
+takes as long whenever it begins (``experiments/quota_periods.py``).
 """
 
 from __future__ import annotations

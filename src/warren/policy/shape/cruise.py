@@ -175,11 +175,15 @@ class Cruise:
         found = memory.found.set(job, text)
         return replace(memory, measured=memory.measured.anew(job), moving=moving, found=found)
 
+    def _away(self, view: View) -> frozenset[int]:
+        """Return the hosts that are not there now."""
+        away = {one.host for one in absences_of(self.away) if one.holds(view.now_ns)}
+        return frozenset(at for at, host in enumerate(view.cluster.hosts) if host.name in away)
+
     def _hosts(self, view: View, job: int) -> tuple[int, ...]:
         """Return the hosts that a job may have and that are there."""
-        away = {one.host for one in absences_of(self.away) if one.holds(view.now_ns)}
-        names = view.cluster.hosts
-        return tuple(host for host in hosts_of(view, job) if names[host].name not in away)
+        away = self._away(view)
+        return tuple(host for host in hosts_of(view, job) if host not in away)
 
     def _better(
         self, view: View, memory: ShapeMemory, event: RoundsDone
@@ -192,7 +196,8 @@ class Cruise:
         if job in memory.moving or not due:
             return None, memory
         best = self._best(view, memory, job)
-        if best is not None and not set(view.servers_J[job]) <= set(self._hosts(view, job)):
+        if best is not None and self._away(view).intersection(view.servers_J[job]):
+            # By the cost model nothing is served there, so it cannot tell what rounds take now.
             text = f"a server is on a host that has gone: {_words(best[0])}"
             shape = self._shape(view, job, best[0])
             return shape, self._answered(view, memory, job, shape, text)
