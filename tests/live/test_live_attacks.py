@@ -187,6 +187,7 @@ def test_news_of_a_lost_executor_is_not_taken_for_its_successors() -> None:
     sent: list[bytes] = []
     context: Any = SimpleNamespace(
         devices=(SimpleNamespace(name="d"),),
+        gpus=(None,),
         local=SimpleNamespace(pin=False, look_ahead=1),
         jobs=(),
         folder="",

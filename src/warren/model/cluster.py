@@ -13,6 +13,8 @@ from warren.model.measured import Overheads, Switching
 NetworkModel = Literal["constant", "lane", "contention", "fluid"]
 RingReading = Literal["ours", "published"]
 EngineName = Literal["plain", "local"]
+PROCESSOR: Final = "CPU"
+"""How the types of devices begin that are processors of the machine that a run trains on."""
 REFERENCE_NIC_BPS: Final = 25e9
 """The rate of a host that states no ``nic``, in bits per second."""
 LOG_BYTES: Final = 100_000_000

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any, Final, Literal, cast
 
+from warren.model.cluster import PROCESSOR
 from warren.model.costs import ProfileRow
 from warren.model.history_rows import EndedJob, Profile
 from warren.model.job import Job
 from warren.model.units import seconds_to_ns
 from warren.profile.cost_table import kind_key
-from warren.profile.measured import PROCESSOR
 
 FINISHED: Final = "finished"
 _NAME_CHARS: Final = 80

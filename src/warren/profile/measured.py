@@ -11,14 +11,10 @@ import json
 import posixpath
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Final
 
 from warren.model.costs import ProfileRow
 from warren.model.job import Job
 from warren.profile.cost_table import measured_key, params_text
-
-PROCESSOR: Final = "CPU"
-"""The device type of everything this version measures: whatever a run calls its devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,13 +18,14 @@ from typing import Any, Final
 from warren.core.journal import MAGIC, Step
 from warren.core.journal_reader import frames
 from warren.live.training.app.app_imports import sources_of
+from warren.model.cluster import PROCESSOR
 from warren.model.events import JobCancelled, JobFailed, TasksDone
 from warren.model.history_rows import EndedJob, LiveRun, Profile
 from warren.model.job import Job
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds
 from warren.profile.averages import TaskAverages, blank, with_taken
-from warren.profile.measured import PROCESSOR, TaskKind, task_kind
+from warren.profile.measured import TaskKind, task_kind
 from warren.report.record import Record
 from warren.report.task_times import TaskTimes, task_times
 from warren.runs.notices import say

@@ -17,9 +17,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-from warren.model.cluster import Cluster
+from warren.live.gpu.discovery import gpus_here, gpus_of
+from warren.model.cluster import PROCESSOR, Cluster
 from warren.model.errors import Problem, SpecError
-from warren.profile.measured import PROCESSOR
 from warren.store.files import write_atomic
 
 _FEATURES: Final = ("flags", "Features", "model name")
@@ -83,11 +83,36 @@ def check_device_types(cluster: Cluster, file: str, field: str) -> None:
     SpecError
         With the types, and the way out.
     """
-    absent = other_types(cluster)
-    if absent and cluster.emulate is None:
+    others = other_types(cluster)
+    if cluster.emulate is not None or not others:
+        return
+    gpus = gpus_here()
+    absent = [name for name in others if not any(gpu.is_called(name) for gpu in gpus)]
+    if absent:
+        here = "".join(f", {gpu.name.replace(' ', '-')} or cuda" for gpu in gpus[:1])
         message = (
             f"this machine has no {', '.join(absent)}; allowed: {PROCESSOR}, a name that begins "
-            "with it, or `emulate: {time_scale: 1}`, which plays other types on the processor "
-            "(a job with a `model` needs a row of profiles that has them)"
+            f"with it{here}, or `emulate: {{time_scale: 1}}`, which plays other types on the "
+            "processor (a job with a `model` needs a row of profiles that has them)"
         )
         raise SpecError(Problem(file=file, field=field, message=message))
+
+
+def measured_device(cluster: Cluster) -> tuple[str, str, list[str]]:
+    """Return what tasks of a run are measured on, its first device, if that is a GPU.
+
+    Returns
+    -------
+    name, libraries
+        Of the GPU, both empty where the device is a processor; and
+    others
+        the types that are not measured, but taken to be as fast.
+    """
+    others = other_types(cluster)
+    if cluster.emulate is not None or not others:
+        return "", "", []
+    gpu = gpus_of(cluster.devices)[0]
+    first = cluster.devices[0].type
+    if gpu is None:
+        return "", "", others
+    return gpu.name, gpu.libraries, [name for name in cluster.type_names if name != first]

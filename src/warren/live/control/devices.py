@@ -237,10 +237,12 @@ class DeviceManager:
             log=context.outputs.log(job.index),
             incarnation=self._incarnations[device],
             tmp=context.tmp(job.index),
-            rehearse=context.rehearse,
+            # The first task on a GPU loads libraries and kernels, which takes seconds.
+            rehearse=context.rehearse or context.gpus[device] is not None,
             verifies=verifies,
             core=self._cores[device],
             memory=context.memory,
+            gpu=context.gpus[device],
         )
 
     def _fork(self, device: int) -> None:
@@ -255,5 +257,6 @@ class DeviceManager:
             look_ahead=context.local.look_ahead,
             verify=context.run.verify,
             core=self._cores[device],
+            gpu=context.gpus[device],
         )
         context.pool.fork(role)

@@ -12,6 +12,7 @@ from warren.core.ports import Restart
 from warren.live.clock import ClusterClock
 from warren.live.control.event_queue import PendingEvents
 from warren.live.control.run_files import RunFiles
+from warren.live.gpu.discovery import class_of, gpus_of
 from warren.live.process.child_limits import USERS
 from warren.live.process.host_placement import HostPlacement, placement_of
 from warren.live.process.linux import NoInterrupt, parents
@@ -73,6 +74,8 @@ class LiveEngine(ABC):
         self._memory: MemoryLimit | None = None
         self._hub_or_none: Hub | None = None
         self._poller_or_none: Poller | None = None
+        self._gpus: tuple[int | None, ...] = (None,) * len(self._devices)
+        self._of_gpus = ""
         self.numerics = ""
         """The numerics class that all of the run's processes share."""
 
@@ -100,8 +103,10 @@ class LiveEngine(ABC):
         EngineError
             If a process of Warren's own does not come up.
         SpecError
-            If the run that is to go on computes in another numerics class, or its hosts are not up.
+            If the run that is to go on computes in another numerics class, its hosts are not up,
+            or it names GPUs that are not here.
         """
+        self._find_gpus()
         # A testbed may have been set up anew since ``__init__``.
         self._placement = self._placement_now()
         # Whatever is made must be known to ``close`` before a signal can end the run.
@@ -121,6 +126,13 @@ class LiveEngine(ABC):
         if self._restart is not None:
             refuse_another_class(self._journal, self._jobs, self._restart, self.numerics)
 
+    def _find_gpus(self) -> None:
+        """Find which devices are GPUs of this machine; where times are emulated none is one."""
+        emulated = self._run.cluster.emulate is not None
+        gpus = (None,) * len(self._devices) if emulated else gpus_of(self._devices)
+        self._gpus = tuple(None if gpu is None else gpu.index for gpu in gpus)
+        self._of_gpus = class_of(gpus, self._jobs)
+
     def _start_pool(self) -> None:
         """Start the zygotes, wait until they are warm, and poll their pipes."""
         assert self._folder is not None
@@ -132,7 +144,8 @@ class LiveEngine(ABC):
             self._pool_or_none = ProcessPool(
                 self._folder, log, wanted, guard, cgroups, self._placement, limit_bytes
             )
-        self.numerics = self._pool.await_zygote().numerics
+        found = self._pool.await_zygote().numerics
+        self.numerics = f"{found}; {self._of_gpus}" if self._of_gpus else found
         for pipe in self._pool.pipes:
             self._poller.register(pipe.fileno())
 

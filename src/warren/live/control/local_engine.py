@@ -118,6 +118,7 @@ class LivePort(LiveEngine):
             pool=self._pool,
             memory=self._memory,
             rehearse=self._rehearse,
+            gpus=self._gpus,
         )
         self._manager = DeviceManager(context, self._pads, self._ledger)
         standing = StandingClasses(self._jobs)

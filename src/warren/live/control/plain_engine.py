@@ -79,6 +79,7 @@ class PlainPort(LiveEngine):
             log=self._outputs.log(job.index),
             params=self._outputs.params(job.index),
             tmp=str(Path(str(self._folder)) / "user"),
+            gpu=self._gpus[one.device],
         )
         self._ticket = self._pool.fork(role)
 

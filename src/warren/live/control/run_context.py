@@ -35,6 +35,8 @@ class RunContext:
     rehearse : bool
         Whether processes do everything once before time zero, so that no pad pays for the first
         time; where times are emulated they always do.
+    gpus : tuple of int or None
+        The number of the GPU that each device is; None: it is a process on the CPU.
     """
 
     run: Run
@@ -45,6 +47,7 @@ class RunContext:
     pool: ProcessPool
     memory: MemoryLimit | None
     rehearse: bool
+    gpus: tuple[int | None, ...]
 
     @property
     def jobs(self) -> tuple[Job, ...]:

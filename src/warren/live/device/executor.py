@@ -27,6 +27,7 @@ from warren.live.transport.messages import (
     Prepared,
     RehearseTask,
     Release,
+    Staged,
     TaskComputed,
     TaskRaised,
     TrainerGone,
@@ -88,6 +89,7 @@ class Executor:
         # Only now, when the next task has its trainer, may servers and controller wake up:
         # where there are few cores they take the one that it would wake up on.
         self._client.flush()
+        pipeline.stage()
         pipeline.prefetch()
         pipeline.watch()
         pipeline.report()
@@ -126,6 +128,8 @@ class Executor:
                     slots.prepared(job)
                 case TaskComputed(job=job):
                     pipeline.computed(message, slots.answered(peer, job))
+                case Staged(job=job):
+                    slots.has_staged(peer, job)
                 case TaskRaised(job=job, reason=reason):
                     slots.prepared(job)
                     pipeline.broke(job, reason)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 from warren.live.device.lanes import CommLane, CompLane, LaneTask
-from warren.live.device.parameter_client import ParameterClient
+from warren.live.device.parameter_client import UPDATES, ParameterClient
 from warren.live.device.rank_slots import RankSlots
 from warren.live.device.report_buffer import ReportBuffer, settled
 from warren.live.device.trainer_slots import TrainerSlots
@@ -49,6 +49,8 @@ class Pipeline:
         self._device = role.device
         # The head itself, and what is fetched before its turn.
         self._ahead = 1 + role.look_ahead
+        # Trainers on the CPU read a state where it lies.
+        self._stages = role.gpu is not None
         self.slots = TrainerSlots(trainers)
         self.ranks = RankSlots(trainers)
         self.verifier = Verifier(trainers, role.verify)
@@ -168,6 +170,19 @@ class Pipeline:
         self._comp = self.queue.pop()
         return True
 
+    def stage(self) -> None:
+        """Let trainers of coming tasks bring their states to the device while another computes.
+
+        Hare's speculative memory management (section 4.3) as far as the queue tells what comes: of
+        each job the state of its next task, if that is here and the job's trainer is idle.
+        """
+        met = {self._comp.job} if self._comp is not None else set()
+        for work in self.queue.ahead(self._ahead) if self._stages else ():
+            state = None if work.ring or work.job in met else self.client.ready(work.key)
+            met.add(work.job)
+            if state is not None and not state.over and state.done_before(work.shard) is None:
+                self.slots.stage(work, self.client.spots(work.job, state, UPDATES[0])[0])
+
     def prefetch(self) -> None:
         """Ask servers for the states of the next tasks, and let go of those not needed."""
         comp = None if self._comp is None or self._comp.ring else self._comp
@@ -176,7 +191,8 @@ class Pipeline:
         # them can wait until that task has the core that it needs.
         if comp is None or not all(work.job == comp.job for work in ahead) or settled(comp):
             reading = [None if comp is None else comp.key, self.verifier.key]
-            self.client.want([work.key for work in ahead], {key for key in reading if key})
+            keys = {key for key in reading if key} | self.slots.staging()
+            self.client.want([work.key for work in ahead], keys)
 
     def watch(self) -> None:
         """Report a trainer that did not end itself at its limit, so that it is ended."""

@@ -21,11 +21,13 @@ from warren.live.training.app.app_errors import one_line
 from warren.live.training.app.app_loader import build_app
 from warren.live.training.memory.shared_memory import MappedMemories
 from warren.live.training.task_hashes import nondeterministic
-from warren.live.training.task_runner import TaskRunner
+from warren.live.training.task_runner import MemoryOf, TaskRunner, in_main_memory
 from warren.live.transport.messages import (
     Leave,
     Prepared,
     RunTask,
+    Staged,
+    StageState,
     TaskComputed,
     TaskRaised,
     TrainerReady,
@@ -52,9 +54,12 @@ class Trainer:
         self._job = role.job
         self._link = Link(executor_address(role.folder, role.device, role.incarnation))
         self._runner: TaskRunner | None = None
+        self._memory_of: MemoryOf = in_main_memory
         # A state may lie in its server's own memory, which user code must not change.
         self._states = MappedMemories(read_only=True)
         self._updates = MappedMemories()
+        if role.gpu is not None:
+            self._use_gpu(role.gpu)
         self._alarm = Alarm()
 
     def serve(self) -> None:
@@ -73,8 +78,26 @@ class Trainer:
                         return
                     case RunTask():
                         self._guarded(message)
+                    case StageState():
+                        self._stage(message)
                     case _:
                         raise ValueError(f"an executor does not send {message}")
+
+    def _use_gpu(self, gpu: int) -> None:
+        """Compute on a GPU; its code is loaded only where it is used."""
+        from warren.live.gpu.gpu_memory import PinnedMemories, on_gpu
+
+        self._memory_of = on_gpu(gpu)
+        # What is only read cannot be pinned everywhere; user code sees neither of them here.
+        self._states, self._updates = PinnedMemories(), PinnedMemories()
+
+    def _stage(self, message: StageState) -> None:
+        """Bring a state to the device ahead of its task."""
+        if self._runner is not None:
+            with suppress(OSError, ValueError):  # its memory is gone, and so is its task
+                self._runner.stage(self._states.view(message.state), message.round)
+        self._expect(message.round, message.shard)
+        self._link.send(Staged(message.job, message.round))
 
     def _guarded(self, task: RunTask | None) -> None:
         """Compute a task, or only build the app if ``task`` is None, and send what came of it."""
@@ -121,7 +144,8 @@ class Trainer:
     def _built(self) -> TaskRunner:
         """Return the job's task runner, built if there is none."""
         if self._runner is None:
-            self._runner = TaskRunner(build_app(self._job, self._role.base), self._job)
+            app = build_app(self._job, self._role.base)
+            self._runner = TaskRunner(app, self._job, self._memory_of)
             if self._role.rehearse:
                 self._runner.warm()
             numerics.pin()

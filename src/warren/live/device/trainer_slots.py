@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from warren.live.device.lanes import LaneTask
+from warren.live.device.lanes import Key, LaneTask
 from warren.live.transport.message import SharedSlot
-from warren.live.transport.messages import BUILDING, IDLE, AnyMessage, Leave, RunTask
+from warren.live.transport.messages import (
+    BUILDING,
+    IDLE,
+    AnyMessage,
+    Leave,
+    RunTask,
+    StageState,
+)
 from warren.live.transport.sockets import Hub
 
 
@@ -17,7 +24,8 @@ class TrainerSlot:
     ``building``: it has not built its app. ``warming``: the controller waits for it to be ready.
     ``busy``: it builds its app or computes. ``tasks``: so many it has begun. ``lost``: trainers
     (process ids) that were building, and whose successor came before their end was told; ``gone``:
-    one whose end was told before it came. ``over``: the job has ended.
+    one whose end was told before it came. ``over``: the job has ended. ``staged``: the round whose
+    state it brought to its device for its next task, -1: none; ``staging``: it reads that now.
     """
 
     peer: bytes = b""
@@ -29,6 +37,8 @@ class TrainerSlot:
     lost: set[int] = field(default_factory=set)
     gone: int = 0
     over: bool = False
+    staged: int = -1
+    staging: bool = False
 
 
 class TrainerSlots:
@@ -57,6 +67,7 @@ class TrainerSlots:
         slot.building = True
         slot.busy = True
         slot.tasks = 0
+        slot.staged, slot.staging = -1, False
 
     def prepared(self, job: int) -> None:
         """Note that a trainer has built its app, or failed to."""
@@ -87,6 +98,24 @@ class TrainerSlots:
             return False
         work.trainer_pid = slot.pid
         return True
+
+    def stage(self, work: LaneTask, state: SharedSlot) -> None:
+        """Let the free trainer of a coming task bring its state to the device, once."""
+        slot = self._slot(work.job)
+        if slot.staged != work.round and not slot.staging and self.free(work.job):
+            message = StageState(work.job, work.round, state, work.shard)
+            slot.staging = self._hub.send(slot.peer, message)
+            slot.staged = work.round
+
+    def has_staged(self, peer: bytes, job: int) -> None:
+        """Note that a trainer has read the state that it was to bring to the device."""
+        slot = self._slot(job)
+        if slot.peer == peer:
+            slot.staging = False
+
+    def staging(self) -> set[Key]:
+        """Return the states that trainers read now to bring them to the device."""
+        return {(job, slot.staged) for job, slot in self._slots.items() if slot.staging}
 
     def verify(self, work: LaneTask, state: SharedSlot, expected: bytes) -> bool:
         """Let the free trainer of its job compute a task again; False if it is gone."""
@@ -145,6 +174,7 @@ class TrainerSlots:
         slot.pid = 0
         slot.building = False
         slot.busy = False
+        slot.staged, slot.staging = -1, False
         return doing
 
     def _slot(self, job: int) -> TrainerSlot:
@@ -156,6 +186,7 @@ class TrainerSlots:
             return False
         slot.busy = True
         slot.tasks += 1
+        slot.staged = -1  # what was staged is good for one task
         return True
 
 

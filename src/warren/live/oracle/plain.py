@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from warren.apps.protocol import TorchApp
+from warren.live.gpu.app_tensors import bring, moved
 from warren.live.rings.gradient_mean import RingMeans
 from warren.live.training import numerics
-from warren.live.training.app.app_calls import build
+from warren.live.training.app.app_calls import BuiltApp, build
 from warren.live.training.app.app_contract import check_converges, check_job, checked_loss, ends
 from warren.live.training.data_order import Batches
 from warren.live.training.evaluation import Evaluation
@@ -112,7 +114,40 @@ class PlainResult:
     rounds: int
 
 
-def train(app: TorchApp, job: Job) -> PlainResult:
+OnDevice = tuple[TorchApp, torch.device]
+
+
+class _Here:
+    """Computes tasks with the model of the barrier."""
+
+    def __init__(self, app: TorchApp, built: BuiltApp) -> None:
+        self.app, self.built, self.model = app, built, built.model
+
+    def loss(self, batch: Any) -> object:
+        """Return what the app says of a batch."""
+        return self.app.loss(self.model, batch)
+
+
+class _There(_Here):
+    """Computes tasks on a device, with a model of its own."""
+
+    def __init__(self, app: TorchApp, device: torch.device, job: Job) -> None:
+        super().__init__(app, build(app, job))
+        self._device = device
+        self.model.to(device)
+        bring(self.built, device)
+
+    def loss(self, batch: Any) -> object:
+        """Return what the app says of a batch that was brought to the device."""
+        with self._device:
+            return self.app.loss(self.model, moved(batch, self._device))
+
+
+def _here(gradient: Tensor | None) -> Tensor | None:
+    return None if gradient is None else gradient.cpu()
+
+
+def train(app: TorchApp, job: Job, on_device: OnDevice | None = None) -> PlainResult:
     """Train a job from beginning to end in this process.
 
     Parameters
@@ -121,6 +156,9 @@ def train(app: TorchApp, job: Job) -> PlainResult:
         The job's app.
     job
         The logical job; where and when its tasks run does not matter here.
+    on_device
+        Another object of the app and the device on which it computes the tasks, while barriers and
+        evaluations stay here, as servers do them; None: all is computed here.
 
     Raises
     ------
@@ -132,8 +170,9 @@ def train(app: TorchApp, job: Job) -> PlainResult:
     model = built.model
     optimizer = built.optimizer
     schedule = built.schedule
-    batches = Batches(built.dataset, job)
-    rules = TaskRules(built, job)
+    at = _Here(app, built) if on_device is None else _There(*on_device, job)
+    batches = Batches(at.built.dataset, job)
+    rules = TaskRules(at.built, job)
     evaluation = Evaluation(built, job, rules)
     every = _evaluates_every(job)
     combine = in_ring_order(model, job) if job.sync == "ring" else in_shard_order
@@ -147,18 +186,18 @@ def train(app: TorchApp, job: Job) -> PlainResult:
 
         for k in range(job.scale):  # a task: always from the state of the round's beginning
             for _ in rules.passes():  # a second time where the app may keep what it should not
-                model.train()
-                model.zero_grad()
-                _put(model, before)
+                at.model.train()
+                at.model.zero_grad()
+                _put(at.model, before)
                 rules.begin()
                 reseed(job.seed, r, k)
-                loss = checked_loss(app.loss(model, batches.of(r, k)), job)
+                loss = checked_loss(at.loss(batches.of(r, k)), job)
                 loss.backward()  # type: ignore[no-untyped-call]
                 rules.end(loss, before.values())
                 numerics.pin()  # user code may set what it likes
             round_losses.append(loss.item())
-            gradients.append({name: p.grad for name, p in model.named_parameters()})
-            buffers.append({name: buffer.clone() for name, buffer in model.named_buffers()})
+            gradients.append({name: _here(p.grad) for name, p in at.model.named_parameters()})
+            buffers.append({name: b.clone().cpu() for name, b in at.model.named_buffers()})
 
         # The barrier: combine in shard order, step once, evaluate if due.
         losses.append(sum(round_losses) / job.scale)

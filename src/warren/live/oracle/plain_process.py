@@ -6,6 +6,7 @@ import faulthandler
 import time
 import traceback
 
+import torch
 from safetensors.torch import save
 
 from warren.live.oracle.plain import train
@@ -39,8 +40,11 @@ def _train(role: PlainRole) -> PlainDone:
     """Train the job and write its parameters; return what the controller is told."""
     start_ns = time.monotonic_ns()
     app = build_app(role.job, role.base)
+    on_device = None
+    if role.gpu is not None:
+        on_device = build_app(role.job, role.base), torch.device("cuda", role.gpu)
     numerics.pin()  # the app's module may have set what it likes
-    result = train(app, role.job)
+    result = train(app, role.job, on_device)
     end_ns = time.monotonic_ns()
     # In the order of names, so that equal parameters give equal files.
     state = {name: value.contiguous() for name, value in sorted(result.state_dict.items())}

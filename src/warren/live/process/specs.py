@@ -33,6 +33,7 @@ class ExecutorRole(Message, frozen=True, tag="ExecutorRole", array_like=True):
     verify: float = 0.0
     core: int | None = None
     identity: HostIdentity = NOWHERE
+    gpu: int | None = None
 
 
 class TrainerRole(Message, frozen=True, tag="TrainerRole", array_like=True):
@@ -40,7 +41,7 @@ class TrainerRole(Message, frozen=True, tag="TrainerRole", array_like=True):
 
     ``incarnation`` is that of the device's executor. ``rehearse``: it computes one task when it has
     built the app, since the first is always slow. ``verifies``: it computes tasks again that
-    another has computed, and says if they differ.
+    another has computed, and says if they differ. ``gpu``: the GPU to compute on; None: the CPU.
     """
 
     device: int
@@ -54,6 +55,7 @@ class TrainerRole(Message, frozen=True, tag="TrainerRole", array_like=True):
     verifies: bool = False
     core: int | None = None
     memory: MemoryLimit | None = None
+    gpu: int | None = None
 
 
 class JobStateRole(Message, frozen=True, tag="JobStateRole", array_like=True):
@@ -123,7 +125,7 @@ class RankRole(JobStateRole, frozen=True, tag="RankRole", array_like=True):
 
 
 class PlainRole(Message, frozen=True, tag="PlainRole", array_like=True):
-    """Fork a child that trains one job in a plain loop."""
+    """Fork a child that trains one job in a plain loop; ``gpu``: where its tasks are computed."""
 
     folder: str
     base: str
@@ -131,6 +133,7 @@ class PlainRole(Message, frozen=True, tag="PlainRole", array_like=True):
     log: str
     params: str
     tmp: str
+    gpu: int | None = None
 
 
 class ProbeRole(Message, frozen=True, tag="ProbeRole", array_like=True):

@@ -309,17 +309,22 @@ def _take_apps(folder: Path) -> None:
 
 
 def _one_step() -> None:
-    """Train a tiny network for one step: first calls set up kernels and caches."""
+    """Train a tiny network for one step: first calls set up kernels and caches.
+
+    A torch that can use GPUs looks for them in a backward pass and in a step, and starts a thread
+    for each; whoever has done so cannot be forked. There only the forward pass is made.
+    """
     import torch
     from torch import nn
 
     net = nn.Sequential(
         nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(72, 2)
     )
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
     loss = nn.functional.cross_entropy(net(torch.zeros(2, 1, 8, 8)), torch.tensor([0, 1]))
+    if torch.version.cuda is not None:
+        return
     loss.backward()  # type: ignore[no-untyped-call]
-    optimizer.step()
+    torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9).step()
 
 
 if __name__ == "__main__":

@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from warren.apps.protocol import TorchApp
-from warren.live.training.app.app_calls import build
+from warren.live.training.app.app_calls import BuiltApp, build
 from warren.live.training.app.app_contract import checked_loss, refuse
 from warren.live.training.data_order import Batches
 from warren.live.training.isolation.task_rules import TaskRules
-from warren.live.training.memory.shared_memory import StateMemories, StateMemory, copy_all
+from warren.live.training.memory.model_memory import ModelMemory
+from warren.live.training.memory.shared_memory import StateMemory, copy_all
 from warren.live.training.seeding import reseed
 from warren.live.training.task_hashes import TaskResult, marks_of
 from warren.live.training.tensor_layout import Layout, TensorPlaces, raw
 from warren.live.transport.frames import Buffer
 from warren.model.job import Job
 
+MemoryOf: TypeAlias = Callable[[BuiltApp, Layout], ModelMemory]
+"""Brings a model that was built, and what its app keeps, to where tasks are computed."""
+
+
+def in_main_memory(built: BuiltApp, layout: Layout) -> ModelMemory:
+    """Leave a model where it was built."""
+    return ModelMemory(layout)
+
 
 class TaskRunner:
-    """Computes any task of a job, in any order and in any process, with the same result."""
+    """Computes any task of a job, in any order and in any process, with the same result.
 
-    def __init__(self, app: TorchApp, job: Job) -> None:
+    ``memory`` says where the model lies; numbers of one kind of device differ from another's.
+    """
+
+    def __init__(self, app: TorchApp, job: Job, memory: MemoryOf = in_main_memory) -> None:
         self._app, self._job = app, job
         self.built = build(app, job)
-        self._model, self.rules = self.built.model, TaskRules(self.built, job)
-        self._batches = Batches(self.built.dataset, job)
+        self._model = self.built.model
         self.layout = Layout.of(self._model)
+        self._memory = memory(self.built, self.layout)
+        self.rules = TaskRules(self.built, job)
+        self._batches = Batches(self.built.dataset, job)
         self._places = TensorPlaces(self._model)
-        self._states, self._updates = StateMemories(self.layout), StateMemories(self.layout)
         self._params = len(self.layout.params)
         self._expected: tuple[tuple[int, int], Any] | None = None
 
@@ -42,12 +56,16 @@ class TaskRunner:
         self.expect_nothing()
         reseed(self._job.seed, round_no, shard)
         # User code never runs early, so only batches of plain tensors are built ahead.
-        batch = self._batches.of(round_no, shard) if self._batches.plain else None
+        batch = self._moved(round_no, shard) if self._batches.plain else None
         self._expected = (round_no, shard), batch
 
     def expect_nothing(self) -> None:
         """Forget what ``expect`` prepared: generators were changed, or the task does not come."""
         self._expected = None
+
+    def stage(self, state: Buffer, round_no: int) -> None:
+        """Bring the state of a round near the model before its task comes, if that can be done."""
+        self._memory.stage(state, round_no)
 
     def run(
         self, state: Buffer, round_no: int, shard: int, update: Buffer | None = None
@@ -69,15 +87,16 @@ class TaskRunner:
             raise ValueError("an update needs memory that may be written")
         # A second pass comes where the app may keep what it should not.
         for _ in self.rules.passes():
-            frame = self._states.at(state)
-            self._reset(frame)
+            before = self._reset(state, round_no)
             self.rules.begin()
             batch = self._batch(round_no, shard)
-            loss = checked_loss(self._app.loss(self._model, batch), self._job)
+            with self._memory.computing():
+                loss = checked_loss(self._app.loss(self._model, batch), self._job)
             loss.backward()  # type: ignore[no-untyped-call]
-            self.rules.end(loss, frame.views)
+            self.rules.end(loss, before)
         value = float(loss.detach())
-        present = self._collect(self._updates.at(place))
+        present = self._collect(self._memory.places(place))
+        self._memory.finish(place)
         whole = memoryview(place)
         marks = marks_of(self.layout, value, present, whole)
         return TaskResult(loss=value, present=present, marks=marks, update=(whole,))
@@ -89,20 +108,27 @@ class TaskRunner:
         if task != (round_no, shard):
             reseed(self._job.seed, round_no, shard)
             batch = None
-        return self._batches.of(round_no, shard) if batch is None else batch
+        return self._moved(round_no, shard) if batch is None else batch
+
+    def _moved(self, round_no: int, shard: int) -> Any:
+        return self._memory.batch(self._batches.of(round_no, shard))
 
     def warm(self) -> None:
         """Compute a task and forget it, so that the first real one pays for no loading."""
         state = raw(self.layout.pack(self._model))
         self.run(state, 0, 0)
-        self._reset(self._states.at(state))
-        # The memory of the rehearsal is not needed again.
-        self._states = StateMemories(self.layout)
-        self._updates = StateMemories(self.layout)
+        self._reset(state, 0)
+        self._memory.forget()  # that of the rehearsal is not needed again
 
     @torch.no_grad()
-    def _reset(self, state: StateMemory) -> None:
-        """Put a state into the model, whatever tensors the last task has put in their places."""
+    def _reset(self, state: Buffer, round_no: int) -> Sequence[Tensor]:
+        """Put a state into the model, whatever tensors the last task has put in their places.
+
+        Returns
+        -------
+        sequence of Tensor
+            What the model's tensors are to hold, in the order of the layout.
+        """
         self._places.put_back_buffers()
         target: list[Tensor] = []
         for tensor, entry in zip(self._places.now(), self.layout.entries, strict=True):
@@ -110,8 +136,9 @@ class TaskRunner:
                 raise refuse(self._job, entry.name, "was taken away during a task")
             tensor.grad = None
             target.append(tensor)
-        copy_all(target, state.views)
+        before = self._memory.load(target, state, round_no)
         self._model.train()
+        return before
 
     @torch.no_grad()
     def _collect(self, update: StateMemory) -> bytes:

@@ -250,6 +250,26 @@ class RunTask(Message, frozen=True, tag="RunTask", array_like=True):
     expected: bytes = b""
 
 
+class StageState(Message, frozen=True, tag="StageState", array_like=True):
+    """Executor to trainer: bring the state of a round, in this slot, near the model: it comes next.
+
+    The trainer answers with ``Staged``; until then the state stays where it is. ``shard``: whose
+    task it is for.
+    """
+
+    job: int
+    round: int
+    state: SharedSlot
+    shard: int
+
+
+class Staged(Message, frozen=True, tag="Staged", array_like=True):
+    """Trainer to executor: the state of a round was read, or could not be."""
+
+    job: int
+    round: int
+
+
 class TaskComputed(Message, frozen=True, tag="TaskComputed", array_like=True):
     """Trainer to executor: the update lies in its slot. See ``training.task_hashes``."""
 
@@ -321,6 +341,8 @@ AnyMessage: TypeAlias = (
     | Verify
     | Verified
     | RunTask
+    | StageState
+    | Staged
     | TaskComputed
     | TaskRaised
     | Pull

@@ -10,6 +10,7 @@ from statistics import median
 from time import time
 from typing import Final
 
+from warren.model.cluster import PROCESSOR
 from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
 from warren.model.history_rows import Profile
@@ -17,9 +18,9 @@ from warren.model.job import Job
 from warren.model.run import Run
 from warren.profile.averages import as_measured, blank, with_measured
 from warren.profile.cost_table import measured_key, missing
-from warren.profile.measured import PROCESSOR, MeasuredCost, TaskKind, measured_row, task_kind
+from warren.profile.measured import MeasuredCost, TaskKind, measured_row, task_kind
 from warren.runs.check_apps import with_apps
-from warren.runs.machine import known_numerics, other_types
+from warren.runs.machine import known_numerics, measured_device
 from warren.runs.notices import say, say_once
 from warren.store.history_database import Database, check_writable, default_file, known_profiles
 
@@ -37,8 +38,8 @@ def measured_rows(
 ) -> Mapping[str, ProfileRow]:
     """Return a row for each job that needs one, measured now or found in the history database.
 
-    Every device of this engine runs on this machine's processor, so one measurement holds for
-    all device types; with emulation its real seconds become cluster seconds. A database that
+    One measurement, on the run's first device, holds for all device types; with emulation its real
+    seconds become cluster seconds. A database that
     cannot be used is told, and costs nothing but time. ``history`` False: it is left alone.
     ``live``: a job that fails while it is measured is planned with the median of the others, for
     it will fail in the run, alone and with its traceback in its log.
@@ -54,10 +55,11 @@ def measured_rows(
         raise SpecError(failed)
     for problem in failed:
         say(f"{problem}; the run goes on, and plans it like the others")
-    if (others := other_types(run.cluster)) and run.cluster.emulate is None:
+    gpu, _, others = measured_device(run.cluster)
+    if others:
         say_once(
-            f"{_names(jobs)}: measured on this machine's processor, and taken to be as long on "
-            f"{', '.join(others)}; a `model`, or rows of profiles, give times of their own"
+            f"{_names(jobs)}: measured on this machine's {gpu or 'processor'}, and taken to be as "
+            f"long on {', '.join(others)}; a `model`, or rows of profiles, give times of their own"
         )
     # Every job needs a row: those that failed while they were measured get a stand-in.
     good = [job for job in jobs if job.index in found]
@@ -192,6 +194,9 @@ def _kinds(run: Run, jobs: Sequence[Job], path: Path | None) -> dict[int, TaskKi
 
     # The numerics class and the processor as the processes that train have them.
     numerics, machine = known_numerics(path), processor()
+    gpu, libraries, _ = measured_device(run.cluster)
+    if gpu:
+        numerics, machine = f"{numerics}; {gpu}, {libraries}", gpu
     assert run.sources is not None
     texts = {file: source.sha256 for file, source in run.sources.items()}
     return {job.index: task_kind(job, texts[job.app_file], numerics, machine) for job in jobs}

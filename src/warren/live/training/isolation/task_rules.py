@@ -140,7 +140,7 @@ class TaskRules:
     def _compare(self, before: Iterable[Tensor]) -> None:
         """Refuse parameters whose bytes are not those of the round's state."""
         for name, parameter, old in zip(self._names, self._params, before, strict=False):
-            if not torch.equal(_bytes(parameter), _bytes(old)):
+            if not torch.equal(_bytes(parameter), _bytes(old).to(parameter.device)):
                 raise self._refuse(f"writes parameter {name!r}; {_ALLOWED}")
 
     def _refuse(self, message: str) -> Exception:

@@ -120,6 +120,12 @@ class Arena:
         begin = index * self._stride
         return memoryview(self._map)[begin : begin + self.slot_bytes]
 
+    def whole(self) -> memoryview:
+        """Return the bytes of all slots, with the gaps between them."""
+        if self._map is None:
+            raise ValueError("the arena is closed")
+        return memoryview(self._map)
+
     def close(self) -> None:
         """Close the memory; views that are still held keep it until they go too."""
         if self._map is not None:

@@ -1,0 +1,137 @@
+"""Six jobs on one GPU under ``hare``, with real switches: how busy the GPU is, and the bits.
+
+The jobs are nets of the size of Hare's Table 2, two tasks a round. Two figures: the share of time
+from the first task to the last in which a task is on COMP, and the utilisation that nvidia-smi
+reads every 100 ms meanwhile, which counts moments in which a kernel runs or a copy does. Then each
+job is trained alone by the plain loop, and has to have the same bits. Without a GPU nothing is
+measured. ``--out FILE`` writes the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import warren
+from warren.live.gpu.discovery import gpus_here
+
+MODELS: Final = Path(__file__).parent / "_gpu_models.py"
+JOBS: Final = {
+    # Class, rounds, and about what a task takes.
+    "vgg19": ("Vgg19", 40, "50 ms"),
+    "resnet50": ("ResNet50", 60, "40 ms"),
+    "inception": ("InceptionV3", 15, "150 ms"),
+    "bert": ("BertBase", 12, "270 ms"),
+    "transformer": ("Transformer", 30, "150 ms"),
+    "deepspeech": ("DeepSpeech", 30, "90 ms"),
+}
+
+
+def main() -> None:
+    """Run, compare, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    asked = parser.parse_args()
+    gpus = gpus_here()
+    if not gpus:
+        print("skipped: there is no GPU here that torch can use")
+        return
+    with tempfile.TemporaryDirectory(prefix="warren-gpu-mixed-") as scratch:
+        file = Path(scratch) / "run.yaml"
+        file.write_text(json.dumps(run_of()))  # JSON is YAML
+        watch = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
+        smi = subprocess.Popen(
+            [*watch, "-lms", "100"], stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        began = time.monotonic()
+        mixed = trained(file, Path(scratch) / "mixed")
+        took_s = time.monotonic() - began
+        smi.terminate()
+        levels = [int(line) for line in smi.communicate()[0].split() if line.isdigit()]
+        plain = trained(file, Path(scratch) / "plain", "--set", "cluster.engine=plain")
+        found = {
+            "gpu": gpus[0].numerics,
+            "makespan_s": mixed["summary"]["makespan_s"],
+            "comp_share": comp_share(Path(scratch) / "mixed"),
+            "smi_mean": busy_levels(levels, mixed["summary"]["makespan_s"]),
+            "wrong": [name for name in JOBS if mixed["hashes"][name] != plain["hashes"][name]],
+            "took_s": took_s,
+            "summary": mixed["summary"],
+        }
+    print(json.dumps(found, indent=1))
+    if asked.out:
+        asked.out.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def run_of() -> dict[str, Any]:
+    """The run, as its file would say it."""
+    jobs = [
+        {
+            "name": name,
+            "app": f"{MODELS}:{kind}",
+            "cost": name,
+            "scale": 2,
+            "rounds": rounds,
+            "batch": batch_of(kind),
+        }
+        for name, (kind, rounds, _) in JOBS.items()
+    ]
+    costs = {
+        name: {"model": "100 MB", "comp": {"cuda": comp}, "sync": {"cuda": "50 ms"}}
+        for name, (_, _, comp) in JOBS.items()
+    }
+    return {
+        "format": 1,
+        "name": "gpu-mixed",
+        "cluster": {"hosts": [{"name": "h", "devices": {"cuda": 1}}]},
+        "workload": jobs,
+        "profiles": costs,
+        "scheduler": {"place": "hare"},
+        "seed": 1,
+    }
+
+
+def batch_of(kind: str) -> int:
+    """The batch of a model."""
+    import _gpu_models
+
+    batch: int = getattr(_gpu_models, kind).batch
+    return batch
+
+
+def trained(file: Path, out: Path, *more: str) -> dict[str, Any]:
+    """Train into a folder; its summary, and the hash of each job."""
+    command = [sys.executable, "-m", "warren", "run", str(file), "--out", str(out), *more, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(done.stderr[-3000:], flush=True)
+    loaded = warren.load(out)
+    hashes = {name: job.row["params_sha256"] for name, job in loaded.jobs.items()}
+    return {"summary": json.loads(done.stdout or "{}"), "hashes": hashes}
+
+
+def comp_share(out: Path) -> float:
+    """The share of time, from the first task to the last, in which one is on COMP."""
+    import pyarrow.parquet
+
+    rows = pyarrow.parquet.read_table(out / "timeline.parquet").to_pydict()
+    starts, ends = rows["start_s"], rows["comp_end_s"]
+    busy = sum(end - start for start, end in zip(starts, ends, strict=True))
+    return busy / (max(ends) - min(starts))
+
+
+def busy_levels(levels: list[int], makespan_s: float) -> float:
+    """The mean of the readings in the run itself, which is the busiest stretch of its length."""
+    count = max(1, int(makespan_s * 10))
+    sums = [sum(levels[at : at + count]) / count for at in range(max(1, len(levels) - count))]
+    return max(sums, default=0.0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Same job, any schedule, same bits, on a GPU: every example app, against the plain loop on it.
+
+Trains the jobs of ``spine/gpu.yaml`` with the plain engine on the processor and on the GPU, then
+under three policies on the GPU, and once more while trainers are killed and the controller too,
+with a resume. Compares the SHA-256 of all final parameters. ``--processor`` does the same without a
+GPU, and saves nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import _common
+
+import warren
+from warren.live.gpu.discovery import gpus_here
+
+PLACES = ("hare", "gavel-fifo", "srtf")
+RUN = Path(__file__).parent / "spine" / "gpu.yaml"
+CPU = ("--set", "cluster.hosts=[{name: h, devices: {cpu: 1}}]")
+KILLS = 4
+
+
+def main() -> None:
+    """Run, compare, save."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--processor", action="store_true")
+    on_cpu = parser.parse_args().processor
+    if not on_cpu and not gpus_here():
+        print("skipped: there is no GPU here that torch can use")
+        return
+    there = CPU if on_cpu else ()
+    scratch = Path(tempfile.mkdtemp(prefix="warren-gpu-bits-"))
+    try:
+        tables = {"processor": hashes(scratch / "cpu", *CPU, "--set", "cluster.engine=plain")}
+        oracle = hashes(scratch / "plain", *there, "--set", "cluster.engine=plain")
+        rows = []
+        for place in PLACES:
+            found = hashes(scratch / place, *there, "--place", place)
+            rows.append(shown({"run": place, "wrong": differing(oracle, found)}))
+        found, killed = under_fire(scratch / "killed", *there)
+        rows.append(shown({"run": killed, "wrong": differing(oracle, found)}))
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    tables["device"] = oracle
+    agree = [name for name, row in oracle.items() if row == tables["processor"][name]]
+    print(f"jobs with the same bits on the processor: {', '.join(agree) or 'none'}")
+    if not on_cpu:
+        _common.save("gpu_bits", 1, {"hashes": tables, "runs": rows})
+    if any(row["wrong"] for row in rows) or not all(oracle.values()):
+        sys.exit("the promise does not hold")
+
+
+def hashes(out: Path, *arguments: str) -> dict[str, Any]:
+    """Train into ``out``; hash and class of every job."""
+    begin = time.monotonic()
+    done = _common.warren("run", str(RUN), "--out", str(out), *arguments)
+    if done.returncode:
+        print(done.stderr[-3000:], flush=True)
+    print(f"{out.name}: {time.monotonic() - begin:.0f} s, exit {done.returncode}", flush=True)
+    return found_in(out)
+
+
+def found_in(out: Path) -> dict[str, Any]:
+    """Hash and class of every job of a run; None where it has not finished."""
+    found = {}
+    for name, job in warren.load(out).jobs.items():
+        sha256 = job.row["params_sha256"]
+        found[name] = [sha256, job.row["numerics"]] if sha256 else None
+        if not sha256:
+            print(f"  {name}: {job.row.get('reason')}", flush=True)
+    return found
+
+
+def differing(oracle: dict[str, Any], found: dict[str, Any]) -> list[str]:
+    """Jobs whose bits are not the oracle's."""
+    return [name for name in oracle if oracle[name] != found[name]]
+
+
+def under_fire(out: Path, *arguments: str) -> tuple[dict[str, Any], str]:
+    """Kill trainers, then the controller, and resume; hashes, and what was killed."""
+    draw = random.Random(1)
+    command = [sys.executable, "-m", "warren", "run", str(RUN), "--out", str(out), *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+    trained(out, process)
+    killed = 0
+    for _ in range(KILLS):
+        if victims := trainers():
+            os.kill(draw.choice(victims), signal.SIGKILL)
+            killed += 1
+        time.sleep(0.7)
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+        words = f"hare, {killed} trainers and the controller killed"
+        _common.warren("run", "--resume", str(out))
+    else:
+        words = f"hare, {killed} trainers killed"
+    return found_in(out), words
+
+
+def trained(out: Path, process: subprocess.Popen[bytes]) -> None:
+    """Wait until rounds have passed."""
+    while process.poll() is None:
+        rows = [len(path.read_text().splitlines()) for path in (out / "metrics").glob("*.csv")]
+        if sum(rows) > 20:
+            return
+        time.sleep(0.02)
+
+
+def trainers() -> list[int]:
+    """Process ids of trainers."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/comm"):
+        try:
+            if path.read_text().startswith("warren-train"):
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return sorted(found)
+
+
+def shown(row: dict[str, Any]) -> dict[str, Any]:
+    """Print a row."""
+    print(row, flush=True)
+    return row
+
+
+if __name__ == "__main__":
+    main()

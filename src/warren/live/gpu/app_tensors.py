@@ -1,0 +1,51 @@
+"""Bring what an app computes with to its device: tensors that it keeps, and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from warren.live.training.app.app_calls import BuiltApp
+from warren.live.training.isolation.reachable_values import reachable
+
+
+def bring(built: BuiltApp, device: torch.device) -> None:
+    """Move the tensors that an app keeps outside its model and its data to a device.
+
+    Each stays the object that it is. Data stay where they are, since only batches are needed;
+    so does what the app names as ``scratch``. Tensors that shared memory do not share it any more.
+    """
+    found = reachable(built).found
+    kept = {name: one.value for name, one in found.items() if _movable(one.value)}
+    data = {_address(one) for name, one in kept.items() if _of_data(name)}
+    for name, tensor in kept.items():
+        if not _of_data(name) and _address(tensor) not in data:
+            tensor.data = moved(tensor.data, device)
+
+
+def moved(batch: Any, device: torch.device) -> Any:
+    """Return a batch with all its tensors on a device; other things in it stay as they are."""
+    if isinstance(batch, Tensor):
+        return batch.to(device, non_blocking=True)
+    if isinstance(batch, Mapping):
+        return {name: moved(one, device) for name, one in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):  # a named tuple
+        return type(batch)(*(moved(one, device) for one in batch))
+    if isinstance(batch, list | tuple):
+        return type(batch)(moved(one, device) for one in batch)
+    return batch
+
+
+def _of_data(name: str) -> bool:
+    return name == "dataset" or name.startswith(("dataset.", "dataset["))
+
+
+def _movable(value: object) -> bool:
+    return type(value) is Tensor and value.is_cpu and value.layout is torch.strided
+
+
+def _address(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()

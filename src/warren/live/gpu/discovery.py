@@ -1,0 +1,122 @@
+"""Find the GPUs of this machine, and give them to the devices of a cluster that are named so."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from warren.model.cluster import PROCESSOR, Device
+from warren.model.errors import Problem, SpecError
+from warren.model.job import Job
+
+ANY: Final = "cuda"
+"""The type of a device that is any GPU; any other type is a GPU where one is called so."""
+_DRIVER: Final = "/dev/nvidiactl"
+_LIMIT_S: Final = 120.0
+_ASK: Final = """
+import json, torch
+cuda = torch.cuda
+found = [cuda.get_device_properties(at) for at in range(cuda.device_count())]
+words = f"CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}" if found else ""
+print(json.dumps([[one.name, one.total_memory, words] for one in found]))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU: its number for CUDA, its own name, its memory, and the libraries it computes with."""
+
+    index: int
+    name: str
+    memory_bytes: int
+    libraries: str
+
+    def is_called(self, type_name: str) -> bool:
+        """Tell whether a device type means this GPU: ``cuda``, its name or a word of that."""
+        whole = self.name.replace(" ", "-")  # names of types have no spaces
+        return type_name.lower() in (ANY, whole.lower(), *self.name.lower().split())
+
+    @property
+    def numerics(self) -> str:
+        """What its bits depend on."""
+        return f"{self.name}, {self.libraries}"
+
+
+@functools.cache
+def gpus_here() -> tuple[Gpu, ...]:
+    """Return the GPUs that torch can use on this machine, in the order of CUDA.
+
+    A process of its own asks: one that has used CUDA cannot be forked. Without a driver of NVIDIA
+    nobody is asked.
+    """
+    if not os.path.exists(_DRIVER):
+        return ()
+    command = [sys.executable, "-c", _ASK]
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=True)
+        rows = json.loads(ran.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return ()  # a driver without a torch that can use it
+    return tuple(Gpu(at, *row) for at, row in enumerate(rows))
+
+
+def gpus_of(devices: Sequence[Device], gpus: Sequence[Gpu] | None = None) -> tuple[Gpu | None, ...]:
+    """Return the GPU of each device; None: it is a process on the CPU.
+
+    Devices of a type that a GPU is called by take such GPUs in order, each its own; those of other
+    types are processes on the CPU (whether they may be is ``runs.machine``'s to say). ``gpus``
+    None: those of this machine, which are not looked for where all devices are called processors.
+
+    Raises
+    ------
+    SpecError
+        More devices are of a type than there are GPUs that it means.
+    """
+    if gpus is None:
+        processors = all(one.type.upper().startswith(PROCESSOR) for one in devices)
+        gpus = () if processors else gpus_here()
+    free = list(gpus)
+    found: list[Gpu | None] = []
+    for device in devices:
+        mine = next((gpu for gpu in free if gpu.is_called(device.type)), None)
+        if mine is None and any(gpu.is_called(device.type) for gpu in gpus):
+            asked = sum(one.type == device.type for one in devices)
+            here = ", ".join(gpu.name for gpu in gpus)
+            message = f"{asked} devices of type {device.type}; GPUs of this machine: {here}"
+            raise SpecError(Problem(file="cluster", field="devices", message=message))
+        if mine is not None:
+            free.remove(mine)
+        found.append(mine)
+    return tuple(found)
+
+
+def class_of(gpus: Sequence[Gpu | None], jobs: Sequence[Job]) -> str:
+    """Return what GPUs add to the numerics class of a run; empty where it has none.
+
+    Raises
+    ------
+    SpecError
+        A job would get other bits on one device than on another and has to stay in one class, or
+        is a ring, which trains on processors only.
+    """
+    kinds = {gpu.numerics if gpu else "" for gpu in gpus}
+    if kinds <= {""}:
+        return ""
+    names = ", ".join(sorted(kind.partition(",")[0] or "processors" for kind in kinds))
+    for job in jobs:
+        if job.sync == "ring":
+            message = f"job {job.name} is a ring, which trains on processors only, not on {names}"
+            raise SpecError(Problem(file="cluster", field="devices", message=message))
+        if len(kinds) > 1 and job.numerics == "strict":
+            message = (
+                f"job {job.name} (numerics: strict) would get other bits on one device than on "
+                f"another: {names}; allowed: devices of one kind, or numerics: mixed"
+            )
+            raise SpecError(Problem(file="cluster", field="devices", message=message))
+    return " | ".join(sorted(kind or "processors" for kind in kinds))

@@ -1,0 +1,176 @@
+"""Copy a model to its device piece by piece, while the first layers compute already.
+
+A state is cut into pieces of some megabytes, which follow each other on a stream of their own.
+What computes waits, on the device, for the pieces that it reads: a module for its own before its
+forward pass, as in PipeSwitch (OSDI'20) and Hare (section 4.1), and every function of torch for
+those of its arguments. So a parameter may be read without its module being called.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from warren.live.training.tensor_layout import Layout
+
+PIECE_BYTES: Final = 16 << 20
+"""About how large a piece is: copies of less begin more often than they need to."""
+
+
+class Lane(Protocol):
+    """Where pieces are copied, and who waits for them: a stream of CUDA, or a stand-in."""
+
+    def copy(self, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> Sequence[object]:
+        """Begin copies, after all that was asked of the device; return what ``wait`` takes."""
+
+    def wait(self, copied: object) -> None:
+        """Let what is computed from now on wait for a copy."""
+
+    def synchronize(self) -> None:
+        """Wait until all copies have ended."""
+
+
+def pieces_of(layout: Layout, piece_bytes: int = PIECE_BYTES) -> list[tuple[int, int]]:
+    """Return the byte ranges of a state's pieces, in the order in which they are copied.
+
+    Buffers come first, since a forward pass may need any of them early; then parameters in the
+    order of the model. No tensor is in two pieces.
+    """
+    found: list[tuple[int, int]] = []
+    ends = [*(entry.offset for entry in layout.entries[1:]), layout.total_bytes]
+    params = len(layout.params)
+    begin = 0
+    for at, end in enumerate(ends, start=1):
+        if end - begin >= piece_bytes or at in (params, len(ends)):
+            if end > begin:
+                found.append((begin, end))
+            begin = end
+    of_params = ends[params - 1] if params else 0
+    return sorted(found, key=lambda piece: (piece[0] < of_params, piece[0]))
+
+
+class PipelinedTransfer:
+    """Brings states into one flat tensor on a device; what computes waits for what it reads.
+
+    Parameters
+    ----------
+    model
+        A model whose tensors are views of ``flat``.
+    layout
+        Its layout.
+    flat
+        Its memory on the device, shape (total_bytes,), uint8.
+    lane
+        Where copies run.
+    piece_bytes
+        About how large a piece is.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        layout: Layout,
+        flat: Tensor,
+        lane: Lane,
+        piece_bytes: int | None = None,
+    ) -> None:
+        self._flat, self._lane = flat, lane
+        self._pieces = pieces_of(layout, piece_bytes or PIECE_BYTES)
+        self._targets = [flat[begin:end] for begin, end in self._pieces]
+        begins = sorted((begin, at) for at, (begin, _) in enumerate(self._pieces))
+        self._begins = [begin for begin, _ in begins]
+        self._at = [at for _, at in begins]
+        # Of each piece what its copy gave; None: nobody needs to wait for it.
+        self._copied: list[object | None] = [None] * len(self._pieces)
+        self._left = 0
+        self.whole = any(map(_is_compiled, model.modules()))
+        """Whether states come in one piece, since compiled code tells nobody what it reads."""
+        for module in model.modules():
+            own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
+            if own and not self.whole:
+                module.register_forward_pre_hook(partial(self._before, own))
+
+    def begin(self, state: Tensor) -> None:
+        """Begin to copy a state, shape (total_bytes,), uint8, in main memory."""
+        sources = [state[begin:end] for begin, end in self._pieces]
+        self._copied = list(self._lane.copy(self._targets, sources))
+        self._left = len(self._pieces)
+        if self.whole:
+            self.end()
+
+    def end(self) -> None:
+        """Let what follows wait for all pieces that are still on their way."""
+        for at in range(len(self._pieces) if self._left else 0):
+            self._wait(at)
+
+    def see(self, values: Sequence[Any]) -> None:
+        """Let what follows wait for the pieces in which these tensors lie; others do not count."""
+        for value in values:
+            if isinstance(value, Tensor):
+                self._see(value)
+            elif isinstance(value, list | tuple) and self._left:
+                self.see(value)
+
+    def watching(self) -> TorchFunctionMode:
+        """Return the context in which every function of torch waits for what it reads."""
+        return _Watch(self)
+
+    @property
+    def left(self) -> int:
+        """How many pieces nobody has waited for yet."""
+        return self._left
+
+    def _before(self, own: Sequence[Tensor], module: nn.Module, args: object) -> None:
+        if self._left:
+            self.see(own)
+
+    def _see(self, value: Tensor) -> None:
+        try:
+            offset = value.data_ptr() - self._flat.data_ptr()
+        except RuntimeError:  # it has no memory of its own to look at: it may stand for any
+            self.end()
+            return
+        if 0 <= offset < len(self._flat) and value.device == self._flat.device:
+            first = max(0, bisect_right(self._begins, offset) - 1)
+            last = bisect_right(self._begins, offset + max(0, value.nbytes - 1))
+            for at in self._at[first:last]:
+                self._wait(at)
+
+    def _wait(self, at: int) -> None:
+        copied = self._copied[at]
+        if copied is not None:
+            self._lane.wait(copied)
+            self._copied[at] = None
+            self._left -= 1
+
+
+class _Watch(TorchFunctionMode):
+    """Looks at the arguments of each function of torch as long as pieces are on their way."""
+
+    def __init__(self, transfer: PipelinedTransfer) -> None:
+        super().__init__()
+        self._transfer = transfer
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if self._transfer.left:
+            self._transfer.see(args)
+            self._transfer.see(tuple(kwargs.values()) if kwargs else ())
+        return func(*args, **(kwargs or {}))
+
+
+def _is_compiled(module: nn.Module) -> bool:
+    if isinstance(module, torch.jit.ScriptModule) or hasattr(module, "_orig_mod"):
+        return True
+    return getattr(module, "_compiled_call_impl", None) is not None

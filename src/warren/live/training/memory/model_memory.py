@@ -1,0 +1,49 @@
+"""Where a job's model lies while its tasks are computed: in main memory, or on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from torch import Tensor
+
+from warren.live.training.memory.shared_memory import StateMemories, StateMemory, copy_all
+from warren.live.training.tensor_layout import Layout
+from warren.live.transport.frames import Buffer
+
+
+class ModelMemory:
+    """A model in main memory: states are copied into its tensors, and updates out of them."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._states, self._updates = StateMemories(layout), StateMemories(layout)
+
+    def stage(self, state: Buffer, round_no: int) -> None:
+        """Bring a round's state near the model ahead of its task; here there is nothing nearer."""
+
+    def load(self, targets: Sequence[Tensor], state: Buffer, round_no: int) -> Sequence[Tensor]:
+        """Put a round's state into the model's tensors; return what they are to hold, in order."""
+        frame = self._states.at(state)
+        copy_all(targets, frame.views)
+        return frame.views
+
+    def batch(self, batch: Any) -> Any:
+        """Return a batch where the model can read it."""
+        return batch
+
+    def computing(self) -> AbstractContextManager[object]:
+        """Return the context in which the app computes a loss."""
+        return nullcontext()
+
+    def places(self, update: Buffer) -> StateMemory:
+        """Return where the tensors of an update are to be copied, with the gaps between them."""
+        return self._updates.at(update)
+
+    def finish(self, update: Buffer) -> None:
+        """Bring what was copied to ``places`` into the update; here it is there already."""
+
+    def forget(self) -> None:
+        """Let go of buffers that were used."""
+        self._states, self._updates = StateMemories(self._layout), StateMemories(self._layout)

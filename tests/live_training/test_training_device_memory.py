@@ -1,0 +1,219 @@
+"""A model on a device: its bits are those of the plain loop, whatever it reads first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from warren.apps.protocol import TorchApp
+from warren.live.gpu.app_tensors import bring, moved
+from warren.live.gpu.gpu_memory import DeviceMemory
+from warren.live.gpu.transfer import PipelinedTransfer, pieces_of
+from warren.live.oracle.plain import train
+from warren.live.training.app.app_calls import BuiltApp, build
+from warren.live.training.memory.model_memory import ModelMemory
+from warren.live.training.parameter_store import ParameterStore
+from warren.live.training.task_runner import TaskRunner
+from warren.live.training.tensor_layout import Layout
+from warren.model.job import Job
+
+CPU = torch.device("cpu")
+JOB = Job(index=0, name="job", app="app.py:App", scale=2, rounds=3, batch=4, seed=3)
+
+
+class LateLane:
+    """A stand-in for a stream: bytes are copied when somebody waits for them, and not before."""
+
+    def __init__(self) -> None:
+        self.under_way: list[tuple[Tensor, Tensor]] = []
+        self.copied = 0
+
+    def copy(self, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> Sequence[object]:
+        """Note copies; until one is waited for its target holds what no state does."""
+        for target in targets:
+            target.fill_(0xFF)
+        pairs = list(zip(targets, sources, strict=True))
+        self.under_way += pairs
+        return pairs
+
+    def wait(self, copied: object) -> None:
+        """Copy now."""
+        found = [pair for pair in self.under_way if pair is copied]
+        for target, source in found:
+            target.copy_(source)
+            self.copied += 1
+        self.under_way = [pair for pair in self.under_way if pair is not copied]
+
+    def synchronize(self) -> None:
+        """Copy all that is left."""
+        for pair in list(self.under_way):
+            self.wait(pair)
+
+
+class Net(nn.Module):
+    """Layers in an order of their own; some are read without being called, and two are tied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Linear(8, 3)
+        self.spare = nn.Linear(8, 8)
+        self.norm = nn.BatchNorm1d(8)
+        self.recurrent = nn.GRU(6, 8, batch_first=True)
+        self.tied = nn.Linear(8, 8)
+        self.tied.weight = self.spare.weight
+        self.scales = nn.ParameterList([nn.Parameter(torch.ones(8)), nn.Parameter(torch.ones(8))])
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scores of shape (batch, 3)."""
+        hidden, _ = self.recurrent(x)
+        hidden = nn.functional.linear(hidden[:, -1], self.spare.weight)
+        hidden = torch.stack([hidden * scale for scale in self.scales]).sum(dim=0)
+        self.seen += 1
+        result: Tensor = self.last(torch.relu(self.tied(self.norm(hidden))))
+        return result
+
+
+class NetApp(TorchApp):
+    """Classes of random sequences, by a table that the app keeps."""
+
+    def model(self) -> nn.Module:
+        """The layers."""
+        self.table = torch.arange(3).float()
+        return Net()
+
+    def dataset(self) -> Any:
+        """Sequences and classes."""
+        return torch.randn(20, 5, 6), torch.arange(20) % 3
+
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        """Cross entropy, with noise."""
+        x, y = batch
+        scores = model(x + 0.01 * torch.rand(x.shape)) + self.table
+        return nn.functional.cross_entropy(scores, y)
+
+
+def in_late_memory(built: BuiltApp, layout: Layout) -> ModelMemory:
+    """A device whose copies are as late as they may be."""
+    return DeviceMemory(built, layout, CPU, LateLane())
+
+
+def digest_of(*, pipelined: bool = True, staged: bool = False) -> str:
+    """Train the job with a trainer whose model is on the stand-in; its digest."""
+    store, runner = ParameterStore(NetApp(), JOB), TaskRunner(NetApp(), JOB, in_late_memory)
+    memory = runner._memory
+    assert isinstance(memory, DeviceMemory)
+    memory.pipelined = pipelined
+    for round_no in range(3):
+        state = b"".join(store.state())
+        for shard in range(JOB.scale):
+            if staged:
+                runner.stage(state, round_no)
+            store.add(shard, runner.run(state, round_no, shard))
+        store.step()
+        store.conclude()
+    return store.digest()
+
+
+@pytest.mark.parametrize(("pipelined", "staged"), [(True, False), (False, False), (True, True)])
+def test_states_that_come_late_piece_by_piece_give_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch, pipelined: bool, staged: bool
+) -> None:
+    monkeypatch.setattr("warren.live.gpu.transfer.PIECE_BYTES", 256)
+    assert digest_of(pipelined=pipelined, staged=staged) == train(NetApp(), JOB).digest
+
+
+def test_the_plain_loop_gives_the_same_bits_with_its_tasks_on_a_device() -> None:
+    assert train(NetApp(), JOB, (NetApp(), CPU)).digest == train(NetApp(), JOB).digest
+
+
+def test_a_forward_pass_that_reads_too_early_would_be_seen() -> None:
+    # The stand-in must be able to fail: without waiting, the model computes with other numbers.
+    model = nn.Linear(4, 4)
+    layout = Layout.of(model)
+    flat, lane = torch.zeros(layout.total_bytes, dtype=torch.uint8), LateLane()
+    state = layout.pack(model)
+    for tensor, view in zip(model.parameters(), layout.views(flat).values(), strict=True):
+        tensor.data = view
+    transfer = PipelinedTransfer(model, layout, flat, lane)
+    expected = nn.functional.linear(torch.ones(1, 4), *layout.views(state).values())
+    transfer.begin(state)
+    early = nn.functional.linear(torch.ones(1, 4), *(p.detach() for p in model.parameters()))
+    assert not torch.equal(early, expected)
+    assert torch.equal(model(torch.ones(1, 4)), expected)
+
+
+def test_a_first_layer_computes_before_the_last_one_is_here() -> None:
+    model = nn.Sequential(*(nn.Linear(64, 64) for _ in range(4)))
+    layout = Layout.of(model)
+    lane, waited = LateLane(), []
+    flat = torch.zeros(layout.total_bytes, dtype=torch.uint8)
+    state = layout.pack(model)
+    for tensor, view in zip(model.parameters(), layout.views(flat).values(), strict=True):
+        tensor.data = view
+    transfer = PipelinedTransfer(model, layout, flat, lane, piece_bytes=64 * 64 * 4)
+    transfer.begin(state)
+    for layer in model:
+        layer.register_forward_hook(lambda *_: waited.append(lane.copied))
+    model(torch.ones(1, 64))
+    assert waited == sorted(waited)
+    assert waited[0] < lane.copied
+
+
+def test_pieces_are_all_bytes_once_with_buffers_first() -> None:
+    layout = Layout.of(Net())
+    for piece_bytes in (1, 200, 10**9):
+        pieces = pieces_of(layout, piece_bytes)
+        ordered = sorted(pieces)
+        assert ordered[0][0] == 0
+        assert ordered[-1][1] == layout.total_bytes
+        assert all(end == begin for (_, end), (begin, _) in pairwise(ordered))
+        buffers = layout.entries[len(layout.params)].offset
+        kinds = [begin < buffers for begin, _ in pieces]
+        assert kinds == sorted(kinds)
+
+
+def test_a_model_has_the_numbers_that_it_was_built_with() -> None:
+    # A rehearsal computes with them, and an app may check what it reads.
+    runner = TaskRunner(NetApp(), JOB, in_late_memory)
+    assert torch.equal(
+        runner.layout.pack(runner.built.model),
+        Layout.of(build(NetApp(), JOB).model).pack(build(NetApp(), JOB).model),
+    )
+
+
+def test_compiled_code_gets_its_state_in_one_piece() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    model[0]._compiled_call_impl = model[0]._call_impl  # as ``compile()`` leaves it
+    layout, lane = Layout.of(model), LateLane()
+    transfer = PipelinedTransfer(
+        model, layout, torch.zeros(layout.total_bytes, dtype=torch.uint8), lane
+    )
+    transfer.begin(layout.pack(model))
+    assert (transfer.left, lane.under_way) == (0, [])
+
+
+def test_tensors_that_an_app_keeps_are_moved_and_data_stay_where_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = NetApp()
+    built = build(app, JOB)
+    table, data = app.table, built.dataset[0].clone()
+    monkeypatch.setattr("warren.live.gpu.app_tensors.moved", lambda tensor, _: tensor + 7)
+    bring(built, CPU)
+    assert app.table is table
+    assert table.tolist() == [7, 8, 9]
+    assert torch.equal(built.dataset[0], data)
+
+
+def test_batches_of_any_form_are_moved() -> None:
+    meta = torch.device("meta")
+    batch = {"x": torch.ones(1), "rest": (torch.ones(1), [torch.ones(1), "word"])}
+    there = moved(batch, meta)
+    assert there["x"].device == there["rest"][0].device == there["rest"][1][0].device == meta
+    assert there["rest"][1][1] == "word"
