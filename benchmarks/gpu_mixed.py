@@ -24,12 +24,12 @@ from warren.live.gpu.discovery import gpus_here
 MODELS: Final = Path(__file__).parent / "_gpu_models.py"
 JOBS: Final = {
     # Class, rounds, and about what a task takes.
-    "vgg19": ("Vgg19", 40, "50 ms"),
-    "resnet50": ("ResNet50", 60, "40 ms"),
-    "inception": ("InceptionV3", 15, "150 ms"),
-    "bert": ("BertBase", 12, "270 ms"),
-    "transformer": ("Transformer", 30, "150 ms"),
-    "deepspeech": ("DeepSpeech", 30, "90 ms"),
+    "vgg19": ("Vgg19", 20, "50 ms"),
+    "resnet50": ("ResNet50", 30, "40 ms"),
+    "inception": ("InceptionV3", 8, "150 ms"),
+    "bert": ("BertBase", 6, "270 ms"),
+    "transformer": ("Transformer", 15, "150 ms"),
+    "deepspeech": ("DeepSpeech", 15, "90 ms"),
 }
 
 

@@ -36,7 +36,7 @@ from warren.live.gpu.discovery import gpus_here
 from warren.live.training.memory.shared_arena import Arena
 from warren.live.training.numerics import PINNED_ENV
 
-TURNS: Final = 21
+TURNS: Final = 15
 WAYS: Final = ("resident", "pipelined", "whole")
 HARE: Final = {
     # Table 3, row Hare: milliseconds, and percent of the task.

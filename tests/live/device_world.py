@@ -98,21 +98,36 @@ class Stage:
         servers: int,
         verify: float,
         pads: PadTable | None = None,
+        gpu: int | None = None,
     ) -> None:
         self._folder, self._jobs, self._servers = folder, jobs, servers
         self.controller = Peer(Hub(controller_address(folder)))
         addresses = [server_address(folder, 0, 0, part) for part in range(servers)]
         self.servers = [Peer(Hub(address)) for address in addresses]
         self._trainers: list[Peer] = []
+        self._others: list[Peer] = []
         self._read, self._write = os.pipe()
         pads = pads or Pads(*virtual(jobs, 1)).table(0)
         role = ExecutorRole(
-            device=0, incarnation=0, folder=folder, log="", pads=pads, look_ahead=1, verify=verify
+            device=0,
+            incarnation=0,
+            folder=folder,
+            log="",
+            pads=pads,
+            look_ahead=1,
+            verify=verify,
+            gpu=gpu,
         )
         self._executor = Executor(role, self._read)
         self._thread = threading.Thread(target=self._executor.serve, daemon=True)
         self._thread.start()
         self.controller.hear(ExecutorReady)
+
+    def server_of(self, job: int) -> Peer:
+        """The only server of another job."""
+        peer = Peer(Hub(server_address(self._folder, job, 0, 0)))
+        self._others.append(peer)
+        return peer
 
     def trainer(self, pid: int, job: int = 0, *, verifies: bool = False) -> Peer:
         """A trainer comes and builds its app."""
@@ -132,6 +147,11 @@ class Stage:
         limit_ns = one.task_limit_ns
         what = Assign(seq, job, round_no, 1, shards, 0, 0, (0,) * self._servers, limit_ns, copy)
         self.controller.say(what)
+
+    def answer(self, server: Peer, round_no: int) -> None:
+        """The only server of a job answers a pull."""
+        assert server.hear(Pull).round == round_no
+        server.say(StateSent(round_no, 1, SIZE, ((0, SIZE),)), bytes(SIZE))
 
     def state(
         self, round_no: int, done: tuple[TaskStamp, ...] = (), *have: tuple[int, ...]
@@ -156,17 +176,21 @@ class Stage:
             inside._client.drop(job, ended=True)
         for end in (inside._control, inside._trainers, inside._poller):
             end.close()
-        for peer in (self.controller, *self.servers, *self._trainers):
+        for peer in (self.controller, *self.servers, *self._others, *self._trainers):
             peer.close()
 
 
 @contextmanager
 def stage(
-    *jobs: Job, servers: int = 1, verify: float = 0.0, pads: PadTable | None = None
+    *jobs: Job,
+    servers: int = 1,
+    verify: float = 0.0,
+    pads: PadTable | None = None,
+    gpu: int | None = None,
 ) -> Iterator[Stage]:
-    """An executor that works for these jobs."""
+    """An executor that works for these jobs; ``gpu``: its trainers say that they compute there."""
     with TemporaryDirectory(prefix="warren-stage-", dir="/tmp") as folder:
-        one = Stage(folder, jobs, servers, verify, pads)
+        one = Stage(folder, jobs, servers, verify, pads, gpu)
         try:
             yield one
         finally:

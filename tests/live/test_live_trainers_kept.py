@@ -33,6 +33,7 @@ class World:
         self.queued: list[int] = []
         context: Any = SimpleNamespace(
             devices=(SimpleNamespace(name="d"),),
+            gpus=(None,),
             local=SimpleNamespace(pin=False, look_ahead=1),
             jobs=JOBS,
             folder=Path(),

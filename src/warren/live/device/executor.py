@@ -20,6 +20,7 @@ from warren.live.process.linux import (
 from warren.live.process.specs import ExecutorRole, Role
 from warren.live.transport.messages import (
     Assign,
+    DeviceFree,
     Drop,
     ExecutorReady,
     LostRace,
@@ -128,6 +129,8 @@ class Executor:
                     slots.prepared(job)
                 case TaskComputed(job=job):
                     pipeline.computed(message, slots.answered(peer, job))
+                case DeviceFree(job=job):
+                    pipeline.freed(job)
                 case Staged(job=job):
                     slots.has_staged(peer, job)
                 case TaskRaised(job=job, reason=reason):

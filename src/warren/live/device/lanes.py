@@ -48,6 +48,7 @@ class LaneTask:
     elsewhere; ``beaten``: it was done elsewhere, and only its COMP goes on to its end.
     ``dropped``: its job was rolled back or has ended.
     ``on_links``: its bytes take the place of T^s; ``held`` is its update until COMP has ended.
+    ``freed_ns``: when its device was free for another task, before its result was here.
     ``ring``: it stands for ``rounds`` rounds that a rank makes by itself, the one of
     ``incarnation``.
     """
@@ -77,6 +78,7 @@ class LaneTask:
     ring: bool = False
     rounds: int = 1
     incarnation: int = 0
+    freed_ns: int = 0
 
     def again(self) -> LaneTask:
         """Return the same task as if it had not been begun."""
@@ -85,6 +87,7 @@ class LaneTask:
             trainer_pid=0,
             began_ns=0,
             start_ns=0,
+            freed_ns=0,
             result_ns=0,
             slot=-1,
             state=None,
@@ -113,7 +116,8 @@ class LaneTask:
     def comp_due_ns(self) -> int | None:
         """Return when the task may leave COMP; None while its trainer computes."""
         # A result that comes after the pad is an overrun: the task lasts as long as it lasts.
-        return max(self.result_ns, self.start_ns + self.comp_pad_ns) if self.result_ns else None
+        ended_ns = self.freed_ns or self.result_ns
+        return max(ended_ns, self.start_ns + self.comp_pad_ns) if self.result_ns else None
 
     @property
     def due_ns(self) -> int | None:

@@ -6,6 +6,8 @@ It reads no sockets. The executor that owns it says what has come.
 from __future__ import annotations
 
 import time
+from collections import deque
+from typing import Final
 
 from warren.live.device.lanes import CommLane, CompLane, LaneTask
 from warren.live.device.parameter_client import UPDATES, ParameterClient
@@ -28,6 +30,9 @@ from warren.live.transport.messages import (
 from warren.live.transport.ring_messages import RankDone, RankGone
 from warren.live.transport.server_messages import Commit, Push, Pushed
 from warren.live.transport.sockets import Hub, Link, Poller
+
+_BEGUN: Final = 2
+"""So many tasks have begun at most: one computes, and one's result is on its way."""
 
 
 class Pipeline:
@@ -58,25 +63,30 @@ class Pipeline:
         self.queue = CompLane(role.pads)
         self.reports = ReportBuffer(control)
         self._comm = CommLane()
-        self._comp: LaneTask | None = None
+        # Tasks that have begun and not left COMP, in their order. The last one computes, unless the
+        # device is free already; of those before it only the results are still to come.
+        self._begun: deque[LaneTask] = deque()
         self._comp_free_ns = 0
 
     def due_ns(self) -> int | None:
         """Return when there will be something to do even if no message comes; None: never."""
-        dues = [self._comm.due_ns(), None if self._comp is None else self._comp.due_ns]
+        dues = [self._comm.due_ns()]
+        for at, work in enumerate(self._begun):
+            # A result waits for those of tasks that began before it.
+            dues.append(work.due_ns if at == 0 or not work.result_ns else None)
         return min((due for due in dues if due is not None), default=None)
 
     # The turn: each of the three steps gives True when something moved.
 
     def end_comp(self) -> bool:
-        """Move the task on COMP to COMM if its time there is over; tell whether it moved."""
-        work = self._comp
+        """Move the first task on COMP to COMM if its time there is over; tell whether it moved."""
+        work = self._begun[0] if self._begun else None
         end_ns = None if work is None else work.comp_due_ns
         if work is None or end_ns is None or time.monotonic_ns() < end_ns:
             return False
         # The lane is free since the pad's end, not since this process woke up: else every wake-up
         # would add its delay to all that follows (docs/decisions/0008).
-        self._comp = None
+        self._begun.popleft()
         self._comp_free_ns = end_ns
         self._tell_ended(work, end_ns)
         if work.held is not None and work.beaten:
@@ -125,7 +135,7 @@ class Pipeline:
         has passed, and there is a place for its update.
         """
         # A task that is computed again keeps the device as one that is computed first does.
-        if self._comp is not None or self.verifier.busy:
+        if self._comp is not None or len(self._begun) == _BEGUN or self.verifier.busy:
             return False
         head, then, *_ = [*self.queue.ahead(2), None, None]
         if head is not None and head.ring:
@@ -159,7 +169,7 @@ class Pipeline:
         if head.on_links:
             padded_ns = max(padded_ns, state.here_ns)
         head.start_ns = padded_ns if head.comp_pad_ns else head.began_ns
-        self._comp = self.queue.pop()
+        self._begun.append(self.queue.pop())
         return True
 
     def _start_rank(self, head: LaneTask) -> bool:
@@ -167,7 +177,7 @@ class Pipeline:
         if not self.ranks.begin(head, self._comp_free_ns):
             return False
         head.began_ns = time.monotonic_ns()
-        self._comp = self.queue.pop()
+        self._begun.append(self.queue.pop())
         return True
 
     def stage(self) -> None:
@@ -176,7 +186,7 @@ class Pipeline:
         Hare's speculative memory management (section 4.3) as far as the queue tells what comes: of
         each job the state of its next task, if that is here and the job's trainer is idle.
         """
-        met = {self._comp.job} if self._comp is not None else set()
+        met = {work.job for work in self._begun}
         for work in self.queue.ahead(self._ahead) if self._stages else ():
             state = None if work.ring or work.job in met else self.client.ready(work.key)
             met.add(work.job)
@@ -186,20 +196,19 @@ class Pipeline:
     def prefetch(self) -> None:
         """Ask servers for the states of the next tasks, and let go of those not needed."""
         comp = None if self._comp is None or self._comp.ring else self._comp
+        begun = [work.key for work in self._begun if not work.ring]
         ahead = [work for work in self.queue.ahead(self._ahead) if not work.ring]
         # States of the same job are here already, or wait for the task that computes: to ask for
         # them can wait until that task has the core that it needs.
         if comp is None or not all(work.job == comp.job for work in ahead) or settled(comp):
-            reading = [None if comp is None else comp.key, self.verifier.key]
-            keys = {key for key in reading if key} | self.slots.staging()
+            keys = {key for key in (*begun, self.verifier.key) if key} | self.slots.staging()
             self.client.want([work.key for work in ahead], keys)
 
     def watch(self) -> None:
         """Report a trainer that did not end itself at its limit, so that it is ended."""
-        work = self._comp
-        if work is None or work.result_ns or work.ring:
-            return
-        if time.monotonic_ns() >= work.late_ns:
+        for work in self._begun:
+            if work.result_ns or work.ring or time.monotonic_ns() < work.late_ns:
+                continue
             work.limit_ns *= 2  # say it again should the report get lost
             reason = f"task {work.shard} of round {work.round} does not end at its limit"
             self.reports.add(TaskStuck(self._device, work.job, reason))
@@ -213,27 +222,47 @@ class Pipeline:
         for job in self.slots.warmed():
             self.reports.add(TaskRehearsed(self._device, job))
 
-    def _free_comp(self) -> None:
-        """Take the task off COMP; the lane is free from now on."""
-        self._comp = None
-        self._comp_free_ns = time.monotonic_ns()
+    @property
+    def _comp(self) -> LaneTask | None:
+        """The task that computes, or has its pad on COMP; None: the device is free."""
+        return self._begun[-1] if self._begun and not self._begun[-1].freed_ns else None
+
+    def _of(self, job: int) -> LaneTask | None:
+        """Return the task of a job that has begun and not left COMP; a job has one at most."""
+        return next((work for work in self._begun if work.job == job), None)
+
+    def _take_off(self, work: LaneTask) -> None:
+        """Take a task off COMP; if it computed, the lane is free from now on."""
+        if work is self._comp:
+            self._comp_free_ns = time.monotonic_ns()
+        self._begun = deque(one for one in self._begun if one is not work)
 
     # What has come.
 
+    def freed(self, job: int) -> None:
+        """Note that a job's trainer needs the device no more for its task; its result will come.
+
+        Another job's task may begin. Only where times are real: a pad keeps the device to its end.
+        """
+        work = self._of(job)
+        if work is not None and work is self._comp and work.unpadded and not work.on_links:
+            work.freed_ns = time.monotonic_ns()
+
     def computed(self, done: TaskComputed, pid: int) -> None:
-        """Push the result of the task on COMP, which the trainer ``pid`` has computed."""
-        work = self._comp
+        """Push the result of a task on COMP, which the trainer ``pid`` has computed."""
+        work = self._of(done.job)
         if work is None or work.trainer_pid != pid:
             return  # its trainer's end was heard of first: the task runs again
         if work.dropped:
-            self._free_comp()
+            self._take_off(work)
             return
         work.result_ns = time.monotonic_ns()
         if work.beaten:
             # Another device's result counts; this one's place is free for the next update.
             self._free_slot(work)
             return
-        stamp = TaskStamp(work.shard, work.start_ns, work.result_ns, 0, self._device)
+        ended_ns = work.freed_ns or work.result_ns
+        stamp = TaskStamp(work.shard, work.start_ns, ended_ns, 0, self._device)
         push = Push(
             round=done.round,
             shard=done.shard,
@@ -264,7 +293,7 @@ class Pipeline:
     def acknowledged(self, job: int, pushed: Pushed) -> None:
         """Note that one server has an update; with the last one its place is free again."""
         key = (job, pushed.round)
-        comp = self._comp
+        comp = self._of(job)
         work = self._comm.find(key, pushed.shard)
         # Servers are often faster than a pad: the task may still be on COMP.
         if work is None and comp is not None and (comp.key, comp.shard) == (key, pushed.shard):
@@ -281,13 +310,13 @@ class Pipeline:
         if gone.verifies:
             self.verifier.gone(gone.job, gone.pid)
             return
-        work = self._comp
+        work = self._of(gone.job)
         doing = self.slots.gone(gone.job, gone.pid)
         if doing is not None:
             self.reports.add(TaskLost(self._device, gone.job, doing, -1, gone.how))
         # A result that is here outlives its trainer: the update lies in memory that is shared.
         if work is not None and work.trainer_pid == gone.pid and not work.result_ns:
-            self._free_comp()
+            self._take_off(work)
             self.client.take_back(work.job, work.slot)
             if work.beaten:
                 self._tell_ended(work, time.monotonic_ns())
@@ -302,14 +331,14 @@ class Pipeline:
         The rounds of one that ended before they had passed go back to the head of the queue, for
         the rank that follows it.
         """
-        work = self._comp
+        work = self._of(reports.job)
         if (
             work is None
             or not work.ring
             or (work.job, work.incarnation) != (reports.job, reports.incarnation)
         ):
             return
-        self._free_comp()
+        self._take_off(work)
         if isinstance(reports, RankDone):
             self._comp_free_ns = reports.at_ns
         elif reports.passed >= work.round + work.rounds:
@@ -320,9 +349,9 @@ class Pipeline:
 
     def broke(self, job: int, reason: str) -> None:
         """Report that an app raised, and drop its job; an unwanted task's error does not count."""
-        work = self._comp
-        if work is not None and work.job == job and not work.result_ns:
-            self._free_comp()
+        work = self._of(job)
+        if work is not None and not work.result_ns:
+            self._take_off(work)
             if work.beaten or work.dropped:  # nobody wants its result, nor its error
                 self.client.take_back(job, work.slot)
                 self._tell_ended(work, time.monotonic_ns())
@@ -332,8 +361,8 @@ class Pipeline:
 
     def beaten(self, seq: int) -> None:
         """Note that a task was done elsewhere: it need not begin, nor count."""
-        work = self._comp
-        if work is not None and work.seq == seq:
+        work = next((one for one in self._begun if one.seq == seq), None)
+        if work is not None:
             # User code cannot be stopped within a task: it keeps COMP until it has computed.
             work.beaten = True
             return
@@ -349,9 +378,9 @@ class Pipeline:
         self.verifier.forget(job)
         for one in reversed(self._comm.take(job, round_no)):
             self.queue.put_back(one.again())
-        work = self._comp
+        work = self._of(job)
         # One that was dropped is not wanted any more: others have been assigned in its place.
-        if work is not None and work.job == job and not (work.ring or work.dropped):
+        if work is not None and not (work.ring or work.dropped):
             if work.round < round_no:
                 # It was done elsewhere, which the controller may not have told yet. Its place for
                 # an update is one of the old connection.
@@ -361,7 +390,7 @@ class Pipeline:
                     self.queue.put_back(work.again())
                 work.dropped, work.slot = True, -1
                 if work.result_ns:
-                    self._free_comp()
+                    self._take_off(work)
         self._comm.acknowledge(job, time.monotonic_ns())
         self.client.move(job, generation, homes)
 
@@ -375,11 +404,11 @@ class Pipeline:
             self.verifier.drop(job)
         self._comm.drop(job)
         self.client.drop(job, ended=ended)
-        work = self._comp
-        if work is not None and work.job == job and work.beaten and ended:
+        work = self._of(job)
+        if work is not None and work.beaten and ended:
             work.slot = -1  # its COMP goes on to the end, as if nothing had ended
-        elif work is not None and work.job == job:
+        elif work is not None:
             # Its trainer still computes: COMP is free when it answers or ends.
             work.dropped = True
             if work.result_ns:
-                self._free_comp()
+                self._take_off(work)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 
 from warren.live.process.linux import (
@@ -23,6 +24,7 @@ from warren.live.training.memory.shared_memory import MappedMemories
 from warren.live.training.task_hashes import nondeterministic
 from warren.live.training.task_runner import MemoryOf, TaskRunner, in_main_memory
 from warren.live.transport.messages import (
+    DeviceFree,
     Leave,
     Prepared,
     RunTask,
@@ -55,6 +57,7 @@ class Trainer:
         self._link = Link(executor_address(role.folder, role.device, role.incarnation))
         self._runner: TaskRunner | None = None
         self._memory_of: MemoryOf = in_main_memory
+        self._computed: Callable[[], None] | None = None
         # A state may lie in its server's own memory, which user code must not change.
         self._states = MappedMemories(read_only=True)
         self._updates = MappedMemories()
@@ -88,6 +91,8 @@ class Trainer:
         from warren.live.gpu.gpu_memory import PinnedMemories, on_gpu
 
         self._memory_of = on_gpu(gpu)
+        if not self._role.verifies:
+            self._computed = lambda: self._link.send(DeviceFree(self._job.index))
         # What is only read cannot be pinned everywhere; user code sees neither of them here.
         self._states, self._updates = PinnedMemories(), PinnedMemories()
 
@@ -130,7 +135,7 @@ class Trainer:
         """Compute a task from its state in shared memory; the update goes there too."""
         state = self._states.view(task.state)
         update = None if task.update is None else self._updates.view(task.update)
-        result = runner.run(state, task.round, task.shard, update)
+        result = runner.run(state, task.round, task.shard, update, self._computed)
         # Computed again (docs/decisions/0029): the hashes must be those of the other process.
         if task.expected not in (b"", result.marks):
             message = nondeterministic(

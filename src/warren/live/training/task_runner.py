@@ -68,7 +68,12 @@ class TaskRunner:
         self._memory.stage(state, round_no)
 
     def run(
-        self, state: Buffer, round_no: int, shard: int, update: Buffer | None = None
+        self,
+        state: Buffer,
+        round_no: int,
+        shard: int,
+        update: Buffer | None = None,
+        computed: Callable[[], None] | None = None,
     ) -> TaskResult:
         """Compute gradients and buffers of task (round_no, shard) from the state of that round.
 
@@ -78,6 +83,8 @@ class TaskRunner:
             ``layout.total_bytes`` bytes, as all parts of a store together give them. Only read.
         update
             As many bytes to write the update to, every one of them; new ones if not given.
+        computed
+            Called when gradients are computed, before they are brought to the update.
         """
         place = bytearray(self.layout.total_bytes) if update is None else update
         for buffer in (state, place):
@@ -95,6 +102,8 @@ class TaskRunner:
             loss.backward()  # type: ignore[no-untyped-call]
             self.rules.end(loss, before)
         value = float(loss.detach())
+        if computed is not None:
+            computed()
         present = self._collect(self._memory.places(place))
         self._memory.finish(place)
         whole = memoryview(place)

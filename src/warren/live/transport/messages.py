@@ -263,6 +263,12 @@ class StageState(Message, frozen=True, tag="StageState", array_like=True):
     shard: int
 
 
+class DeviceFree(Message, frozen=True, tag="DeviceFree", array_like=True):
+    """Trainer to executor: the task at hand needs the device no more; its result will come."""
+
+    job: int
+
+
 class Staged(Message, frozen=True, tag="Staged", array_like=True):
     """Trainer to executor: the state of a round was read, or could not be."""
 
@@ -343,6 +349,7 @@ AnyMessage: TypeAlias = (
     | RunTask
     | StageState
     | Staged
+    | DeviceFree
     | TaskComputed
     | TaskRaised
     | Pull
