@@ -19,7 +19,7 @@ from warren.live.training.app.app_calls import BuiltApp, build
 from warren.live.training.memory.model_memory import ModelMemory
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.training.task_runner import TaskRunner
-from warren.live.training.tensor_layout import Layout
+from warren.live.training.tensor_layout import Layout, raw, tensors
 from warren.model.job import Job
 
 CPU = torch.device("cpu")
@@ -148,21 +148,24 @@ def test_a_forward_pass_that_reads_too_early_would_be_seen() -> None:
     assert torch.equal(model(torch.ones(1, 4)), expected)
 
 
-def test_a_first_layer_computes_before_the_last_one_is_here() -> None:
-    model = nn.Sequential(*(nn.Linear(64, 64) for _ in range(4)))
-    layout = Layout.of(model)
-    lane, waited = LateLane(), []
-    flat = torch.zeros(layout.total_bytes, dtype=torch.uint8)
-    state = layout.pack(model)
-    for tensor, view in zip(model.parameters(), layout.views(flat).values(), strict=True):
-        tensor.data = view
-    transfer = PipelinedTransfer(model, layout, flat, lane, piece_bytes=64 * 64 * 4)
-    transfer.begin(state)
-    for layer in model:
-        layer.register_forward_hook(lambda *_: waited.append(lane.copied))
-    model(torch.ones(1, 64))
-    assert waited == sorted(waited)
-    assert waited[0] < lane.copied
+def test_a_first_layer_computes_before_the_last_one_is_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("warren.live.gpu.transfer.PIECE_BYTES", 256)
+    built = build(NetApp(), JOB)
+    layout, lane, waited = Layout.of(built.model), LateLane(), []
+    memory = DeviceMemory(built, layout, CPU, lane)
+    state = raw(layout.pack(built.model))
+    memory.load(list(tensors(built.model).values()), state, 0)
+    for name, module in built.model.named_modules():
+        module.register_forward_hook(lambda *_, name=name: waited.append((name, lane.copied)))
+    with memory.computing():
+        NetApp.loss(built.app, built.model, tuple(part[:4] for part in built.dataset))
+    # As the app does it, and in the order of its forward pass: each layer waits for its own.
+    assert [name for name, _ in waited] == ["recurrent", "norm", "tied", "last", ""]
+    counts = [copied for _, copied in waited]
+    assert 0 < counts[0] < counts[3] == len(memory._transfer._pieces)
+    assert lane.under_way == []
 
 
 def test_pieces_are_all_bytes_once_with_buffers_first() -> None:

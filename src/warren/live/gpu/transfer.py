@@ -80,7 +80,7 @@ class PipelinedTransfer:
         lane: Lane,
         piece_bytes: int | None = None,
     ) -> None:
-        self._flat, self._lane = flat, lane
+        self._lane, self._size = lane, len(flat)
         self._pieces = pieces_of(layout, piece_bytes or PIECE_BYTES)
         self._targets = [flat[begin:end] for begin, end in self._pieces]
         begins = sorted((begin, at) for at, (begin, _) in enumerate(self._pieces))
@@ -89,12 +89,15 @@ class PipelinedTransfer:
         # Of each piece what its copy gave; None: nobody needs to wait for it.
         self._copied: list[object | None] = [None] * len(self._pieces)
         self._left = 0
+        # Asked for once: as every function of torch, this would be looked at while pieces come.
+        self._address = flat.data_ptr()
         self.whole = any(map(_is_compiled, model.modules()))
         """Whether states come in one piece, since compiled code tells nobody what it reads."""
         for module in model.modules():
             own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
-            if own and not self.whole:
-                module.register_forward_pre_hook(partial(self._before, own))
+            read = sorted({at for one in own for at in self._pieces_with(one)})
+            if read and not self.whole:
+                module.register_forward_pre_hook(partial(self._before, read))
 
     def begin(self, state: Tensor) -> None:
         """Begin to copy a state, shape (total_bytes,), uint8, in main memory."""
@@ -126,28 +129,34 @@ class PipelinedTransfer:
         """How many pieces nobody has waited for yet."""
         return self._left
 
-    def _before(self, own: Sequence[Tensor], module: nn.Module, args: object) -> None:
-        if self._left:
-            self.see(own)
+    def _before(self, read: Sequence[int], module: nn.Module, args: object) -> None:
+        for at in read if self._left else ():
+            self._wait(at)
 
     def _see(self, value: Tensor) -> None:
         try:
-            offset = value.data_ptr() - self._flat.data_ptr()
+            pieces = self._pieces_with(value)
         except RuntimeError:  # it has no memory of its own to look at: it may stand for any
             self.end()
             return
-        if 0 <= offset < len(self._flat) and value.device == self._flat.device:
-            first = max(0, bisect_right(self._begins, offset) - 1)
-            last = bisect_right(self._begins, offset + max(0, value.nbytes - 1))
-            for at in self._at[first:last]:
-                self._wait(at)
+        for at in pieces:
+            self._wait(at)
+
+    def _pieces_with(self, value: Tensor) -> Sequence[int]:
+        """Return the pieces in which a tensor lies, by their numbers; none if it lies elsewhere."""
+        offset = value.data_ptr() - self._address
+        if not 0 <= offset < self._size:
+            return ()
+        first = max(0, bisect_right(self._begins, offset) - 1)
+        last = bisect_right(self._begins, offset + max(0, value.nbytes - 1))
+        return self._at[first:last]
 
     def _wait(self, at: int) -> None:
         copied = self._copied[at]
         if copied is not None:
-            self._lane.wait(copied)
             self._copied[at] = None
             self._left -= 1
+            self._lane.wait(copied)
 
 
 class _Watch(TorchFunctionMode):
