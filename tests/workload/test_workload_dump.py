@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from workload_files import reader
 
+from warren.model.measured import SCHEMES
 from warren.model.run import Run
 from warren.model.units import NEVER_NS
 from warren.workload.run_file import load_run, run_from_dict
@@ -114,7 +115,7 @@ CVS = st.floats(0, 10)
 
 
 def switchings(types: list[str]) -> st.SearchStrategy[dict[str, Any]]:
-    scheme = {"scheme": st.sampled_from(["default", "pipeswitch", "hare"])}
+    scheme = {"scheme": st.sampled_from(SCHEMES)}
     return (
         st.fixed_dictionaries(scheme, optional={"bus": DISKS})
         | st.fixed_dictionaries({"time": SHORT})

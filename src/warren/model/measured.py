@@ -47,7 +47,7 @@ class Overheads:
         return bool(not self.of_gangs or times_ns or any(rates) or self.slowdown != 1.0)
 
 
-SCHEMES: Final = ("default", "pipeswitch", "hare")
+SCHEMES: Final = ("default", "pipeswitch", "hare", "copied", "staged")
 """The ways to switch that ``warren.cost.switching`` has a closed form for."""
 PCIE3_X16_BYTES_PER_S: Final = 15.75e9
 """The rate between main memory and every device of Hare's testbed (HPDC'22, section 7.1)."""

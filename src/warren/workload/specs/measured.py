@@ -86,7 +86,8 @@ class SwitchingSpec(Spec):
     """What a simulation charges a device that goes from one job's task to another job's."""
 
     scheme: Annotated[str, *choice(*SCHEMES)] | None = Field(
-        None, description="By the size of the job's model, as the Hare paper measured it."
+        None,
+        description="By the size of the job's model, as the Hare paper or we measured.",
     )
     bus: DiskRate | None = Field(
         None,
