@@ -1,0 +1,100 @@
+"""Which devices of a cluster are GPUs, and what that does to the numerics class of a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from live_worlds import job
+
+from warren.live.gpu import discovery
+from warren.live.gpu.discovery import Gpu, class_of, gpus_here, gpus_of
+from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host
+from warren.model.errors import SpecError
+from warren.runs import machine
+
+H100 = Gpu(0, "NVIDIA H100 80GB HBM3", 85 * 10**9, "CUDA 13.0, cuDNN 91900")
+OTHER = replace(H100, index=1)
+T4 = Gpu(2, "Tesla T4", 16 * 10**9, "CUDA 13.0, cuDNN 91900")
+
+
+def devices(*types: str) -> tuple[Device, ...]:
+    return tuple(
+        Device(index=at, name=f"h/{t}-{at}", type=t, host="h") for at, t in enumerate(types)
+    )
+
+
+def cluster(*types: str) -> Cluster:
+    found = devices(*types)
+    kinds = tuple(DeviceType(name=name) for name in dict.fromkeys(types))
+    host = Host(name="h", devices=tuple(one.name for one in found))
+    return Cluster(hosts=(host,), devices=found, types=kinds)
+
+
+@pytest.mark.parametrize("name", ["cuda", "CUDA", "h100", "H100", "NVIDIA-H100-80GB-HBM3"])
+def test_a_gpu_is_called_cuda_by_its_name_or_by_a_word_of_it(name: str) -> None:
+    assert gpus_of(devices(name), [H100]) == (H100,)
+    assert gpus_of(devices("V100", "cpu"), [H100]) == (None, None)
+
+
+def test_each_device_has_a_gpu_of_its_own() -> None:
+    assert gpus_of(devices("H100", "cpu", "cuda", "T4"), [H100, OTHER, T4]) == (
+        H100,
+        None,
+        OTHER,
+        T4,
+    )
+    with pytest.raises(SpecError, match="3 devices of type H100; GPUs of this machine: NVIDIA"):
+        gpus_of(devices("H100", "H100", "H100"), [H100, OTHER, T4])
+
+
+def test_gpus_are_not_looked_for_where_all_devices_are_processors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(discovery, "gpus_here", lambda: pytest.fail("looked for GPUs"))
+    assert gpus_of(devices("cpu", "CPU-fast")) == (None, None)
+
+
+def test_without_a_driver_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discovery, "_DRIVER", "/nowhere")
+    monkeypatch.setattr(discovery.subprocess, "run", lambda *_, **__: pytest.fail("asked"))
+    gpus_here.cache_clear()
+    assert gpus_here() == ()
+
+
+def test_a_gpu_is_part_of_the_numerics_class() -> None:
+    assert class_of((None, None), [job(0)]) == ""
+    assert class_of((H100, OTHER), [job(0)]) == H100.numerics
+
+
+def test_jobs_that_stay_in_one_class_are_refused_where_there_are_two() -> None:
+    with pytest.raises(SpecError, match=r"job job-0 \(numerics: strict\).*processors"):
+        class_of((None, H100), [job(0)])
+    mixed = replace(job(0), numerics="mixed")
+    assert class_of((None, H100), [mixed]) == f"{H100.numerics} | processors"
+
+
+def test_rings_are_refused_on_gpus() -> None:
+    with pytest.raises(SpecError, match="is a ring, which trains on processors only"):
+        class_of((H100,), [replace(job(0), sync="ring")])
+
+
+def test_a_type_that_no_gpu_here_has_is_refused_unless_it_is_emulated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(machine, "gpus_here", lambda: (T4,))
+    machine.check_device_types(cluster("T4", "cpu", "cuda"), "run.yaml", "cluster.hosts")
+    with pytest.raises(
+        SpecError, match=r"this machine has no V100; allowed: CPU.*Tesla-T4 or cuda"
+    ):
+        machine.check_device_types(cluster("V100"), "run.yaml", "cluster.hosts")
+    played = replace(cluster("V100"), emulate=Emulate())
+    machine.check_device_types(played, "run.yaml", "cluster.hosts")
+
+
+def test_costs_are_measured_on_the_first_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "gpus_of", lambda found: gpus_of(found, [T4]))
+    assert machine.measured_device(cluster("cpu")) == ("", "", [])
+    assert machine.measured_device(cluster("T4", "cpu")) == (T4.name, T4.libraries, ["cpu"])
+    assert machine.measured_device(cluster("cpu", "T4")) == ("", "", ["T4"])
+    assert machine.measured_device(replace(cluster("T4"), emulate=Emulate())) == ("", "", [])
