@@ -1,0 +1,233 @@
+"""Harmony's regrouping: what changes when a job comes or ends, and as little of it as will do.
+
+*A job comes.* It is handled only where no other job waits: it joins the group in which U becomes
+largest, or waits where none makes U larger. The first job of all takes all machines.
+
+*A job ends.* In this order:
+
+1. A waiting job that is similar takes its place: iteration times (T_cpu + T_net, at the group's
+   DoP) and ratios of COMP to COMM differ by ``SIMILAR`` at most. Of several the nearest.
+2. Else a bundle of waiting jobs whose sums are similar.
+3. Else Algorithm 1 regroups the group of the ended job with other groups, and the jobs that wait:
+   those groups whose jobs are fewest first. A regrouping of more jobs is taken only if U is larger
+   by ``WORTH`` of it than with fewer, and any only if U is larger by that than without it.
+
+*Source.* Harmony (dissertation 2020), 4.3.2, "Dynamic Job Regrouping".
+
+*Symbols.* J_running, the jobs that Algorithm 1 is called with: those of the groups chosen, then the
+waiting ones, in their order.
+
+*Left open*, and how it is read here:
+
+- What "a difference within 5 %" is of: of the ended job's figure.
+- How bundles are searched for: of 2 and then of 3 jobs, among the ``_LOOKED_AT`` waiting jobs whose
+  iteration times are longest of those not longer than the ended job's. The nearest.
+- Which combinations of groups are tried: all, of up to ``_ALL_OF`` groups beside the ended job's;
+  of more, one combination for each number of groups, those with the fewest jobs.
+- "Other groups in addition": a group whose last job has ended is regrouped alone, too, since it may
+  be filled from the jobs that wait. Without any job anywhere its machines stay idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Final
+
+import numpy as np
+
+from warren.solve.common.arrays import FloatArray, IntArray
+from warren.solve.job_groups.problem import (
+    NOT_RUN,
+    JobGrouping,
+    JobGroupingProblem,
+    grouping_of,
+)
+
+SIMILAR: Final = 0.05
+"""What iteration times and ratios of similar jobs differ by, at most."""
+WORTH: Final = 0.05
+"""What a regrouping has to gain of U, or one of more jobs over one of fewer."""
+_LOOKED_AT: Final = 40
+"""Waiting jobs among which bundles are searched for."""
+_ALL_OF: Final = 8
+"""Groups of which all combinations are tried."""
+
+Grouper = Callable[[JobGroupingProblem], JobGrouping]
+"""Groups the jobs of a problem: Algorithm 1, or another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedJob:
+    """A job that has ended: its COMP (s) on one machine, its COMM (s), and its group's number."""
+
+    comp_machine_s: float
+    net_s: float
+    group: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningGroups:
+    """The group of each job (J,), ``NOT_RUN`` if it waits, and machines by group (G,).
+
+    A group may have no job any more: its machines are idle.
+    """
+
+    group_J: IntArray
+    machine_G: IntArray
+
+
+def utilization_of(problem: JobGroupingProblem, running: RunningGroups) -> float:
+    """Compute the value of some groups, U as one number; machines of empty groups are idle."""
+    if not (running.group_J != NOT_RUN).any():
+        return 0.0
+    return grouping_of(problem, running.group_J, running.machine_G).value
+
+
+def with_new_job(problem: JobGroupingProblem, running: RunningGroups, job: int) -> RunningGroups:
+    """Return the groups when a job has come, which waits so far.
+
+    Parameters
+    ----------
+    problem
+        All jobs that are there, the new one included.
+    """
+    others = np.delete(running.group_J, job)
+    if not (others != NOT_RUN).any():
+        # Nobody runs: the first of those that wait has all machines.
+        group_J = np.full_like(running.group_J, NOT_RUN)
+        group_J[job] = 0
+        return RunningGroups(group_J=group_J, machine_G=np.array([problem.machines]))
+    if (others == NOT_RUN).any():
+        return running
+    best, most = running, utilization_of(problem, running)
+    for group in range(len(running.machine_G)):
+        joined = running.group_J.copy()
+        joined[job] = group
+        one = replace(running, group_J=joined)
+        value = utilization_of(problem, one)
+        if value > most:
+            best, most = one, value
+    return best
+
+
+def without_job(
+    problem: JobGroupingProblem, running: RunningGroups, ended: EndedJob, group: Grouper
+) -> RunningGroups:
+    """Return the groups after a job has ended.
+
+    Parameters
+    ----------
+    problem
+        The jobs that are left.
+    running
+        Their groups; the one that the job was in may be empty now.
+    ended
+        The job that has ended.
+    group
+        Groups the jobs of a part of the problem, on its machines: Algorithm 1.
+    """
+    waiting = np.flatnonzero(running.group_J == NOT_RUN)
+    found = _replacement(problem, running, ended, waiting)
+    if found:
+        group_J = running.group_J.copy()
+        group_J[list(found)] = ended.group
+        return replace(running, group_J=group_J)
+    return _regrouped(problem, running, ended.group, waiting, group)
+
+
+def _replacement(
+    problem: JobGroupingProblem, running: RunningGroups, ended: EndedJob, waiting: IntArray
+) -> tuple[int, ...]:
+    """Return one job that is similar to the ended one, else a bundle; empty if there is none."""
+    machines = int(running.machine_G[ended.group])
+    comp_J, net_J = problem.comp_machine_s_J / machines, problem.net_s_J
+    comp_s, net_s = ended.comp_machine_s / machines, ended.net_s
+    limit_s = (comp_s + net_s) * (1 + SIMILAR)
+    short = waiting[(comp_J + net_J)[waiting] <= limit_s]
+    longest = short[np.argsort(-(comp_J + net_J)[short], kind="stable")]
+    for size, among in ((1, longest), (2, longest[:_LOOKED_AT]), (3, longest[:_LOOKED_AT])):
+        sets = list(combinations(among.tolist(), size))
+        if not sets:
+            continue
+        chosen = np.array(sets)
+        apart = _apart(comp_J[chosen].sum(axis=1), net_J[chosen].sum(axis=1), comp_s, net_s)
+        nearest = int(np.argmin(apart))
+        if apart[nearest] <= SIMILAR:
+            return sets[nearest]
+    return ()
+
+
+def _apart(comp_s_S: FloatArray, net_s_S: FloatArray, comp_s: float, net_s: float) -> FloatArray:
+    """Return by how much sets of jobs differ from a job: in length, or in the ratio, if larger."""
+    length_S = np.abs((comp_s_S + net_s_S) / (comp_s + net_s) - 1)
+    # |x / y - 1| of ratios x and y, without a division by a COMM of nothing.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio_S = np.abs(comp_s_S * net_s / (net_s_S * comp_s) - 1)
+    ratio_S[(net_s_S == 0) & (net_s == 0)] = 0.0
+    apart_S: FloatArray = np.maximum(length_S, np.nan_to_num(ratio_S, nan=np.inf))
+    return apart_S
+
+
+def _regrouped(
+    problem: JobGroupingProblem,
+    running: RunningGroups,
+    broken: int,
+    waiting: IntArray,
+    group: Grouper,
+) -> RunningGroups:
+    """Regroup the jobs of one group with those of others, and those that wait."""
+    now = utilization_of(problem, running)
+    best, most = running, now
+    for involved in _combinations(running, broken):
+        one = _with_regrouped(problem, running, involved, waiting, group)
+        if one is None:
+            continue
+        value = utilization_of(problem, one)
+        # Over what is without it, then over the best of those with fewer jobs.
+        if value > most * (1 + WORTH):
+            best, most = one, value
+    return best
+
+
+def _combinations(running: RunningGroups, broken: int) -> Iterator[tuple[int, ...]]:
+    """Yield the groups to be regrouped, the sets with the fewest jobs first."""
+    jobs_G = np.bincount(
+        running.group_J[running.group_J != NOT_RUN], minlength=len(running.machine_G)
+    )
+    others = [one for one in np.argsort(jobs_G, kind="stable").tolist() if one != broken]
+    if len(others) > _ALL_OF:
+        sets = [tuple(others[:count]) for count in range(len(others) + 1)]
+    else:
+        sets = [one for size in range(len(others) + 1) for one in combinations(others, size)]
+    for one in sorted(sets, key=lambda some: (sum(jobs_G[list(some)]), len(some))):
+        yield (broken, *one)
+
+
+def _with_regrouped(
+    problem: JobGroupingProblem,
+    running: RunningGroups,
+    involved: Sequence[int],
+    waiting: IntArray,
+    group: Grouper,
+) -> RunningGroups | None:
+    """Return the groups once those involved have been made anew; None where no job is left."""
+    inside = np.isin(running.group_J, involved)
+    jobs = np.concatenate([np.flatnonzero(inside), waiting])
+    if not len(jobs):
+        return None
+    part = replace(
+        problem,
+        comp_machine_s_J=problem.comp_machine_s_J[jobs],
+        net_s_J=problem.net_s_J[jobs],
+        machines=int(running.machine_G[list(involved)].sum()),
+    )
+    found = group(part)
+    stay = [one for one in range(len(running.machine_G)) if one not in involved]
+    number_G = {old: new for new, old in enumerate(stay)}
+    group_J = np.array([number_G.get(one, NOT_RUN) for one in running.group_J.tolist()], np.int64)
+    group_J[jobs] = np.where(found.group_J == NOT_RUN, NOT_RUN, found.group_J + len(stay))
+    return RunningGroups(
+        group_J=group_J, machine_G=np.concatenate([running.machine_G[stay], found.machine_G])
+    )
