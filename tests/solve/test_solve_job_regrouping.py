@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from job_group_cases import drawn, problem
 
-from warren.solve.job_groups.problem import NOT_RUN, JobGroupingProblem
+from warren.solve.job_groups.problem import NOT_RUN, JobGrouping, JobGroupingProblem
 from warren.solve.job_groups.published import published_grouping
 from warren.solve.job_groups.regrouping import (
     WORTH,
@@ -52,8 +52,12 @@ def test_a_new_job_waits_where_it_does_not_help_or_another_waits() -> None:
     ]
 
 
-def never(_: JobGroupingProblem) -> None:
+def never(part: JobGroupingProblem, jobs: np.ndarray) -> JobGrouping:
     raise AssertionError("Algorithm 1 is not called")
+
+
+def algorithm_1(part: JobGroupingProblem, jobs: np.ndarray) -> JobGrouping:
+    return published_grouping(part)
 
 
 def test_the_nearest_similar_job_that_waits_takes_the_place_of_one_that_ends() -> None:
@@ -61,7 +65,7 @@ def test_the_nearest_similar_job_that_waits_takes_the_place_of_one_that_ends() -
     ended = EndedJob(comp_machine_s=10.0, net_s=5.0, group=1)
     jobs = problem([9.0, 10.2, 10.1, 30.0], [1.0, 5.1, 5.0, 5.0], 5)
     running = groups([0, NOT_RUN, NOT_RUN, NOT_RUN], [3, 2])
-    found = without_job(jobs, running, ended, never)  # type: ignore[arg-type]
+    found = without_job(jobs, running, ended, never)
     assert shown(found) == ([0, NOT_RUN, 1, NOT_RUN], [3, 2])
 
 
@@ -70,21 +74,21 @@ def test_a_bundle_of_jobs_takes_the_place_of_one_that_ends() -> None:
     # Neither is similar: the ratios are not, or the lengths. 4 + 6 and 2 + 3 are.
     jobs = problem([9.0, 4.0, 6.0, 10.0], [1.0, 2.0, 3.0, 1.0], 5)
     running = groups([0, NOT_RUN, NOT_RUN, NOT_RUN], [3, 2])
-    found = without_job(jobs, running, ended, never)  # type: ignore[arg-type]
+    found = without_job(jobs, running, ended, never)
     assert shown(found) == ([0, 1, 1, NOT_RUN], [3, 2])
 
 
 def test_an_equal_length_is_not_similar_where_the_ratio_is_another() -> None:
     ended = EndedJob(comp_machine_s=12.0, net_s=4.0, group=0)
     jobs = problem([8.0], [6.0], 2)  # 4 + 6 against 6 + 4
-    called: list[JobGroupingProblem] = []
+    called: list[tuple[int, list[int]]] = []
 
-    def group(part: JobGroupingProblem):  # type: ignore[no-untyped-def]
-        called.append(part)
+    def group(part: JobGroupingProblem, places: np.ndarray) -> JobGrouping:
+        called.append((part.machines, places.tolist()))
         return published_grouping(part)
 
     found = without_job(jobs, groups([NOT_RUN], [2]), ended, group)
-    assert [part.machines for part in called] == [2]
+    assert called == [(2, [0])]
     assert shown(found) == ([0], [2])
 
 
@@ -93,7 +97,7 @@ def test_few_jobs_are_regrouped_where_more_gain_little() -> None:
     jobs = problem([8.0, 0.1, 8.0, 0.1, 0.1], [0.1, 4.0, 0.1, 2.0, 2.0], 6)
     running = groups([0, 1, 2, 2, 2], [2, 2, 2])
     ended = EndedJob(comp_machine_s=0.2, net_s=4.0, group=0)
-    found = without_job(jobs, running, ended, published_grouping)
+    found = without_job(jobs, running, ended, algorithm_1)
     # The group of three stays as it is, and is the first of the new numbers.
     assert found.group_J.tolist()[2:] == [0, 0, 0]
     assert found.group_J[0] == found.group_J[1] == 1
@@ -106,7 +110,7 @@ def test_nothing_changes_for_less_than_it_is_worth() -> None:
     running = groups([0, 0, 1, 1], [2, 2])
     ended = EndedJob(comp_machine_s=1e-6, net_s=1e-6, group=0)
     assert utilization_of(jobs, running) > 1 / (1 + WORTH)
-    assert without_job(jobs, running, ended, published_grouping) is running
+    assert without_job(jobs, running, ended, algorithm_1) is running
 
 
 @given(st.integers(0, 10**6))
@@ -130,7 +134,7 @@ def test_machines_and_jobs_stay_what_they_are_and_a_regrouping_is_worth_it(seed:
         net_s_J=np.delete(jobs.net_s_J, gone),
     )
     before = replace(running, group_J=np.delete(running.group_J, gone))
-    after = without_job(left, before, ended, published_grouping)
+    after = without_job(left, before, ended, algorithm_1)
     assert after.machine_G.sum() == before.machine_G.sum()
     assert len(after.group_J) == len(before.group_J)
     assert after.group_J.max() < len(after.machine_G)

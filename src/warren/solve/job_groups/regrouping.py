@@ -54,8 +54,8 @@ _LOOKED_AT: Final = 40
 _ALL_OF: Final = 8
 """Groups of which all combinations are tried."""
 
-Grouper = Callable[[JobGroupingProblem], JobGrouping]
-"""Groups the jobs of a problem: Algorithm 1, or another."""
+Grouper = Callable[[JobGroupingProblem, IntArray], JobGrouping]
+"""Groups the jobs of a part of a problem, whose places in the whole it is told: Algorithm 1, say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +223,7 @@ def _with_regrouped(
         net_s_J=problem.net_s_J[jobs],
         machines=int(running.machine_G[list(involved)].sum()),
     )
-    found = group(part)
+    found = group(part, jobs)
     stay = [one for one in range(len(running.machine_G)) if one not in involved]
     number_G = {old: new for new, old in enumerate(stay)}
     group_J = np.array([number_G.get(one, NOT_RUN) for one in running.group_J.tolist()], np.int64)
