@@ -55,7 +55,7 @@ _ALL_OF: Final = 8
 """Groups of which all combinations are tried."""
 
 Grouper = Callable[[JobGroupingProblem, IntArray], JobGrouping]
-"""Groups the jobs of a part of a problem, whose places in the whole it is told: Algorithm 1, say."""
+"""Groups jobs of a part of a problem, whose places in the whole it is told: Algorithm 1, say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,83 @@
+"""Groups in virtual time: what ends when, by hand, and no work is lost or done twice."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
+from _harmony_groups import (
+    Jobs,
+    Rule,
+    State,
+    busiest,
+    harmony,
+    isolated,
+    shortest_first,
+    simulate,
+)
+
+from warren.solve.job_groups.regrouping import EndedJob, RunningGroups
+
+
+def jobs(
+    comp: list[float], net: list[float], iterations: list[float], arrival: list[float] | None = None
+) -> Jobs:
+    """Jobs on four machines, of which each needs one."""
+    return Jobs(
+        comp_machine_s=np.array(comp),
+        net_s=np.array(net),
+        iterations=np.array(iterations),
+        arrival_s=np.array(arrival or [0.0] * len(comp)),
+        least_machines=np.ones(len(comp), dtype=np.int64),
+        machines=4,
+        profile=np.ones((2, len(comp))),
+    )
+
+
+def together(state: State, came: list[int], ended: EndedJob | None) -> RunningGroups:
+    """All jobs in one group."""
+    return RunningGroups(
+        group_J=np.zeros(len(state.present), dtype=np.int64), machine_G=np.array([4])
+    )
+
+
+def test_jobs_of_a_group_do_an_iteration_each_in_the_time_of_4_1() -> None:
+    # 8 s COMP on four machines are 2 s; alone (2 + 1) s, together max(2 + 1, 1 + 3, 2 + 3) = 4.
+    found = simulate(jobs([8.0, 4.0], [1.0, 3.0], [10.0, 20.0]), together)
+    assert found.end_s.tolist() == pytest.approx([10 * 4, 10 * 4 + 10 * (1 + 3)])
+
+
+def test_a_job_that_comes_later_slows_who_is_there_from_then_on() -> None:
+    found = simulate(jobs([8.0, 8.0], [1.0, 1.0], [10.0, 1.0], [0.0, 6.0]), together)
+    # Two iterations of 3 s, one of 4 s beside the second job, seven of 3 s.
+    assert found.end_s.tolist() == pytest.approx([6 + 4 + 21, 10])
+
+
+def test_who_goes_to_other_machines_loses_the_pause() -> None:
+    free = simulate(jobs([8.0, 8.0], [1.0, 1.0], [10.0, 5.0]), isolated())
+    lost = simulate(jobs([8.0, 8.0], [1.0, 1.0], [10.0, 5.0]), isolated(), pause_s=7.0)
+    # On two machines each (4 + 1) s; then the first has all four.
+    assert free.end_s.tolist() == pytest.approx([25 + 5 * 3, 25])
+    assert lost.end_s.tolist() == pytest.approx([25 + 5 * 3 + 7, 25])
+    assert (lost.moves, lost.regroupings) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [isolated(), isolated("shortest"), harmony(), harmony(20), busiest, shortest_first(0.9)],
+)
+def test_no_work_is_lost_or_done_twice(rule: Rule) -> None:
+    random = np.random.default_rng(4)
+    some = jobs(
+        random.uniform(1, 20, 12).tolist(),
+        random.uniform(0.1, 5, 12).tolist(),
+        random.integers(1, 30, 12).astype(float).tolist(),
+        random.uniform(0, 100, 12).tolist(),
+    )
+    found = simulate(some, rule)
+    assert np.isfinite(found.end_s).all()
+    assert found.cpu_s * 4 == pytest.approx(float(some.comp_machine_s @ some.iterations))
