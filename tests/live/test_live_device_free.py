@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from device_world import Peer, Stage, stage
+from device_world import SIZE, Peer, Stage, stage
 from live_worlds import job
 
 from warren.live.transport.messages import (
+    Assign,
     CompEnded,
     DeviceFree,
+    Drop,
     JobBroke,
+    Leave,
+    Release,
     RunTask,
     Staged,
     StageState,
@@ -20,7 +24,8 @@ from warren.live.transport.messages import (
     TaskRaised,
     TrainerGone,
 )
-from warren.live.transport.server_messages import Push, StateReleased
+from warren.live.transport.server_messages import Pull, Push, Pushed, StateReleased, StateSent
+from warren.live.transport.sockets import Hub, server_address
 
 FIRST, SECOND = 11, 12
 
@@ -108,3 +113,62 @@ def test_a_processor_stages_nothing() -> None:
     with stage(job(0), job(1)) as world:
         two = Two(world)
         assert two.trainers[1].hears_none(StageState)
+
+
+def test_a_second_result_is_not_verified_while_a_first_one_is() -> None:
+    with stage(job(0), job(1), verify=1.0, gpu=0) as world:
+        servers = world.servers[0], world.server_of(1)
+        trainers = world.trainer(FIRST, 0), world.trainer(SECOND, 1)
+        again = [world.trainer(21 + one, one, verifies=True) for one in (0, 1)]
+        for seq, (one, shard) in enumerate((one, shard) for shard in range(3) for one in (0, 1)):
+            world.assign(seq, one, 0, (shard,))
+        for server in servers:
+            world.answer(server, 0)
+
+        def take(one: int, shard: int) -> None:
+            assert trainers[one].hear(RunTask).shard == shard
+
+        def end(one: int, shard: int) -> None:
+            trainers[one].say(TaskComputed(one, 0, shard, 0.5, b"\x01", b"marks"))
+            push = servers[one].hear(Push)
+            servers[one].say(Pushed(push.round, push.shard))
+
+        for one in (0, 1):  # the first task of a trainer tells nothing
+            take(one, 0)
+            end(one, 0)
+        take(0, 1)
+        trainers[0].say(DeviceFree(0))
+        take(1, 1)
+        end(0, 1)
+        assert again[0].hear(RunTask).shard == 1
+        trainers[1].say(DeviceFree(1))
+        end(1, 1)
+        assert again[1].hears_none(RunTask)
+        again[0].say(TaskComputed(0, 0, 1, 0.5, b"\x01", b"marks"))
+        for one in (0, 1):  # and the device goes on
+            take(one, 2)
+            end(one, 2)
+            if one == 0:
+                again[0].hear(RunTask)
+                again[0].say(TaskComputed(0, 0, 2, 0.5, b"\x01", b"marks"))
+
+
+def test_what_was_staged_before_a_roll_back_does_not_hold(two: Two) -> None:
+    two.trainers[1].hear(StageState)
+    two.trainers[1].say(Staged(1, 0))
+    two.controller.say(Drop(1, False))
+    other = Peer(Hub(server_address(two.world._folder, 1, 1, 0)))
+    two.world._others.append(other)
+    two.controller.say(Assign(2, 1, 0, 1, (0,), 0, 1, (0,), job(1).task_limit_ns, False))
+    two.computed(0)
+    assert other.hear(Pull).round == 0
+    other.say(StateSent(0, 1, SIZE, ((0, SIZE),)), bytes(SIZE))
+    run = two.trainers[1].hear(RunTask)
+    assert run.staged is False
+
+
+def test_a_trainer_that_was_let_go_stages_nothing_any_more(two: Two) -> None:
+    two.trainers[1].hear(StageState)
+    two.controller.say(Release(1))
+    two.trainers[1].hear(Leave)
+    assert two.world._executor._pipeline.slots.staging() == set()

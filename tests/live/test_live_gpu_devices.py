@@ -9,6 +9,8 @@ from live_worlds import job
 
 from warren.live.gpu import discovery
 from warren.live.gpu.discovery import Gpu, class_of, gpus_here, gpus_of
+from warren.live.measure.task_times import by_one_device
+from warren.live.training.numerics import clean_environment
 from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host
 from warren.model.errors import SpecError
 from warren.runs import machine
@@ -46,6 +48,21 @@ def test_each_device_has_a_gpu_of_its_own() -> None:
     )
     with pytest.raises(SpecError, match="3 devices of type H100; GPUs of this machine: NVIDIA"):
         gpus_of(devices("H100", "H100", "H100"), [H100, OTHER, T4])
+
+
+def test_cuda_takes_what_devices_that_name_a_gpu_leave() -> None:
+    assert gpus_of(devices("cuda", "T4"), [T4, H100]) == (H100, T4)
+
+
+def test_gpus_are_numbered_as_trainers_number_them() -> None:
+    assert "CUDA_DEVICE_ORDER" in clean_environment({"CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
+
+
+def test_an_emulated_run_is_measured_on_a_processor() -> None:
+    played = by_one_device(replace(cluster("T4", "T4"), emulate=Emulate()))
+    assert gpus_of(played.devices, [T4]) == (None,)
+    assert (played.type_names, played.emulate) == (("CPU",), None)
+    assert by_one_device(cluster("T4", "cpu")).devices == devices("T4")
 
 
 def test_gpus_are_not_looked_for_where_all_devices_are_processors(

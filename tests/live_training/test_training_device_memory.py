@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from warren.apps.protocol import TorchApp
+from warren.live.device.trainer import Trainer
 from warren.live.gpu.app_tensors import bring, moved
 from warren.live.gpu.gpu_memory import DeviceMemory
 from warren.live.gpu.transfer import PipelinedTransfer, pieces_of
-from warren.live.oracle.plain import train
+from warren.live.oracle.plain import _There, train
 from warren.live.training.app.app_calls import BuiltApp, build
 from warren.live.training.memory.model_memory import ModelMemory
 from warren.live.training.parameter_store import ParameterStore
-from warren.live.training.task_runner import TaskRunner
+from warren.live.training.task_runner import TaskRunner, in_main_memory
 from warren.live.training.tensor_layout import Layout, raw, tensors
+from warren.model.errors import SpecError
 from warren.model.job import Job
 
 CPU = torch.device("cpu")
@@ -41,13 +46,15 @@ class LateLane:
         self.under_way += pairs
         return pairs
 
-    def wait(self, copied: object) -> None:
+    def wait(self, copied: object) -> bool:
         """Copy now."""
         found = [pair for pair in self.under_way if pair is copied]
-        for target, source in found:
-            target.copy_(source)
-            self.copied += 1
         self.under_way = [pair for pair in self.under_way if pair is not copied]
+        with torch._C.DisableTorchFunction():
+            for target, source in found:
+                target.copy_(source)
+                self.copied += 1
+        return True
 
     def synchronize(self) -> None:
         """Copy all that is left."""
@@ -126,6 +133,56 @@ def test_states_that_come_late_piece_by_piece_give_the_same_bits(
 ) -> None:
     monkeypatch.setattr("warren.live.gpu.transfer.PIECE_BYTES", 256)
     assert digest_of(pipelined=pipelined, staged=staged) == train(NetApp(), JOB).digest
+
+
+class ThreadedApp(NetApp):
+    """Reads its model in a thread of its own, which nobody watches."""
+
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        """The same, computed elsewhere."""
+        found: list[Tensor] = []
+
+        def work() -> None:
+            weights = model.spare.weight
+            found.append((batch[0][:, 0] @ weights[:6, :6]).square().mean())
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        return found[0]
+
+
+@pytest.mark.parametrize(("kind", "whole"), [(NetApp, False), (ThreadedApp, True)])
+def test_a_rehearsal_finds_who_reads_what_it_does_not_wait_for(
+    monkeypatch: pytest.MonkeyPatch, kind: type[NetApp], whole: bool
+) -> None:
+    monkeypatch.setattr("warren.live.gpu.transfer.PIECE_BYTES", 256)
+    store, runner = ParameterStore(kind(), JOB), TaskRunner(kind(), JOB, in_late_memory)
+    runner.warm()
+    assert runner._memory._transfer.whole == whole  # type: ignore[attr-defined]
+    for round_no in range(3):
+        state = b"".join(store.state())
+        for shard in range(JOB.scale):
+            store.add(shard, runner.run(state, round_no, shard))
+        store.step()
+        store.conclude()
+    assert store.digest() == train(kind(), JOB).digest
+
+
+def test_a_second_stream_waits_too() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))  # both are in one piece
+    layout, lane = Layout.of(model), LateLane()
+    flat, state = torch.zeros(layout.total_bytes, dtype=torch.uint8), layout.pack(model)
+    for tensor, view in zip(model.parameters(), layout.views(flat).values(), strict=True):
+        tensor.data = view
+    transfer = PipelinedTransfer(model, layout, flat, lane)
+    transfer.begin(state)
+    waits: list[object] = []
+    # Whoever waits is on a stream of his own: nobody else waits by that.
+    lane.wait = lambda copied: waits.append(copied)  # type: ignore[assignment,method-assign,return-value]
+    model(torch.ones(1, 4))
+    assert len(waits) == 2
+    assert transfer.left == 1
 
 
 def test_the_plain_loop_gives_the_same_bits_with_its_tasks_on_a_device() -> None:
@@ -212,6 +269,77 @@ def test_tensors_that_an_app_keeps_are_moved_and_data_stay_where_they_are(
     assert app.table is table
     assert table.tolist() == [7, 8, 9]
     assert torch.equal(built.dataset[0], data)
+
+
+class KeepingApp(NetApp):
+    """Keeps a net beside its model, and a buffer of the model."""
+
+    def model(self) -> nn.Module:
+        """The layers, one of them with other strides."""
+        self.teacher = nn.Linear(6, 3)
+        model = Net()
+        model.register_module("image", nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last))
+        self.seen = model.seen
+        return model
+
+
+def test_parameters_outside_the_model_are_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = KeepingApp()
+    built = build(app, JOB)
+    monkeypatch.setattr("warren.live.gpu.app_tensors.moved", lambda one, _: torch.full_like(one, 7))
+    bring(built, CPU)
+    assert app.teacher.weight.eq(7).all()
+    assert not built.model.last.weight.eq(7).any()
+
+
+def test_the_plain_loop_has_the_strides_and_the_objects_that_trainers_have() -> None:
+    there = _There(KeepingApp(), CPU, JOB)
+    built = build(KeepingApp(), JOB)
+    DeviceMemory(built, Layout.of(built.model), CPU, LateLane())
+    for model, app in ((there.model, there.app), (built.model, built.app)):
+        assert model.image.weight.is_contiguous()
+        assert app.seen is model.seen
+
+
+def test_a_mixed_job_may_compute_a_task_again_on_another_kind_of_device() -> None:
+    mixed = replace(JOB, numerics="mixed")
+    store, runner = ParameterStore(NetApp(), mixed), TaskRunner(NetApp(), mixed)
+    state = b"".join(store.state())
+    first = runner.run(state, 0, 0)
+    other = replace(first, marks=bytes(4) + first.marks[4:])
+    store.add(0, first)
+    store.add(0, other)
+    strict = ParameterStore(NetApp(), JOB)
+    strict.add(0, first)
+    with pytest.raises(SpecError, match="app is not deterministic"):
+        strict.add(0, other)
+
+
+class FastApp(NetApp):
+    """Sets what training scripts often set."""
+
+    seen: ClassVar[list[bool]] = []
+    scratch = ("FastApp.seen",)
+
+    def model(self) -> nn.Module:
+        """The layers."""
+        torch.backends.cudnn.benchmark = True
+        return super().model()
+
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        """The same."""
+        self.seen.append(torch.backends.cudnn.benchmark)
+        return super().loss(model, batch)
+
+
+def test_a_rehearsal_is_pinned_whatever_building_the_model_has_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("warren.live.device.trainer.build_app", lambda *_: FastApp())
+    role: Any = SimpleNamespace(base="", rehearse=True)
+    trainer: Any = SimpleNamespace(_runner=None, _job=JOB, _role=role, _memory_of=in_main_memory)
+    Trainer._built(trainer)
+    assert set(FastApp.seen) == {False}
 
 
 def test_batches_of_any_form_are_moved() -> None:

@@ -28,6 +28,7 @@ from warren.profile.averages import TaskAverages, blank, with_taken
 from warren.profile.measured import TaskKind, task_kind
 from warren.report.record import Record
 from warren.report.task_times import TaskTimes, task_times
+from warren.runs.machine import measured_device
 from warren.runs.notices import say
 from warren.runs.results import load_costs, load_folders_run, load_history
 from warren.store.files import read_dir
@@ -236,7 +237,12 @@ def _kinds(record: Record, sources: Mapping[str, str]) -> dict[int, TaskKind]:
     """Return the kind of tasks of each job whose app's text is known, by index."""
     from warren.live.measure.machine import processor
 
-    numerics, machine = record.history.header.numerics, processor()
+    numerics = record.history.header.numerics
+    # Times of devices of two kinds have no mean that would tell anything.
+    if len(numerics.split(" | ")) > 1:
+        return {}
+    gpu, _, _ = measured_device(record.run.cluster)
+    machine = gpu or processor()
     return {
         job.index: task_kind(job, sources[job.app_file], numerics, machine)
         for job in record.run.workload.jobs

@@ -392,6 +392,7 @@ class Pipeline:
                 if work.result_ns:
                     self._take_off(work)
         self._comm.acknowledge(job, time.monotonic_ns())
+        self.slots.unstage(job)
         self.client.move(job, generation, homes)
 
     def drop(self, job: int, *, ended: bool) -> None:
@@ -399,6 +400,7 @@ class Pipeline:
         self.queue.drop(job)
         self.ranks.drop(job)
         self.verifier.forget(job)
+        self.slots.unstage(job)
         if ended:
             self.slots.drop(job)
             self.verifier.drop(job)

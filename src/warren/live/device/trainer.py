@@ -99,7 +99,7 @@ class Trainer:
     def _stage(self, message: StageState) -> None:
         """Bring a state to the device ahead of its task."""
         if self._runner is not None:
-            with suppress(OSError, ValueError):  # its memory is gone, and so is its task
+            with suppress(Exception):  # its memory is gone, say: the task itself will meet it
                 self._runner.stage(self._states.view(message.state), message.round)
         self._expect(message.round, message.shard)
         self._link.send(Staged(message.job, message.round))
@@ -134,6 +134,8 @@ class Trainer:
     def _compute(self, runner: TaskRunner, task: RunTask) -> TaskComputed:
         """Compute a task from its state in shared memory; the update goes there too."""
         state = self._states.view(task.state)
+        if not task.staged:
+            runner.unstage()
         update = None if task.update is None else self._updates.view(task.update)
         result = runner.run(state, task.round, task.shard, update, self._computed)
         # Computed again (docs/decisions/0029): the hashes must be those of the other process.
@@ -151,6 +153,7 @@ class Trainer:
         if self._runner is None:
             app = build_app(self._job, self._role.base)
             self._runner = TaskRunner(app, self._job, self._memory_of)
+            numerics.pin()  # the app's module, or what builds its model, may set what it likes
             if self._role.rehearse:
                 self._runner.warm()
             numerics.pin()

@@ -91,9 +91,10 @@ class TrainerSlots:
     ) -> bool:
         """Give a task to the free trainer of its job; False if it is gone."""
         slot = self._slot(work.job)
+        staged = slot.staged == work.round
         # Only of the same job: a trainer has no other job's data to prepare.
         next_task = None if then is None or then.job != work.job else (then.round, then.shard)
-        task = RunTask(work.job, work.round, work.shard, state, update, next_task)
+        task = RunTask(work.job, work.round, work.shard, state, update, next_task, staged=staged)
         if not self._send(slot, task):
             return False
         work.trainer_pid = slot.pid
@@ -112,6 +113,10 @@ class TrainerSlots:
         slot = self._slot(job)
         if slot.peer == peer:
             slot.staging = False
+
+    def unstage(self, job: int) -> None:
+        """Note that what a job's trainer staged is void: it was rolled back, or has new servers."""
+        self._slot(job).staged = -1
 
     def staging(self) -> set[Key]:
         """Return the states that trainers read now to bring them to the device."""
@@ -149,6 +154,7 @@ class TrainerSlots:
         if self.free(job):
             self._hub.send(slot.peer, Leave())
             slot.peer, slot.pid = b"", 0
+            slot.staged, slot.staging = -1, False
 
     def gone(self, job: int, pid: int) -> int | None:
         """Note that a trainer has ended; return what it was doing.

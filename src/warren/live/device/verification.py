@@ -78,6 +78,9 @@ class Verifier:
         count = self._counts.get(work.job)
         if count is None or not can_tell(before, count) or work.copy:
             return
+        # Two tasks may end at about one time where one brings out its result as the next computes.
+        if self._work is not None:
+            return
         if not work.unpadded and not self._slots.free(work.job):
             return  # its time is fixed, and must not contain that of building an app
         if is_taken(work.job, work.round, work.shard, count, self._share):
@@ -94,6 +97,7 @@ class Verifier:
         self._slots.answered(peer, job)
         work = self._work
         if work is None or (work.job, work.round, work.shard) != (job, round_no, shard):
+            self._begin()  # it may have waited for this trainer
             return None
         self._counts[job] += 1
         self._work = None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.isolation.reachable_values import reachable
@@ -43,8 +43,9 @@ def _of_data(name: str) -> bool:
     return name == "dataset" or name.startswith(("dataset.", "dataset["))
 
 
-def _movable(value: object) -> bool:
-    return type(value) is Tensor and value.is_cpu and value.layout is torch.strided
+def _movable(value: Any) -> bool:
+    tensor = type(value) in (Tensor, nn.Parameter)
+    return tensor and value.is_cpu and value.layout is torch.strided
 
 
 def _address(tensor: Tensor) -> int:

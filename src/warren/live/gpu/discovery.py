@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from warren.live.training.numerics import clean_environment
 from warren.model.cluster import PROCESSOR, Device
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
@@ -48,6 +49,11 @@ class Gpu:
         return f"{self.name}, {self.libraries}"
 
 
+def has_driver() -> bool:
+    """Tell whether NVIDIA's driver is there, without which no torch finds a GPU."""
+    return os.path.exists(_DRIVER)
+
+
 @functools.cache
 def gpus_here() -> tuple[Gpu, ...]:
     """Return the GPUs that torch can use on this machine, in the order of CUDA.
@@ -55,11 +61,19 @@ def gpus_here() -> tuple[Gpu, ...]:
     A process of its own asks: one that has used CUDA cannot be forked. Without a driver of NVIDIA
     nobody is asked.
     """
-    if not os.path.exists(_DRIVER):
+    if not has_driver():
         return ()
     command = [sys.executable, "-c", _ASK]
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=True)
+        ran = subprocess.run(
+            command,
+            # As trainers have it: which GPU has which number depends on the environment.
+            env=clean_environment(os.environ),
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT_S,
+            check=True,
+        )
         rows = json.loads(ran.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return ()  # a driver without a torch that can use it
@@ -82,8 +96,9 @@ def gpus_of(devices: Sequence[Device], gpus: Sequence[Gpu] | None = None) -> tup
         processors = all(one.type.upper().startswith(PROCESSOR) for one in devices)
         gpus = () if processors else gpus_here()
     free = list(gpus)
-    found: list[Gpu | None] = []
-    for device in devices:
+    found: dict[int, Gpu | None] = {}
+    # Those that want a certain GPU first: ``cuda`` takes any that is left.
+    for device in sorted(devices, key=lambda one: one.type.lower() == ANY):
         mine = next((gpu for gpu in free if gpu.is_called(device.type)), None)
         if mine is None and any(gpu.is_called(device.type) for gpu in gpus):
             asked = sum(one.type == device.type for one in devices)
@@ -92,8 +107,8 @@ def gpus_of(devices: Sequence[Device], gpus: Sequence[Gpu] | None = None) -> tup
             raise SpecError(Problem(file="cluster", field="devices", message=message))
         if mine is not None:
             free.remove(mine)
-        found.append(mine)
-    return tuple(found)
+        found[device.index] = mine
+    return tuple(found[device.index] for device in devices)
 
 
 def class_of(gpus: Sequence[Gpu | None], jobs: Sequence[Job]) -> str:

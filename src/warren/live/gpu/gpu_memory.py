@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from math import nan
 from typing import Any, Final
 
 import numpy as np
@@ -52,7 +53,8 @@ class CopyStream:
 
     def copy(self, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> Sequence[object]:
         """Begin copies, after all that was asked of the device; return the events of their ends."""
-        self._stream.wait_stream(torch.cuda.current_stream(self._device))
+        self._asked = torch.cuda.current_stream(self._device)
+        self._stream.wait_stream(self._asked)
         ended: list[object] = []
         with torch.cuda.stream(self._stream):
             for target, source in zip(targets, sources, strict=True):
@@ -60,14 +62,34 @@ class CopyStream:
                 ended.append(self._stream.record_event())
         return ended
 
-    def wait(self, copied: object) -> None:
-        """Let what is computed from now on wait for a copy."""
+    def wait(self, copied: object) -> bool:
+        """Let what is computed from now on wait for a copy; see ``Lane.wait``."""
         assert isinstance(copied, torch.cuda.Event)
-        torch.cuda.current_stream(self._device).wait_event(copied)
+        stream = torch.cuda.current_stream(self._device)
+        stream.wait_event(copied)
+        return bool(stream == self._asked)
 
     def synchronize(self) -> None:
         """Wait until all copies have ended."""
         self._stream.synchronize()
+
+
+class LateCopies:
+    """Copies a piece when somebody waits for it, and not before: for a rehearsal of who waits."""
+
+    def copy(self, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> Sequence[object]:
+        """Note copies."""
+        return list(zip(targets, sources, strict=True))
+
+    def wait(self, copied: object) -> bool:
+        """Copy now."""
+        assert isinstance(copied, tuple)
+        with torch._C.DisableTorchFunction():  # it is watched what functions of torch read
+            copied[0].copy_(copied[1])
+        return True
+
+    def synchronize(self) -> None:
+        """Nothing runs."""
 
 
 class DeviceMemory(ModelMemory):
@@ -101,6 +123,7 @@ class DeviceMemory(ModelMemory):
             self._flat.copy_(layout.pack(built.model))
         self._bind(one for one in TensorPlaces(built.model).now() if one is not None)
         self._transfer = PipelinedTransfer(built.model, layout, self._flat, lane)
+        self._ooms = _ooms(device) if device.type == "cuda" else 0
         self.pipelined = True
         """Whether a model computes while its state is still coming."""
 
@@ -111,6 +134,38 @@ class DeviceMemory(ModelMemory):
         self._lane.copy([self._flat], [host])
         self._lane.synchronize()
         self._staged = round_no, host.data_ptr()
+
+    def unstage(self) -> None:
+        """Forget the state that is here."""
+        self._staged = None
+
+    def rehearse(self, trial: Callable[[], bytes]) -> None:
+        """Find out whether all that the app reads waits for its piece; else states come whole.
+
+        A trial whose pieces come only when they are waited for, and are nothing before, has to give
+        what one does whose state comes whole.
+        """
+        transfer, lane = self._transfer, self._transfer.lane
+        if transfer.whole:
+            return
+        transfer.whole, transfer.lane = True, LateCopies()
+        try:
+            whole = trial()
+            self._spoil()
+            transfer.whole = False
+            with suppress(Exception):  # whatever nonsense the app met
+                transfer.whole = trial() != whole
+                return
+            transfer.whole = True
+        finally:
+            transfer.end()
+            transfer.lane = lane
+
+    @torch.no_grad()
+    def _spoil(self) -> None:
+        """Fill the model with what is no number; zeros where it has whole ones, which may index."""
+        for view in self._home:
+            view.fill_(nan if view.is_floating_point() or view.is_complex() else 0)
 
     def load(self, targets: Sequence[Tensor], state: Buffer, round_no: int) -> Sequence[Tensor]:
         """Put a round's state into the model; what computes waits for what it reads of it."""
@@ -151,8 +206,18 @@ class DeviceMemory(ModelMemory):
         return self._out
 
     def finish(self, update: Buffer) -> None:
-        """Copy the update into main memory, and wait until it is there."""
+        """Copy the update into main memory, and wait until it is there.
+
+        Raises
+        ------
+        RuntimeError
+            Memory of the GPU ran out meanwhile, and a library did with less: it may have chosen
+            another algorithm, which gives other bits.
+        """
         flat_of(update).copy_(self._update)
+        if self._device.type == "cuda" and _ooms(self._device) > self._ooms:
+            self._ooms = _ooms(self._device)
+            raise RuntimeError("the memory of the GPU ran out during the task")
 
     def _bind(self, targets: Iterable[Tensor]) -> None:
         """Make the model's tensors views of ``flat``, whatever memory they were given since."""
@@ -163,6 +228,10 @@ class DeviceMemory(ModelMemory):
 
 class PinnedMemories(MappedMemories):
     """Memory that others made, pinned here so that a GPU copies from and to it by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pinned: set[int] = set()
 
     def view(self, spot: SharedSlot) -> memoryview:
         """Return the bytes of a slot, as ``MappedMemories.view`` does, in memory that is pinned."""
@@ -175,14 +244,30 @@ class PinnedMemories(MappedMemories):
                 print(
                     f"warren: {size} bytes of memory cannot be pinned ({failed})", file=sys.stderr
                 )
+                _forget_error()
+            else:
+                self._pinned.add(address)
         return bytes_of_slot
 
     def _close(self, paths: Iterable[str]) -> None:
         gone = set(paths)
         for (path, _), arena in self._arenas.items():
-            if path in gone:
-                _cudart().cudaHostUnregister(_extent(arena.whole())[0])
+            address = _extent(arena.whole())[0] if path in gone else 0
+            if address in self._pinned:
+                _cudart().cudaHostUnregister(address)
+                self._pinned.discard(address)
         super()._close(gone)
+
+
+def _forget_error() -> None:
+    """Meet the last error of CUDA here, which the next check of a kernel would raise elsewhere."""
+    with suppress(RuntimeError):
+        torch.zeros(1, device="cuda").add_(1)
+
+
+def _ooms(device: torch.device) -> int:
+    """Return how often the GPU had too little memory for this process."""
+    return int(torch.cuda.memory_stats(device).get("num_ooms", 0))
 
 
 def _cudart() -> Any:

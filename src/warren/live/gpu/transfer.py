@@ -29,8 +29,11 @@ class Lane(Protocol):
     def copy(self, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> Sequence[object]:
         """Begin copies, after all that was asked of the device; return what ``wait`` takes."""
 
-    def wait(self, copied: object) -> None:
-        """Let what is computed from now on wait for a copy."""
+    def wait(self, copied: object) -> bool:
+        """Let what is computed from now on wait for a copy; tell whether all later work does.
+
+        False: only what is computed on another stream of the device.
+        """
 
     def synchronize(self) -> None:
         """Wait until all copies have ended."""
@@ -80,7 +83,7 @@ class PipelinedTransfer:
         lane: Lane,
         piece_bytes: int | None = None,
     ) -> None:
-        self._lane, self._size = lane, len(flat)
+        self.lane, self._size = lane, len(flat)
         self._pieces = pieces_of(layout, piece_bytes or PIECE_BYTES)
         self._targets = [flat[begin:end] for begin, end in self._pieces]
         begins = sorted((begin, at) for at, (begin, _) in enumerate(self._pieces))
@@ -92,7 +95,7 @@ class PipelinedTransfer:
         # Asked for once: as every function of torch, this would be looked at while pieces come.
         self._address = flat.data_ptr()
         self.whole = any(map(_is_compiled, model.modules()))
-        """Whether states come in one piece, since compiled code tells nobody what it reads."""
+        """Whether states come in one piece: compiled code tells nobody what it reads."""
         for module in model.modules():
             own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
             read = sorted({at for one in own for at in self._pieces_with(one)})
@@ -102,7 +105,7 @@ class PipelinedTransfer:
     def begin(self, state: Tensor) -> None:
         """Begin to copy a state, shape (total_bytes,), uint8, in main memory."""
         sources = [state[begin:end] for begin, end in self._pieces]
-        self._copied = list(self._lane.copy(self._targets, sources))
+        self._copied = list(self.lane.copy(self._targets, sources))
         self._left = len(self._pieces)
         if self.whole:
             self.end()
@@ -153,10 +156,9 @@ class PipelinedTransfer:
 
     def _wait(self, at: int) -> None:
         copied = self._copied[at]
-        if copied is not None:
+        if copied is not None and self.lane.wait(copied):
             self._copied[at] = None
             self._left -= 1
-            self._lane.wait(copied)
 
 
 class _Watch(TorchFunctionMode):

@@ -13,6 +13,7 @@ import numpy as np
 from warren.live.control.local_engine import LivePort
 from warren.live.process.scratch import ScratchFolder
 from warren.live.process.specs import TrainerRole
+from warren.model.cluster import PROCESSOR, Cluster, DeviceType
 from warren.model.costs import CostTable
 from warren.model.decision import Assignment
 from warren.model.events import JobFailed, RoundsDone, TasksDone
@@ -74,7 +75,7 @@ def measure(
     copies = []
     for at, job in enumerate(jobs):
         copies.append(alone(run.workload.jobs[job], index=at, scale=1, rounds=rounds))
-    cluster = replace(run.cluster, devices=run.cluster.devices[:1], emulate=None)
+    cluster = by_one_device(run.cluster)
     by_itself = replace(run, cluster=cluster, workload=Workload(jobs=tuple(copies)), verify=0.0)
     with ScratchFolder("warren-measure-") as scratch:
         folder = str(scratch)
@@ -89,6 +90,17 @@ def measure(
             else:
                 reasons[job] = failed.get(at, "it did not end")
         return taken, reasons
+
+
+def by_one_device(cluster: Cluster) -> Cluster:
+    """Return the cluster with its first device alone, as this machine has it.
+
+    Where devices are emulated that is a processor, whatever GPUs are here.
+    """
+    device, types = cluster.devices[0], cluster.types
+    if cluster.emulate is not None:
+        device, types = replace(device, type=PROCESSOR), (DeviceType(name=PROCESSOR),)
+    return replace(cluster, devices=(device,), types=types, emulate=None)
 
 
 def nothing_costs(run: Run) -> CostTable:

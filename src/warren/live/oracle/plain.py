@@ -134,7 +134,9 @@ class _There(_Here):
     def __init__(self, app: TorchApp, device: torch.device, job: Job) -> None:
         super().__init__(app, build(app, job))
         self._device = device
-        self.model.to(device)
+        # In place, and in row-major order, as states lie: kernels depend on strides.
+        for one in tensors(self.model).values():
+            one.data = one.data.to(device).contiguous()
         bring(self.built, device)
 
     def loss(self, batch: Any) -> object:

@@ -27,6 +27,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 import msgspec
 
+from warren.live.gpu.discovery import has_driver
 from warren.live.process import memory_limit
 from warren.live.process.child_limits import LIMITED, LOOK_MS, USERS, ChildLimits
 from warren.live.process.cleanup_guard import end_cgroups
@@ -321,7 +322,7 @@ def _one_step() -> None:
         nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(72, 2)
     )
     loss = nn.functional.cross_entropy(net(torch.zeros(2, 1, 8, 8)), torch.tensor([0, 1]))
-    if torch.version.cuda is not None:
+    if torch.version.cuda is not None and has_driver():
         return
     loss.backward()  # type: ignore[no-untyped-call]
     torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9).step()

@@ -43,6 +43,7 @@ _KEPT: Final = (
     "PYTHONPATH",
     "LD_LIBRARY_PATH",
     "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
 )
 
 
@@ -67,6 +68,8 @@ def pin() -> None:
     # Benchmarking would choose kernels by timings, which differ from run to run.
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = True
+    # As torch has it unless told otherwise: convolutions of float32 on the tensor cores of GPUs.
+    torch.backends.cudnn.allow_tf32 = True
 
 
 def numerics_class(threads: int | None = None) -> str:

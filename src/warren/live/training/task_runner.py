@@ -67,6 +67,10 @@ class TaskRunner:
         """Bring the state of a round near the model before its task comes, if that can be done."""
         self._memory.stage(state, round_no)
 
+    def unstage(self) -> None:
+        """Forget what was staged: the job was rolled back since, or has other servers."""
+        self._memory.unstage()
+
     def run(
         self,
         state: Buffer,
@@ -125,9 +129,23 @@ class TaskRunner:
     def warm(self) -> None:
         """Compute a task and forget it, so that the first real one pays for no loading."""
         state = raw(self.layout.pack(self._model))
+        self._memory.rehearse(lambda: self._trial(state))
         self.run(state, 0, 0)
         self._reset(state, 0)
         self._memory.forget()  # that of the rehearsal is not needed again
+
+    def _trial(self, state: Buffer) -> bytes:
+        """Compute the first task without the rules; return the hashes of loss and gradients."""
+        self._reset(state, 0)
+        self._expected = None
+        batch = self._batch(0, 0)
+        with self._memory.computing():
+            loss = checked_loss(self._app.loss(self._model, batch), self._job)
+        loss.backward()  # type: ignore[no-untyped-call]
+        place = memoryview(bytearray(self.layout.total_bytes))
+        present = self._collect(self._memory.places(place))
+        self._memory.finish(place)
+        return marks_of(self.layout, float(loss.detach()), present, place)
 
     @torch.no_grad()
     def _reset(self, state: Buffer, round_no: int) -> Sequence[Tensor]:

@@ -238,7 +238,7 @@ class RunTask(Message, frozen=True, tag="RunTask", array_like=True):
 
     ``update`` None: the update is not wanted. ``then``: round and shard of the job's task that
     follows on this device, if that is known. ``expected``: the hashes that the task gave in another
-    process.
+    process. ``staged``: what was staged for it still holds.
     """
 
     job: int
@@ -248,6 +248,7 @@ class RunTask(Message, frozen=True, tag="RunTask", array_like=True):
     update: SharedSlot | None
     then: tuple[int, int] | None = None
     expected: bytes = b""
+    staged: bool = False
 
 
 class StageState(Message, frozen=True, tag="StageState", array_like=True):

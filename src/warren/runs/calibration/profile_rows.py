@@ -8,7 +8,7 @@ from itertools import groupby, pairwise
 from statistics import fmean, median, pstdev
 from typing import Final
 
-from warren.live.measure.task_times import alone, model_bytes
+from warren.live.measure.task_times import alone, by_one_device, model_bytes
 from warren.live.process.scratch import ScratchFolder
 from warren.model.costs import ProfileRow
 from warren.model.errors import SpecError
@@ -58,7 +58,7 @@ def fresh_rows(run: Run, jobs: Sequence[Job], tasks: int, machine: str) -> tuple
         )
         for at, job in enumerate(jobs)
     ]
-    cluster = replace(run.cluster, devices=run.cluster.devices[:1], emulate=None)
+    cluster = by_one_device(run.cluster)
     by_itself = replace(run, cluster=cluster, workload=Workload(jobs=tuple(copies)))
     once = [_phase(at, 1) for at in range(len(jobs))]
     every = tuple(range(len(jobs)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -22,6 +22,12 @@ class ModelMemory:
 
     def stage(self, state: Buffer, round_no: int) -> None:
         """Bring a round's state near the model ahead of its task; here there is nothing nearer."""
+
+    def unstage(self) -> None:
+        """Forget what was brought near ahead of its task."""
+
+    def rehearse(self, trial: Callable[[], bytes]) -> None:
+        """Find out how states may come, by trials of a task that give its hashes; here as usual."""
 
     def load(self, targets: Sequence[Tensor], state: Buffer, round_no: int) -> Sequence[Tensor]:
         """Put a round's state into the model's tensors; return what they are to hold, in order."""
