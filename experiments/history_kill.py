@@ -28,9 +28,10 @@ from typing import Final, NamedTuple
 
 import _common
 
+from warren.model.cluster import PROCESSOR
 from warren.model.history_rows import EndedJob, LiveRun, Profile
 from warren.profile.averages import TaskAverages, blank, with_taken
-from warren.profile.measured import PROCESSOR, TaskKind
+from warren.profile.measured import TaskKind
 from warren.store.history_database import Database
 
 KILLS: Final = 200

@@ -10,11 +10,12 @@ import pytest
 from cli_runs import CHECKOUT, write_run
 
 from warren.live.training import numerics
+from warren.model.cluster import PROCESSOR
 from warren.model.errors import SpecError
 from warren.model.job import Job
 from warren.model.run import Run
 from warren.profile.averages import TaskAverages, blank, with_measured, with_taken
-from warren.profile.measured import PROCESSOR, MeasuredCost
+from warren.profile.measured import MeasuredCost
 from warren.runs.check_apps import with_apps
 from warren.runs.inputs import run_of
 from warren.runs.profiles import measured_rows as measuring

@@ -7,9 +7,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from warren.model.cluster import PROCESSOR
 from warren.model.history_rows import EndedJob, LiveRun, Profile
 from warren.profile.averages import blank
-from warren.profile.measured import PROCESSOR, TaskKind
+from warren.profile.measured import TaskKind
 
 KIND = TaskKind(
     app="a.py:A", source_sha256="s", params="{}", batch=8, sync="ps", numerics="n", machine="m"
