@@ -17,7 +17,7 @@ from warren.solve.job_groups.problem import NOT_RUN, JobGrouping, JobGroupingPro
 from warren.solve.job_groups.published import published_grouping
 from warren.solve.job_groups.regrouping import (
     WORTH,
-    EndedJob,
+    EndedMember,
     RunningGroups,
     utilization_of,
     with_new_job,
@@ -106,7 +106,7 @@ class State:
         return self.jobs.problem(np.array(self.present))
 
 
-Rule = Callable[[State, list[int], EndedJob | None], RunningGroups]
+Rule = Callable[[State, list[int], EndedMember | None], RunningGroups]
 """Answers an event: the places of the jobs that have come, or the one that has ended."""
 
 
@@ -146,7 +146,7 @@ def simulate(jobs: Jobs, rule: Rule, pause_s: float = 0.0) -> Outcome:
             was = int(state.running.group_J[place])
             rest = np.delete(state.running.group_J, place)
             state.running = replace(state.running, group_J=rest)
-            ended = EndedJob(
+            ended = EndedMember(
                 comp_machine_s=float(jobs.comp_machine_s[job] * jobs.profile[0, job]),
                 net_s=float(jobs.net_s[job] * jobs.profile[1, job]),
                 group=was,
@@ -223,7 +223,7 @@ def harmony(patience: int = 1) -> Rule:
     def group(problem: JobGroupingProblem, _: np.ndarray) -> JobGrouping:
         return published_grouping(problem, patience)
 
-    def rule(state: State, came: list[int], ended: EndedJob | None) -> RunningGroups:
+    def rule(state: State, came: list[int], ended: EndedMember | None) -> RunningGroups:
         if not (state.running.group_J != NOT_RUN).any():
             return _all_anew(group(state.problem, np.arange(len(state.present))))
         running = state.running
@@ -234,7 +234,7 @@ def harmony(patience: int = 1) -> Rule:
     return rule
 
 
-def busiest(state: State, came: list[int], ended: EndedJob | None) -> RunningGroups:
+def busiest(state: State, came: list[int], ended: EndedMember | None) -> RunningGroups:
     """Group all jobs anew for the largest U; leave them where that gains too little."""
     return _worth_it(state, grouped(state.problem, work=WORK, kicks=KICKS))
 
@@ -246,7 +246,7 @@ def shortest_first(share: float) -> Rule:
     loses less than it is worth and nobody who is to run waits.
     """
 
-    def rule(state: State, came: list[int], ended: EndedJob | None) -> RunningGroups:
+    def rule(state: State, came: list[int], ended: EndedMember | None) -> RunningGroups:
         problem, jobs = state.problem, np.array(state.present)
         order = np.argsort(problem.comp_machine_s_J * state.left[jobs], kind="stable")
         found = [_of_some(problem, np.sort(order[:count])) for count in _counts(len(order))]
@@ -297,7 +297,7 @@ def isolated(order: str = "arrival") -> Rule:
     then each further machine goes where it makes iterations most faster.
     """
 
-    def rule(state: State, came: list[int], ended: EndedJob | None) -> RunningGroups:
+    def rule(state: State, came: list[int], ended: EndedMember | None) -> RunningGroups:
         jobs, present, problem = state.jobs, np.array(state.present), state.problem
         comp, net = problem.comp_machine_s_J, problem.net_s_J
         key = comp * state.left[present] if order == "shortest" else jobs.arrival_s[present]

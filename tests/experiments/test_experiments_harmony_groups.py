@@ -20,7 +20,7 @@ from _harmony_groups import (
     simulate,
 )
 
-from warren.solve.job_groups.regrouping import EndedJob, RunningGroups
+from warren.solve.job_groups.regrouping import EndedMember, RunningGroups
 
 
 def jobs(
@@ -38,7 +38,7 @@ def jobs(
     )
 
 
-def together(state: State, came: list[int], ended: EndedJob | None) -> RunningGroups:
+def together(state: State, came: list[int], ended: EndedMember | None) -> RunningGroups:
     """All jobs in one group."""
     return RunningGroups(
         group_J=np.zeros(len(state.present), dtype=np.int64), machine_G=np.array([4])

@@ -13,7 +13,7 @@ from warren.solve.job_groups.problem import NOT_RUN, JobGrouping, JobGroupingPro
 from warren.solve.job_groups.published import published_grouping
 from warren.solve.job_groups.regrouping import (
     WORTH,
-    EndedJob,
+    EndedMember,
     RunningGroups,
     utilization_of,
     with_new_job,
@@ -62,7 +62,7 @@ def algorithm_1(part: JobGroupingProblem, jobs: np.ndarray) -> JobGrouping:
 
 def test_the_nearest_similar_job_that_waits_takes_the_place_of_one_that_ends() -> None:
     # Of 10 s COMP on one machine and 5 s COMM; two machines: 5 and 5.
-    ended = EndedJob(comp_machine_s=10.0, net_s=5.0, group=1)
+    ended = EndedMember(comp_machine_s=10.0, net_s=5.0, group=1)
     jobs = problem([9.0, 10.2, 10.1, 30.0], [1.0, 5.1, 5.0, 5.0], 5)
     running = groups([0, NOT_RUN, NOT_RUN, NOT_RUN], [3, 2])
     found = without_job(jobs, running, ended, never)
@@ -70,7 +70,7 @@ def test_the_nearest_similar_job_that_waits_takes_the_place_of_one_that_ends() -
 
 
 def test_a_bundle_of_jobs_takes_the_place_of_one_that_ends() -> None:
-    ended = EndedJob(comp_machine_s=10.0, net_s=5.0, group=1)
+    ended = EndedMember(comp_machine_s=10.0, net_s=5.0, group=1)
     # Neither is similar: the ratios are not, or the lengths. 4 + 6 and 2 + 3 are.
     jobs = problem([9.0, 4.0, 6.0, 10.0], [1.0, 2.0, 3.0, 1.0], 5)
     running = groups([0, NOT_RUN, NOT_RUN, NOT_RUN], [3, 2])
@@ -79,7 +79,7 @@ def test_a_bundle_of_jobs_takes_the_place_of_one_that_ends() -> None:
 
 
 def test_an_equal_length_is_not_similar_where_the_ratio_is_another() -> None:
-    ended = EndedJob(comp_machine_s=12.0, net_s=4.0, group=0)
+    ended = EndedMember(comp_machine_s=12.0, net_s=4.0, group=0)
     jobs = problem([8.0], [6.0], 2)  # 4 + 6 against 6 + 4
     called: list[tuple[int, list[int]]] = []
 
@@ -96,7 +96,7 @@ def test_few_jobs_are_regrouped_where_more_gain_little() -> None:
     # Beside the broken group are one of one job that would complete it, and one of three.
     jobs = problem([8.0, 0.1, 8.0, 0.1, 0.1], [0.1, 4.0, 0.1, 2.0, 2.0], 6)
     running = groups([0, 1, 2, 2, 2], [2, 2, 2])
-    ended = EndedJob(comp_machine_s=0.2, net_s=4.0, group=0)
+    ended = EndedMember(comp_machine_s=0.2, net_s=4.0, group=0)
     found = without_job(jobs, running, ended, algorithm_1)
     # The group of three stays as it is, and is the first of the new numbers.
     assert found.group_J.tolist()[2:] == [0, 0, 0]
@@ -108,7 +108,7 @@ def test_nothing_changes_for_less_than_it_is_worth() -> None:
     # Both groups are busy nearly all the time; what has ended was next to nothing.
     jobs = problem([8.0, 0.1, 9.0, 0.2], [0.1, 4.0, 0.1, 4.2], 4)
     running = groups([0, 0, 1, 1], [2, 2])
-    ended = EndedJob(comp_machine_s=1e-6, net_s=1e-6, group=0)
+    ended = EndedMember(comp_machine_s=1e-6, net_s=1e-6, group=0)
     assert utilization_of(jobs, running) > 1 / (1 + WORTH)
     assert without_job(jobs, running, ended, algorithm_1) is running
 
@@ -121,7 +121,7 @@ def test_machines_and_jobs_stay_what_they_are_and_a_regrouping_is_worth_it(seed:
     running = RunningGroups(group_J=first.group_J.copy(), machine_G=first.machine_G)
     runs = np.flatnonzero(running.group_J != NOT_RUN)
     gone = int(random.choice(runs))
-    ended = EndedJob(
+    ended = EndedMember(
         comp_machine_s=float(jobs.comp_machine_s_J[gone]),
         net_s=float(jobs.net_s_J[gone]),
         group=int(running.group_J[gone]),

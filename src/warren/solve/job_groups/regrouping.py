@@ -59,8 +59,8 @@ Grouper = Callable[[JobGroupingProblem, IntArray], JobGrouping]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndedJob:
-    """A job that has ended: its COMP (s) on one machine, its COMM (s), and its group's number."""
+class EndedMember:
+    """A job of a group that has ended: its COMP (s) on one machine, its COMM (s), and its group's number."""
 
     comp_machine_s: float
     net_s: float
@@ -113,7 +113,7 @@ def with_new_job(problem: JobGroupingProblem, running: RunningGroups, job: int) 
 
 
 def without_job(
-    problem: JobGroupingProblem, running: RunningGroups, ended: EndedJob, group: Grouper
+    problem: JobGroupingProblem, running: RunningGroups, ended: EndedMember, group: Grouper
 ) -> RunningGroups:
     """Return the groups after a job has ended.
 
@@ -138,7 +138,7 @@ def without_job(
 
 
 def _replacement(
-    problem: JobGroupingProblem, running: RunningGroups, ended: EndedJob, waiting: IntArray
+    problem: JobGroupingProblem, running: RunningGroups, ended: EndedMember, waiting: IntArray
 ) -> tuple[int, ...]:
     """Return one job that is similar to the ended one, else a bundle; empty if there is none."""
     machines = int(running.machine_G[ended.group])
