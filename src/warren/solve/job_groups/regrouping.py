@@ -60,7 +60,7 @@ Grouper = Callable[[JobGroupingProblem, IntArray], JobGrouping]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedMember:
-    """A job of a group that has ended: its COMP (s) on one machine, its COMM (s), and its group's number."""
+    """A job that has ended: its COMP (s) on one machine, its COMM (s), its group's number."""
 
     comp_machine_s: float
     net_s: float
