@@ -11,12 +11,13 @@ from report_world import MS, cluster_of, costs_of, jobs_of, record_of
 
 from warren.core.journal_reader import TimedAnswers
 from warren.model.decision import Decision, Group, Shape
+from warren.model.events import ServersMoved
 from warren.model.job import Workload
 from warren.model.run import Run
 from warren.model.timeline import Timeline
 from warren.report.metrics import summary
 from warren.report.number_text import seconds
-from warren.report.page.answers import MOST_LINES, MOST_MARKS
+from warren.report.page.answers import MOST_LINES, MOST_MARKS, answer_lines, answers_of
 from warren.report.page.colours import COLOURS, colouring
 from warren.report.page.fill import escaped
 from warren.report.page.gantt import MOST_BOXES, boxes_of
@@ -113,6 +114,17 @@ def test_answers_are_told_in_words_and_classes_marked_where_they_change():
     assert told[0].endswith(f", class 3, 1, servers on {hosts[1]}, {hosts[0]}")
     assert "kind" not in [a.get("class") for _, a in Tree(page(record_of())).tags]
     assert "Shapes, groups" not in page(record_of())
+
+
+def test_a_shape_that_was_void_is_told_with_its_reason():
+    record = answered(decisions=[Decision(shapes={0: Shape(None, (0, 0))})])
+    last_ns = record.history.answers[-1].time_ns
+    void = ServersMoved(last_ns + MS, 0, 1, 0, 0, (1, 0), (), "a new server ended")
+    record = replace(record, history=replace(record.history, void_moves=[void]))
+    lines = answer_lines(record)
+    assert lines[-1][1] == "job-00: servers stay where they were, a new server ended"
+    hosts = [host.name for host in record.run.cluster.hosts]
+    assert answers_of(record, 0)[-1] == f"servers on {hosts[1]}, {hosts[0]}"
 
 
 def test_many_answers_are_cut_short():

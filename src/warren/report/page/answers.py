@@ -110,21 +110,22 @@ def answers_of(record: Record, job: int) -> list[str]:
     kinds = list(dict.fromkeys(kind for _, kind in record.history.classes_of(job)[1:]))
     if kinds:
         told.append("class " + ", ".join(map(str, kinds)))
-    shapes = record.history.shapes_of(job)
-    if shapes and shapes[-1][1].servers:
-        told.append(f"servers on {_hosts(record, shapes[-1][1].servers)}")
+    # Where they are in the end: a shape may have been void.
+    if servers := record.history.servers_of(job)[-1][1]:
+        told.append(f"servers on {_hosts(record, servers)}")
     return told
 
 
 def answer_lines(record: Record) -> list[tuple[str, str]]:
-    """Tell the first ``MOST_LINES`` answers in words, each with its time."""
-    answers = record.history.answers
-    told = [
-        (duration(one.time_ns / 1e9), "; ".join(_words(record, one)))
-        for one in answers[:MOST_LINES]
-    ]
-    if len(answers) > MOST_LINES:
-        told.append(("", f"{len(answers) - MOST_LINES:,} more; the journal has all."))
+    """Tell the first ``MOST_LINES`` answers in words, and which were void, each with its time."""
+    lines = [(one.time_ns, "; ".join(_words(record, one))) for one in record.history.answers]
+    for event in record.history.void_moves:
+        name = record.run.workload.jobs[event.job].name
+        lines.append((event.time_ns, f"{name}: servers stay where they were, {event.reason}"))
+    lines.sort(key=lambda line: line[0])
+    told = [(duration(time_ns / 1e9), words) for time_ns, words in lines[:MOST_LINES]]
+    if len(lines) > MOST_LINES:
+        told.append(("", f"{len(lines) - MOST_LINES:,} more; the journal has all."))
     return told
 
 
