@@ -18,6 +18,7 @@ from warren.solve.job_groups.published import published_grouping
 from warren.solve.job_groups.regrouping import (
     WORTH,
     EndedMember,
+    Grouper,
     RunningGroups,
     utilization_of,
     with_new_job,
@@ -26,6 +27,10 @@ from warren.solve.job_groups.regrouping import (
 from warren.solve.job_groups.solve import grouped
 
 Floats = np.ndarray
+_DONE: Final = 1e-9
+"""Of its iterations: a job of which less is left has ended."""
+_SAME_S: Final = 1e-9
+"""Jobs that come so close to each other come at one instant."""
 MACHINE_GB: Final = 32.0
 """An m4.2xlarge (4.4.2)."""
 WORK: Final = 100_000
@@ -71,6 +76,7 @@ class Outcome:
     groups_s: float = 0.0
     moves: int = 0
     regroupings: int = 0
+    anew: bool = False
 
     def of(self, jobs: Jobs) -> dict[str, float]:
         """The figures of a run."""
@@ -111,50 +117,77 @@ Rule = Callable[[State, list[int], EndedMember | None], RunningGroups]
 
 
 def simulate(jobs: Jobs, rule: Rule, pause_s: float = 0.0) -> Outcome:
-    """Run all jobs to their ends; one that goes to other machines loses ``pause_s``."""
+    """Run all jobs to their ends.
+
+    A job loses ``pause_s`` when it goes on in another group's machines, or again after it has
+    waited: so many seconds of iterations at the rate that it then has.
+    """
     state = State(jobs=jobs, left=jobs.iterations.astype(float).copy())
     outcome = Outcome(end_s=np.full(len(jobs.net_s), np.nan))
-    to_come = list(np.argsort(jobs.arrival_s, kind="stable"))
+    to_come = np.argsort(jobs.arrival_s, kind="stable").tolist()
     now_s = float(jobs.arrival_s.min())
     while to_come or state.present:
-        rate = rates(state)
+        rate, present = rates(state), np.array(state.present, dtype=np.int64)
         busy = rate > 0
-        present = np.array(state.present, dtype=np.int64)
-        spent_s = np.full(len(present), np.inf)
-        spent_s[busy] = state.left[present][busy] / rate[busy]
-        next_s = now_s + spent_s.min(initial=np.inf)
-        arrival_s = jobs.arrival_s[to_come[0]] if to_come else np.inf
-        if not np.isfinite(min(next_s, arrival_s)):
+        left_s = np.full(len(present), np.inf)
+        left_s[busy] = state.left[present][busy] / rate[busy]
+        span_s = float(left_s.min(initial=np.inf))
+        if to_come:
+            span_s = min(span_s, max(0.0, float(jobs.arrival_s[to_come[0]]) - now_s))
+        if not np.isfinite(span_s):
             raise RuntimeError("jobs wait, and nobody runs")
-        until_s = float(min(next_s, arrival_s))
-        _account(state, outcome, until_s - now_s)
-        state.left[present] -= rate * (until_s - now_s)
-        now_s = until_s
-        before = groups_by_job(state)
-        if arrival_s <= next_s:
+        _account(state, outcome, span_s)
+        state.left[present] -= rate * span_s
+        now_s += span_s
+        _end_jobs(state, outcome, now_s, rule, pause_s)
+        if to_come and jobs.arrival_s[to_come[0]] <= now_s + _SAME_S:
             came = []
-            while to_come and jobs.arrival_s[to_come[0]] <= now_s:
-                came.append(len(state.present))
-                state.present.append(int(to_come.pop(0)))
-            waits = np.append(state.running.group_J, [NOT_RUN] * len(came))
-            state.running = replace(state.running, group_J=waits)
-            state.running = rule(state, came, None)
-        else:
-            place = int(np.argmin(spent_s))
-            job = state.present.pop(place)
-            outcome.end_s[job] = now_s
-            was = int(state.running.group_J[place])
-            rest = np.delete(state.running.group_J, place)
-            state.running = replace(state.running, group_J=rest)
-            ended = EndedMember(
-                comp_machine_s=float(jobs.comp_machine_s[job] * jobs.profile[0, job]),
-                net_s=float(jobs.net_s[job] * jobs.profile[1, job]),
-                group=was,
-            )
-            if state.present:
-                state.running = rule(state, [], ended)
-        _move(state, outcome, before, pause_s)
+            while to_come and jobs.arrival_s[to_come[0]] <= now_s + _SAME_S:
+                came.append(to_come.pop(0))
+            _come(state, outcome, came, rule, pause_s)
     return outcome
+
+
+def _end_jobs(state: State, outcome: Outcome, now_s: float, rule: Rule, pause_s: float) -> None:
+    """Let all jobs that are done go, then answer the end of each."""
+    jobs = state.jobs
+    done = [job for job in state.present if state.left[job] <= _DONE * jobs.iterations[job]]
+    before, ended = groups_by_job(state), []
+    for job in done:
+        place = state.present.index(job)
+        ended.append(EndedMember(
+            comp_machine_s=float(jobs.comp_machine_s[job] * jobs.profile[0, job]),
+            net_s=float(jobs.net_s[job] * jobs.profile[1, job]),
+            group=int(state.running.group_J[place]),
+        ))  # fmt: skip
+        outcome.end_s[job] = now_s
+        state.present.pop(place)
+        rest = np.delete(state.running.group_J, place)
+        state.running = replace(state.running, group_J=rest)
+    for at, one in enumerate(ended):
+        # Where groups have been made anew for the first of several, there is none to repair.
+        same = at == 0 or not outcome.anew
+        outcome.anew = False
+        if state.present and same:
+            machines = state.running.machine_G
+            state.running = rule(state, [], one)
+            outcome.anew = state.running.machine_G is not machines
+    outcome.anew = False
+    if done:
+        _move(state, outcome, before, pause_s)
+
+
+def _come(state: State, outcome: Outcome, came: list[int], rule: Rule, pause_s: float) -> None:
+    """Let jobs come: all at once where nobody runs, else one after the other."""
+    before = groups_by_job(state)
+    runs = bool((state.running.group_J != NOT_RUN).any())
+    for some in [[job] for job in came] if runs else [came]:
+        places = list(range(len(state.present), len(state.present) + len(some)))
+        state.present += some
+        waits = np.append(state.running.group_J, [NOT_RUN] * len(some))
+        state.running = replace(state.running, group_J=waits)
+        state.running = rule(state, places, None)
+    _move(state, outcome, before, pause_s)
 
 
 def rates(state: State) -> Floats:
@@ -202,9 +235,18 @@ def _account(state: State, outcome: Outcome, span_s: float) -> None:
 def _move(
     state: State, outcome: Outcome, before: dict[int, tuple[int, frozenset[int]]], pause_s: float
 ) -> None:
-    """Count the jobs that go on with other machines than they had, and let them lose time."""
+    """Count the jobs that go on elsewhere, or again, and let them lose time.
+
+    A group stays where it was if it has as many machines as one before with one of its jobs.
+    """
     after, rate = groups_by_job(state), rates(state)
-    moved = [job for job in after if job in before and before[job][0] != after[job][0]]
+    begun = state.left < state.jobs.iterations
+    moved = []
+    for job, (machines, members) in after.items():
+        old = before.get(job)
+        stays = old is not None and old[0] == machines and bool(old[1] & members)
+        if not stays and (old is not None or begun[job]):
+            moved.append(job)
     for job in moved:
         state.left[job] += pause_s * rate[state.present.index(job)]
     outcome.moves += len(moved)
@@ -223,7 +265,14 @@ def harmony(patience: int = 1) -> Rule:
     def group(problem: JobGroupingProblem, _: np.ndarray) -> JobGrouping:
         return published_grouping(problem, patience)
 
+    return _regrouping(lambda _: group)
+
+
+def _regrouping(grouper: Callable[[State], Grouper]) -> Rule:
+    """The regrouping of 4.3.2 with any grouping, which may know the state."""
+
     def rule(state: State, came: list[int], ended: EndedMember | None) -> RunningGroups:
+        group = grouper(state)
         if not (state.running.group_J != NOT_RUN).any():
             return _all_anew(group(state.problem, np.arange(len(state.present))))
         running = state.running
@@ -240,24 +289,23 @@ def busiest(state: State, came: list[int], ended: EndedMember | None) -> Running
 
 
 def shortest_first(share: float) -> Rule:
-    """Group the shortest jobs anew, as few of them as give ``share`` of the largest U.
+    """Regroup as 4.3.2 says; group the shortest jobs, as few as give ``share`` of the largest U.
 
-    Short is what has the least COMP left, on one machine. Who runs is left where he is if that
-    loses less than it is worth and nobody who is to run waits.
+    Short is what has the least COMP and COMM left, on 16 machines.
     """
 
-    def rule(state: State, came: list[int], ended: EndedMember | None) -> RunningGroups:
-        problem, jobs = state.problem, np.array(state.present)
-        order = np.argsort(problem.comp_machine_s_J * state.left[jobs], kind="stable")
-        found = [_of_some(problem, np.sort(order[:count])) for count in _counts(len(order))]
-        most = max(one.value for one in found)
-        chosen = next(one for one in found if one.value >= share * most)
-        runs = state.running.group_J != NOT_RUN
-        if not ((chosen.group_J != NOT_RUN) & ~runs).any():
-            return _worth_it(state, chosen)
-        return _all_anew(chosen)
+    def grouper(state: State) -> Grouper:
+        def group(problem: JobGroupingProblem, jobs: np.ndarray) -> JobGrouping:
+            left = state.left[np.array(state.present)[jobs]]
+            time_s = (problem.comp_machine_s_J / 16 + problem.net_s_J) * left
+            order = np.argsort(time_s, kind="stable")
+            found = [_of_some(problem, np.sort(order[:count])) for count in _counts(len(order))]
+            most = max(one.value for one in found)
+            return next(one for one in found if one.value >= share * most)
 
-    return rule
+        return group
+
+    return _regrouping(grouper)
 
 
 def _counts(jobs: int) -> list[int]:
@@ -290,31 +338,37 @@ def _all_anew(found: JobGrouping) -> RunningGroups:
 
 
 def isolated(order: str = "arrival") -> Rule:
-    """Give each job machines of its own.
+    """Give each job machines of its own, and let it run to its end.
 
-    In the order of arrival, or ``shortest`` first (the least COMP left), each gets as few as hold
-    its data, which keeps its CPUs busiest, while there are some (who does not fit is passed by);
-    then each further machine goes where it makes iterations most faster.
+    Who waits begins in the order of arrival, of ``fewest`` machines, or of the ``shortest`` (the
+    least COMP and COMM left, on 16 machines), on as few machines as hold its data, which keeps its
+    CPUs busiest; who does not fit is passed by. Then each further machine goes where it makes
+    iterations most faster. Only ``shortest`` stops jobs that run.
     """
 
     def rule(state: State, came: list[int], ended: EndedMember | None) -> RunningGroups:
         jobs, present, problem = state.jobs, np.array(state.present), state.problem
         comp, net = problem.comp_machine_s_J, problem.net_s_J
-        key = comp * state.left[present] if order == "shortest" else jobs.arrival_s[present]
         least = np.minimum(jobs.least_machines[present], jobs.machines)
+        key = {
+            "arrival": jobs.arrival_s[present],
+            "fewest": least,
+            "shortest": (comp / 16 + net) * state.left[present],
+        }[order]
+        runs = (state.running.group_J != NOT_RUN) & (order != "shortest")
         group_J = np.full(len(present), NOT_RUN, np.int64)
         machines: list[int] = []
         free = jobs.machines
-        for place in np.argsort(key, kind="stable").tolist():
+        for place in np.lexsort((key, ~runs)).tolist():
             if least[place] <= free:
                 group_J[place] = len(machines)
                 machines.append(int(least[place]))
                 free -= int(least[place])
-        runs = np.flatnonzero(group_J != NOT_RUN)
+        has = np.flatnonzero(group_J != NOT_RUN)
         for _ in range(free):
-            now = np.array(machines)[group_J[runs]]
-            gain = np.log((comp[runs] / now + net[runs]) / (comp[runs] / (now + 1) + net[runs]))
-            machines[int(group_J[runs[int(np.argmax(gain))]])] += 1
+            now = np.array(machines)[group_J[has]]
+            gain = np.log((comp[has] / now + net[has]) / (comp[has] / (now + 1) + net[has]))
+            machines[int(group_J[has[int(np.argmax(gain))]])] += 1
         return RunningGroups(group_J=group_J, machine_G=np.array(machines, np.int64))
 
     return rule

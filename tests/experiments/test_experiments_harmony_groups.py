@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -81,3 +82,43 @@ def test_no_work_is_lost_or_done_twice(rule: Rule) -> None:
     found = simulate(some, rule)
     assert np.isfinite(found.end_s).all()
     assert found.cpu_s * 4 == pytest.approx(float(some.comp_machine_s @ some.iterations))
+
+
+def test_jobs_that_come_at_one_instant_are_handled_one_after_the_other() -> None:
+    some = jobs([8.0, 0.1, 0.1], [0.1, 1.0, 1.0], [100.0, 50.0, 50.0], [0.0, 5.0, 5.0])
+    apart = jobs([8.0, 0.1, 0.1], [0.1, 1.0, 1.0], [100.0, 50.0, 50.0], [0.0, 5.0, 5.0001])
+    found, other = simulate(some, harmony()), simulate(apart, harmony())
+    assert found.end_s == pytest.approx(other.end_s, abs=0.01)
+
+
+def test_jobs_that_end_at_one_instant_end_without_a_pause() -> None:
+    some = jobs([8.0, 8.0, 8.0], [1.0, 1.0, 1.0], [4.0, 4.0, 9.0])
+    found = simulate(some, together, pause_s=50.0)
+    assert found.end_s[0] == found.end_s[1]
+    assert found.end_s.tolist() == pytest.approx([4 * 6, 4 * 6, 4 * 6 + 5 * 3])
+
+
+def test_a_job_alone_runs_to_its_end_on_machines_that_hold_its_data() -> None:
+    # Three machines each: the one that came first is not stopped for it, nor is the second.
+    some = replace(
+        jobs([8.0, 8.0, 8.0], [1.0, 1.0, 1.0], [1.0, 9.0, 1.0], [0.0, 0.5, 1.0]),
+        least_machines=np.array([2, 2, 3]),
+    )
+    found = simulate(some, isolated())
+    # The second has its two machines, then four when the first has ended; the third waits for it.
+    assert found.end_s[1] < found.end_s[2]
+    assert found.end_s[2] == pytest.approx(found.end_s[1] + 3)
+    short = simulate(some, isolated("shortest"))
+    assert short.end_s[2] < short.end_s[1]
+
+
+def test_profiles_decide_and_true_times_pass() -> None:
+    random = np.random.default_rng(7)
+    some = jobs(
+        random.uniform(1, 20, 9).tolist(),
+        random.uniform(0.1, 5, 9).tolist(),
+        [10.0 + j for j in range(9)],
+    )
+    wrong = replace(some, profile=np.exp(random.normal(0, 2, (2, 9))))
+    assert simulate(some, busiest).end_s.tolist() != simulate(wrong, busiest).end_s.tolist()
+    assert simulate(some, together).end_s.tolist() == simulate(wrong, together).end_s.tolist()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from job_group_cases import drawn, problem
 
-from warren.solve.job_groups.problem import NOT_RUN, JobGrouping, JobGroupingProblem
+from warren.solve.job_groups.problem import NOT_RUN, JobGrouping, JobGroupingProblem, grouping_of
 from warren.solve.job_groups.published import published_grouping
 from warren.solve.job_groups.regrouping import (
     WORTH,
@@ -92,16 +93,91 @@ def test_an_equal_length_is_not_similar_where_the_ratio_is_another() -> None:
     assert shown(found) == ([0], [2])
 
 
-def test_few_jobs_are_regrouped_where_more_gain_little() -> None:
-    # Beside the broken group are one of one job that would complete it, and one of three.
-    jobs = problem([8.0, 0.1, 8.0, 0.1, 0.1], [0.1, 4.0, 0.1, 2.0, 2.0], 6)
-    running = groups([0, 1, 2, 2, 2], [2, 2, 2])
-    ended = EndedMember(comp_machine_s=0.2, net_s=4.0, group=0)
-    found = without_job(jobs, running, ended, algorithm_1)
-    # The group of three stays as it is, and is the first of the new numbers.
-    assert found.group_J.tolist()[2:] == [0, 0, 0]
-    assert found.group_J[0] == found.group_J[1] == 1
-    assert found.machine_G.tolist() == [2, 4]
+class Said:
+    """Stands for Algorithm 1: puts all jobs into one group, and notes whom it was given."""
+
+    def __init__(self) -> None:
+        self.places: list[list[int]] = []
+
+    def __call__(self, part: JobGroupingProblem, jobs: np.ndarray) -> JobGrouping:
+        self.places.append(jobs.tolist())
+        return grouping_of(part, np.zeros(len(jobs), np.int64), np.array([part.machines]))
+
+
+def three_groups() -> tuple[JobGroupingProblem, RunningGroups, EndedMember]:
+    """A group that sends, which is broken, one job that computes, and two that do."""
+    jobs = problem([0.01, 8.0, 8.0, 8.0], [4.0, 0.01, 0.01, 0.01], 8)
+    ended = EndedMember(comp_machine_s=1e-6, net_s=1e-6, group=0)
+    return jobs, groups([0, 1, 2, 2], [2, 2, 4]), ended
+
+
+def test_waiting_jobs_come_before_those_that_run() -> None:
+    said = Said()
+    jobs = problem([8.0, 1.0, 30.0], [1.0, 8.0, 30.0], 4)
+    ended = EndedMember(comp_machine_s=0.1, net_s=0.1, group=0)
+    without_job(jobs, groups([0, 1, NOT_RUN], [2, 2]), ended, said)
+    assert said.places == [[2, 0, 1]]
+
+
+def test_the_broken_group_is_regrouped_with_others_and_alone_only_where_there_are_none() -> None:
+    said = Said()
+    jobs, running, ended = three_groups()
+    without_job(jobs, running, ended, said)
+    assert sorted(said.places) == [[0, 1], [0, 1, 2, 3], [0, 2, 3]]
+    alone = Said()
+    without_job(problem([1.0], [1.0], 2), groups([NOT_RUN], [2]), ended, alone)
+    assert alone.places == [[0]]
+
+
+def test_of_many_groups_those_with_the_fewest_jobs_are_involved() -> None:
+    said = Said()
+    count = 12
+    jobs = problem([1.0] * count, [1.0] * count, 40)
+    # Group 0 is broken; group k has one job, the last has two.
+    running = groups([*range(1, count), count - 1], [1] * count)
+    ended = EndedMember(comp_machine_s=50.0, net_s=1.0, group=0)
+    without_job(jobs, running, ended, said)
+    assert len(said.places) == count - 1
+    assert said.places[0] == [0]
+    assert said.places[-1] == list(range(count))
+
+
+def test_more_jobs_are_regrouped_only_where_that_gains_more_than_it_is_worth() -> None:
+    # All jobs in one group have more of U than two groups have: by 4 %, or twice as much.
+    worth_it = [64.0, 0.01, 0.01], [0.01, 4.0, 4.0]
+    for (comp, net), more in ((([15.0, 5.0, 4.0], [1.0, 6.0, 1.0]), False), (worth_it, True)):
+        jobs, running = problem(comp, net, 8), groups([1, 2, 2], [2, 2, 4])
+        ended = EndedMember(comp_machine_s=1e-6, net_s=1e-6, group=0)
+        small, large = (_together(jobs, running, some) for some in ((0, 1), (0, 1, 2)))
+        assert small < large
+        assert small > utilization_of(jobs, running) * (1 + WORTH)
+        assert (large > small * (1 + WORTH)) == more
+        found = without_job(jobs, running, ended, Said())
+        assert (len(found.machine_G) == 1) == more
+
+
+def _together(jobs: JobGroupingProblem, running: RunningGroups, some: tuple[int, ...]) -> float:
+    """U when these groups are one."""
+    group_J = np.where(np.isin(running.group_J, some), some[0], running.group_J)
+    machine_G = running.machine_G.copy()
+    machine_G[some[0]] = running.machine_G[list(some)].sum()
+    return grouping_of(jobs, group_J, machine_G).value
+
+
+@pytest.mark.parametrize("off", [0.04, 0.06])
+def test_similar_is_within_five_percent(off: float) -> None:
+    ended = EndedMember(comp_machine_s=10.0, net_s=5.0, group=1)
+    jobs = problem([9.0, 10.0 * (1 - off)], [1.0, 5.0 * (1 - off)], 5)
+    said = Said()
+    found = without_job(jobs, groups([0, NOT_RUN], [3, 2]), ended, said)
+    assert (found.group_J[1] == 1 and not said.places) == (off < 0.05)
+
+
+def test_a_bundle_of_three_jobs_will_do() -> None:
+    ended = EndedMember(comp_machine_s=9.0, net_s=6.0, group=1)
+    jobs = problem([9.0, 3.0, 3.0, 3.0], [1.0, 2.0, 2.0, 2.0], 5)
+    found = without_job(jobs, groups([0, *[NOT_RUN] * 3], [3, 2]), ended, never)
+    assert shown(found) == ([0, 1, 1, 1], [3, 2])
 
 
 def test_nothing_changes_for_less_than_it_is_worth() -> None:
@@ -142,6 +218,10 @@ def test_machines_and_jobs_stay_what_they_are_and_a_regrouping_is_worth_it(seed:
     value, now = utilization_of(left, after), utilization_of(left, before)
     replaced = after is not before and (after.machine_G is before.machine_G)
     assert after is before or replaced or value > now * (1 + WORTH)
+    if replaced:
+        ran = before.group_J != NOT_RUN
+        assert (after.group_J[ran] == before.group_J[ran]).all()
+        assert set(after.group_J[~ran].tolist()) <= {NOT_RUN, ended.group}
 
 
 @given(st.integers(0, 10**6))

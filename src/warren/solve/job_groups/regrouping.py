@@ -8,14 +8,14 @@ largest, or waits where none makes U larger. The first job of all takes all mach
 1. A waiting job that is similar takes its place: iteration times (T_cpu + T_net, at the group's
    DoP) and ratios of COMP to COMM differ by ``SIMILAR`` at most. Of several the nearest.
 2. Else a bundle of waiting jobs whose sums are similar.
-3. Else Algorithm 1 regroups the group of the ended job with other groups, and the jobs that wait:
-   those groups whose jobs are fewest first. A regrouping of more jobs is taken only if U is larger
-   by ``WORTH`` of it than with fewer, and any only if U is larger by that than without it.
+3. Else Algorithm 1 regroups the group of the ended job with other groups, and the jobs that wait.
+   Of all that was tried, one with more jobs is taken only if U is larger by ``WORTH`` of it than
+   with fewer; and that only if U is larger by ``WORTH`` than without it.
 
 *Source.* Harmony (dissertation 2020), 4.3.2, "Dynamic Job Regrouping".
 
-*Symbols.* J_running, the jobs that Algorithm 1 is called with: those of the groups chosen, then the
-waiting ones, in their order.
+*Symbols.* J, Algorithm 1's line 2: the waiting jobs (profiled and paused), then J_running, those of
+the groups chosen, each in their order.
 
 *Left open*, and how it is read here:
 
@@ -23,9 +23,9 @@ waiting ones, in their order.
 - How bundles are searched for: of 2 and then of 3 jobs, among the ``_LOOKED_AT`` waiting jobs whose
   iteration times are longest of those not longer than the ended job's. The nearest.
 - Which combinations of groups are tried: all, of up to ``_ALL_OF`` groups beside the ended job's;
-  of more, one combination for each number of groups, those with the fewest jobs.
-- "Other groups in addition": a group whose last job has ended is regrouped alone, too, since it may
-  be filled from the jobs that wait. Without any job anywhere its machines stay idle.
+  of more, one combination for each number of groups, those with the fewest jobs. At least one other
+  group, if there is one; else the group alone.
+
 """
 
 from __future__ import annotations
@@ -178,31 +178,39 @@ def _regrouped(
     group: Grouper,
 ) -> RunningGroups:
     """Regroup the jobs of one group with those of others, and those that wait."""
-    now = utilization_of(problem, running)
-    best, most = running, now
+    # Of each number of jobs that take part the best.
+    by_jobs: dict[int, tuple[float, RunningGroups]] = {}
     for involved in _combinations(running, broken):
         one = _with_regrouped(problem, running, involved, waiting, group)
         if one is None:
             continue
+        count = int(np.isin(running.group_J, involved).sum())
         value = utilization_of(problem, one)
-        # Over what is without it, then over the best of those with fewer jobs.
-        if value > most * (1 + WORTH):
-            best, most = one, value
-    return best
+        if count not in by_jobs or value > by_jobs[count][0]:
+            by_jobs[count] = value, one
+    chosen, most = running, -np.inf
+    for _, (value, one) in sorted(by_jobs.items(), key=lambda pair: pair[0]):
+        if most == -np.inf or value > most * (1 + WORTH):
+            chosen, most = one, value
+    return chosen if most > utilization_of(problem, running) * (1 + WORTH) else running
 
 
 def _combinations(running: RunningGroups, broken: int) -> Iterator[tuple[int, ...]]:
-    """Yield the groups to be regrouped, the sets with the fewest jobs first."""
+    """Yield the groups to be regrouped with the broken one, which is alone if there are no others.
+
+    Where there are many only the sets of those with the fewest jobs.
+    """
     jobs_G = np.bincount(
         running.group_J[running.group_J != NOT_RUN], minlength=len(running.machine_G)
     )
     others = [one for one in np.argsort(jobs_G, kind="stable").tolist() if one != broken]
-    if len(others) > _ALL_OF:
-        sets = [tuple(others[:count]) for count in range(len(others) + 1)]
-    else:
-        sets = [one for size in range(len(others) + 1) for one in combinations(others, size)]
-    for one in sorted(sets, key=lambda some: (sum(jobs_G[list(some)]), len(some))):
-        yield (broken, *one)
+    if not others:
+        yield (broken,)
+    for count in range(1, len(others) + 1):
+        if len(others) > _ALL_OF:
+            yield (broken, *others[:count])
+        else:
+            yield from ((broken, *some) for some in combinations(others, count))
 
 
 def _with_regrouped(
@@ -214,7 +222,7 @@ def _with_regrouped(
 ) -> RunningGroups | None:
     """Return the groups once those involved have been made anew; None where no job is left."""
     inside = np.isin(running.group_J, involved)
-    jobs = np.concatenate([np.flatnonzero(inside), waiting])
+    jobs = np.concatenate([waiting, np.flatnonzero(inside)])
     if not len(jobs):
         return None
     part = replace(
