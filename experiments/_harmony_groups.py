@@ -16,6 +16,7 @@ from warren.cost.job_groups import comp_s_J, group_iteration_s
 from warren.solve.job_groups.problem import NOT_RUN, JobGrouping, JobGroupingProblem
 from warren.solve.job_groups.published import published_grouping
 from warren.solve.job_groups.regrouping import (
+    ALL_OF,
     WORTH,
     EndedMember,
     Grouper,
@@ -33,8 +34,8 @@ _SAME_S: Final = 1e-9
 """Jobs that come so close to each other come at one instant."""
 MACHINE_GB: Final = 32.0
 """An m4.2xlarge (4.4.2)."""
-WORK: Final = 100_000
-KICKS: Final = 10
+WORK: Final = 50_000
+KICKS: Final = 5
 """Of the search for a grouping; see ``solve/job_groups/solve.py``."""
 FEW: Final = 1e-3
 """What each job that shares a machine costs of U: among nearly equal groupings few jobs."""
@@ -268,7 +269,7 @@ def harmony(patience: int = 1) -> Rule:
     return _regrouping(lambda _: group)
 
 
-def _regrouping(grouper: Callable[[State], Grouper]) -> Rule:
+def _regrouping(grouper: Callable[[State], Grouper], all_of: int = ALL_OF) -> Rule:
     """The regrouping of 4.3.2 with any grouping, which may know the state."""
 
     def rule(state: State, came: list[int], ended: EndedMember | None) -> RunningGroups:
@@ -278,7 +279,9 @@ def _regrouping(grouper: Callable[[State], Grouper]) -> Rule:
         running = state.running
         for job in came:
             running = with_new_job(state.problem, running, job)
-        return running if ended is None else without_job(state.problem, running, ended, group)
+        return (
+            running if ended is None else without_job(state.problem, running, ended, group, all_of)
+        )
 
     return rule
 
@@ -291,7 +294,7 @@ def busiest(state: State, came: list[int], ended: EndedMember | None) -> Running
 def shortest_first(share: float) -> Rule:
     """Regroup as 4.3.2 says; group the shortest jobs, as few as give ``share`` of the largest U.
 
-    Short is what has the least COMP and COMM left, on 16 machines.
+    Of combinations of groups one a number of them is tried. Short is what has the least COMP and COMM left, on 16 machines.
     """
 
     def grouper(state: State) -> Grouper:
@@ -305,7 +308,7 @@ def shortest_first(share: float) -> Rule:
 
         return group
 
-    return _regrouping(grouper)
+    return _regrouping(grouper, all_of=0)
 
 
 def _counts(jobs: int) -> list[int]:

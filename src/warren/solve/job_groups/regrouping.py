@@ -22,8 +22,8 @@ the groups chosen, each in their order.
 - What "a difference within 5 %" is of: of the ended job's figure.
 - How bundles are searched for: of 2 and then of 3 jobs, among the ``_LOOKED_AT`` waiting jobs whose
   iteration times are longest of those not longer than the ended job's. The nearest.
-- Which combinations of groups are tried: all, of up to ``_ALL_OF`` groups beside the ended job's;
-  of more, one combination for each number of groups, those with the fewest jobs. At least one other
+- Which combinations of groups are tried: all, of up to ``all_of`` groups beside the ended job's; of
+  more, one combination for each number of groups, those with the fewest jobs. At least one other
   group, if there is one; else the group alone.
 
 """
@@ -51,7 +51,7 @@ WORTH: Final = 0.05
 """What a regrouping has to gain of U, or one of more jobs over one of fewer."""
 _LOOKED_AT: Final = 40
 """Waiting jobs among which bundles are searched for."""
-_ALL_OF: Final = 8
+ALL_OF: Final = 8
 """Groups of which all combinations are tried."""
 
 Grouper = Callable[[JobGroupingProblem, IntArray], JobGrouping]
@@ -113,7 +113,11 @@ def with_new_job(problem: JobGroupingProblem, running: RunningGroups, job: int) 
 
 
 def without_job(
-    problem: JobGroupingProblem, running: RunningGroups, ended: EndedMember, group: Grouper
+    problem: JobGroupingProblem,
+    running: RunningGroups,
+    ended: EndedMember,
+    group: Grouper,
+    all_of: int = ALL_OF,
 ) -> RunningGroups:
     """Return the groups after a job has ended.
 
@@ -127,6 +131,8 @@ def without_job(
         The job that has ended.
     group
         Groups the jobs of a part of the problem, on its machines: Algorithm 1.
+    all_of
+        Of up to so many groups all combinations are tried.
     """
     waiting = np.flatnonzero(running.group_J == NOT_RUN)
     found = _replacement(problem, running, ended, waiting)
@@ -134,7 +140,8 @@ def without_job(
         group_J = running.group_J.copy()
         group_J[list(found)] = ended.group
         return replace(running, group_J=group_J)
-    return _regrouped(problem, running, ended.group, waiting, group)
+    sets = list(_combinations(running, ended.group, all_of))
+    return _regrouped(problem, running, sets, waiting, group)
 
 
 def _replacement(
@@ -173,14 +180,14 @@ def _apart(comp_s_S: FloatArray, net_s_S: FloatArray, comp_s: float, net_s: floa
 def _regrouped(
     problem: JobGroupingProblem,
     running: RunningGroups,
-    broken: int,
+    sets: Sequence[tuple[int, ...]],
     waiting: IntArray,
     group: Grouper,
 ) -> RunningGroups:
-    """Regroup the jobs of one group with those of others, and those that wait."""
+    """Regroup the jobs of one of these sets of groups, and those that wait."""
     # Of each number of jobs that take part the best.
     by_jobs: dict[int, tuple[float, RunningGroups]] = {}
-    for involved in _combinations(running, broken):
+    for involved in sets:
         one = _with_regrouped(problem, running, involved, waiting, group)
         if one is None:
             continue
@@ -195,7 +202,7 @@ def _regrouped(
     return chosen if most > utilization_of(problem, running) * (1 + WORTH) else running
 
 
-def _combinations(running: RunningGroups, broken: int) -> Iterator[tuple[int, ...]]:
+def _combinations(running: RunningGroups, broken: int, all_of: int) -> Iterator[tuple[int, ...]]:
     """Yield the groups to be regrouped with the broken one, which is alone if there are no others.
 
     Where there are many only the sets of those with the fewest jobs.
@@ -207,7 +214,7 @@ def _combinations(running: RunningGroups, broken: int) -> Iterator[tuple[int, ..
     if not others:
         yield (broken,)
     for count in range(1, len(others) + 1):
-        if len(others) > _ALL_OF:
+        if len(others) > all_of:
             yield (broken, *others[:count])
         else:
             yield from ((broken, *some) for some in combinations(others, count))
