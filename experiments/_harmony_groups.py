@@ -294,7 +294,8 @@ def busiest(state: State, came: list[int], ended: EndedMember | None) -> Running
 def shortest_first(share: float) -> Rule:
     """Regroup as 4.3.2 says; group the shortest jobs, as few as give ``share`` of the largest U.
 
-    Of combinations of groups one a number of them is tried. Short is what has the least COMP and COMM left, on 16 machines.
+    Of combinations of groups one a number of them is tried. Short is what has the least COMP and
+    COMM left, on 16 machines.
     """
 
     def grouper(state: State) -> Grouper:

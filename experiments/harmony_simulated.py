@@ -41,8 +41,8 @@ from _harmony_groups import (
     simulate,
 )
 
-SEEDS: Final = range(20, 25)
-"""None of these was looked at before; seeds 0 to 2 were."""
+SEEDS: Final = range(30, 35)
+"""None of these was looked at before; 0 to 2 and 20 to 24 were."""
 JOBS: Final = 80
 MACHINES: Final = 100
 INPUT_GB: Final = np.array([45.6, 91.2, 4.3, 0.6, 78.4, 155.0, 78.4, 155.0])
