@@ -31,6 +31,7 @@ from warren.live.gpu.discovery import has_driver
 from warren.live.process import memory_limit
 from warren.live.process.child_limits import LIMITED, LOOK_MS, USERS, ChildLimits
 from warren.live.process.cleanup_guard import end_cgroups
+from warren.live.process.lazy_dynamo import keep_out
 from warren.live.process.linux import (
     adopt_orphans,
     die_with_parent,
@@ -294,6 +295,7 @@ def _warm_up(preload: Sequence[str]) -> str:
             importlib.import_module(name)
     for name in ROLES.values():
         importlib.import_module(name)
+    keep_out()
     _one_step()
     # What is frozen is not looked at again, so collections in children do not write to its pages,
     # which stay shared with the zygote.
