@@ -7,6 +7,7 @@ KERNELS := $(VENV)/.compiled
 PLANNED := $(VENV)/.planned
 LOADED  := $(VENV)/.loaded
 LINKED  := $(VENV)/.linked
+GROUPED := $(VENV)/.grouped
 QUICK   := examples/quickstart/run.yaml
 FEW     := workload=[{name: a, model: resnet50, rounds: 20}, {name: b, model: vgg19, rounds: 20}]
 KEEP    := env -u PYTHONDONTWRITEBYTECODE
@@ -26,8 +27,9 @@ install: $(KERNELS) ## only the set-up
 demo: $(KERNELS) ## train real jobs on four emulated devices under two schedulers and compare
 	@$(KEEP) $(BIN)/python examples/demo.py
 
+# In this order both processors are at work to the end: the longest of what is compiled is second.
 test: $(STAMP) ## ruff, mypy --strict, then every test; ends with the skipped tests and why
-	@$(MAKE) --no-print-directory -j 2 check $(PLANNED) $(LOADED) $(LINKED)
+	@$(MAKE) --no-print-directory -j 2 check $(KERNELS) $(LINKED) $(LOADED) $(PLANNED) $(GROUPED)
 	@echo "pytest: three processes; what starts others in two of them, of which one goes by real time"
 	@$(BIN)/python -m pytest -n 3 --dist loadscope $(PYTEST_ARGS)
 
@@ -47,7 +49,7 @@ experiments: $(KERNELS) ## every program in experiments/; the long proofs
 	@$(KEEP) scripts/run_all experiments $(BIN)/python
 
 clean: ## remove caches, builds and outputs; the environment stays
-	@rm -f $(KERNELS) $(PLANNED) $(LOADED) $(LINKED)
+	@rm -f $(KERNELS) $(PLANNED) $(LOADED) $(LINKED) $(GROUPED)
 	@rm -rf build dist out demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
 	@find src tests examples benchmarks experiments scripts -depth -name __pycache__ -exec rm -rf {} +
 
@@ -78,6 +80,14 @@ $(LINKED): $(STAMP) $(shell find src/warren/solve -name '*.py')
 	@$(KEEP) $(BIN)/python -m pytest -qq -p no:xdist tests/policy/test_policy_contract.py \
 	  tests/solve/test_solve_flows_changes.py tests/solve/test_solve_timed_flows.py \
 	  -k '(every_job_ends and (braid or sjf)) or by_hand or many_changes' >/dev/null 2>&1 || true
+	@touch $@
+
+# So do those of job groups and of shapes, which take two workers' time and no command's.
+$(GROUPED): $(STAMP) $(shell find src/warren/solve -name '*.py')
+	@$(KEEP) $(BIN)/python -m pytest -qq -p no:xdist tests/solve/test_solve_job_groups.py \
+	  tests/solve/test_solve_shapes.py tests/solve/test_solve_sjf_bco.py \
+	  -k '6100 or 5000 or 300 or 1-published-True or linear_program or second_form' \
+	  >/dev/null 2>&1 || true
 	@touch $@
 
 $(LOADED): $(KERNELS)
