@@ -18,6 +18,8 @@ from warren.solve.bounds.lower_bounds import lower_bounds
 pytestmark = pytest.mark.slow
 
 CLOSE = 1e-9
+BUDGETS = {"braid": 500, "hare-published": 20}
+"""Of searches. Three jobs have six orders: with 320,000 ``braid`` finds the same plan of each."""
 
 
 def hard(count: int) -> list[_tiny.Case]:
@@ -50,7 +52,7 @@ def test_no_policy_beats_the_optimum() -> None:
     for case in [*hard(4), *map(_tiny.draw, range(8))]:
         optimum_s = _tiny.optimum_s(case)
         for name in POLICIES:
-            options = {"budget": 20} if name == "hare-published" else {}
+            options = {"budget": BUDGETS[name]} if name in BUDGETS else {}
             value_s = _tiny.weighted_s(case, _tiny.finish_ns(case, name, **options))
             assert value_s >= optimum_s * (1 - CLOSE), (name, case.run.workload)
 
