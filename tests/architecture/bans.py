@@ -94,7 +94,7 @@ def _banned_modules(module: Module) -> Iterator[Hit]:
 def _origins(module: Module) -> dict[str, str]:
     """Local name to the dotted name it was imported as."""
     origin: dict[str, str] = {}
-    for node in ast.walk(module.tree):
+    for node in house.nodes(module.tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 first = alias.name.partition(".")[0]
@@ -106,8 +106,10 @@ def _origins(module: Module) -> dict[str, str]:
 
 
 def _banned_references(module: Module, origin: Mapping[str, str]) -> Iterator[Hit]:
-    called = {id(node.func): node for node in ast.walk(module.tree) if isinstance(node, ast.Call)}
-    for node in ast.walk(module.tree):
+    called = {
+        id(node.func): node for node in house.nodes(module.tree) if isinstance(node, ast.Call)
+    }
+    for node in house.nodes(module.tree):
         if not isinstance(node, ast.Name | ast.Attribute):
             continue
         dotted = _dotted(node, origin)
@@ -150,8 +152,8 @@ def _has_seed(call: ast.Call | None) -> bool:
 
 def _unordered(module: Module) -> Iterator[Hit]:
     fields = _set_fields(module)
-    for scope, names in _scopes(module, fields):
-        for node in _own_nodes(scope):
+    for own, names in _scopes(module, fields):
+        for node in own:
             for iterated in _iterated(node):
                 if _is_set(iterated, names, fields):
                     yield iterated.lineno, "iterating over a set", ORDER
@@ -161,7 +163,7 @@ def _set_fields(module: Module) -> frozenset[str]:
     """Attributes declared as sets by some class of this file."""
     return frozenset(
         node.target.id
-        for cls in ast.walk(module.tree)
+        for cls in house.nodes(module.tree)
         if isinstance(cls, ast.ClassDef)
         for node in cls.body
         if isinstance(node, ast.AnnAssign)
@@ -170,19 +172,22 @@ def _set_fields(module: Module) -> frozenset[str]:
     )
 
 
-def _scopes(module: Module, fields: frozenset[str]) -> Iterator[tuple[ast.AST, frozenset[str]]]:
-    """Each function, and the module, with the names that can only be sets in it."""
-    for scope in ast.walk(module.tree):
+def _scopes(
+    module: Module, fields: frozenset[str]
+) -> Iterator[tuple[list[ast.AST], frozenset[str]]]:
+    """The nodes of each function, and of the module, with the names that can only be sets in it."""
+    for scope in house.nodes(module.tree):
         if isinstance(scope, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield scope, frozenset(_set_names(scope, fields))
+            own = _own_nodes(scope)
+            yield own, frozenset(_set_names(scope, own, fields))
 
 
-def _set_names(scope: ast.AST, fields: frozenset[str]) -> set[str]:
+def _set_names(scope: ast.AST, own: list[ast.AST], fields: frozenset[str]) -> set[str]:
     is_set: dict[str, bool] = {}
     if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
         arguments = (*scope.args.posonlyargs, *scope.args.args, *scope.args.kwonlyargs)
         is_set.update((one.arg, _is_set_type(one.annotation)) for one in arguments)
-    for node in _own_nodes(scope):
+    for node in own:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             is_set[node.target.id] = _is_set_type(node.annotation)
         elif isinstance(node, ast.Assign):
@@ -194,12 +199,16 @@ def _set_names(scope: ast.AST, fields: frozenset[str]) -> set[str]:
     return {name for name, yes in is_set.items() if yes}
 
 
-def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+def _own_nodes(scope: ast.AST) -> list[ast.AST]:
     """Nodes of a scope without those of functions inside it, in source order."""
-    for child in ast.iter_child_nodes(scope):
-        yield child
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _own_nodes(child)
+    found: list[ast.AST] = []
+    todo = [*ast.iter_child_nodes(scope)][::-1]
+    while todo:
+        node = todo.pop()
+        found.append(node)
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            todo += [*ast.iter_child_nodes(node)][::-1]
+    return found
 
 
 def _is_set_type(annotation: ast.expr | None) -> bool:

@@ -100,13 +100,24 @@ def modules() -> tuple[Module, ...]:
     return tuple(found)
 
 
-def imports(module: Module) -> Iterator[Import]:
+@cache
+def nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """All nodes of a tree; every rule looks at all of them."""
+    return tuple(ast.walk(tree))
+
+
+@cache
+def imports(module: Module) -> tuple[Import, ...]:
     """Everything a module imports anywhere in it, also for types only, also by dotted name.
 
     ``from a import b`` counts as ``a.b``. A string like ``"warren.room.module:Class"`` counts,
     because that is how a registry names what it loads later.
     """
-    for node in ast.walk(module.tree):
+    return tuple(_imports(module))
+
+
+def _imports(module: Module) -> Iterator[Import]:
+    for node in nodes(module.tree):
         if isinstance(node, ast.Import):
             yield from (Import(alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

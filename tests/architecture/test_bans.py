@@ -99,7 +99,7 @@ def test_a_record_s_tag_is_a_word_of_its_own_so_that_its_class_can_be_renamed() 
     tags = [
         (module.name, keyword.value.lineno)
         for module in house.modules()
-        for node in ast.walk(module.tree)
+        for node in house.nodes(module.tree)
         if isinstance(node, ast.ClassDef)
         for keyword in node.keywords
         if keyword.arg == "tag" and not isinstance(ast.literal_eval(keyword.value), str)
