@@ -36,9 +36,12 @@ def steady_iteration_s(steps: list[tuple[float, float]], rounds: int, last: int)
             if running[lane] is None and queues[lane]:
                 job = queues[lane].popleft()
                 running[lane] = now + steps[job][lane], job
-        now, lane = min((one[0], lane) for lane, one in enumerate(running) if one is not None)
+        comp, comm = running
+        # The step that ends first; of two that end at once, COMP.
+        lane = COMP if comm is None or (comp is not None and comp[0] <= comm[0]) else COMM
         done = running[lane]
         assert done is not None
+        now = done[0]
         running[lane] = None
         queues[1 - lane].append(done[1])
         if lane == COMM and done[1] == 0:
