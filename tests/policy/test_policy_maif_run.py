@@ -36,9 +36,9 @@ def test_who_will_have_its_rate_cut_in_the_next_period_gains_more_and_goes_first
 
 
 def test_the_published_gain_knows_of_no_cuts() -> None:
-    unstated, *stated = [[None, None], [[34], []], [[], [46]]]
-    for steps in stated:
-        assert _classes_from_s("published", steps) == _classes_from_s("published", unstated)
+    unstated = _classes_from_s("published", [None, None])
+    for steps in ([[34], []], [[], [46]]):
+        assert _classes_from_s("published", steps) == unstated
 
 
 def _classes_from_s(gain: str, steps: Sequence[list[int] | None]) -> dict[int, dict[int, int]]:
