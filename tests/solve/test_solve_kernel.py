@@ -45,17 +45,24 @@ def inner(value):
 @kernel
 def outer(value):
     return 2 * inner(value)
+
+@kernel
+def other(value):
+    return 3 * inner(value)
 """
 
 
 def test_a_kernel_from_disk_is_linked_with_one_that_is_compiled(tmp_path: Path) -> None:
-    """Its bitcode is parsed then, and not before; after that both are there, each by itself."""
+    """Its bitcode is parsed then, and not before.
+
+    ``other`` alone is so: ``inner`` as kernels call it is on disk since ``outer`` was compiled.
+    """
     (tmp_path / "kernels.py").write_text(KERNELS)
     calls = (
         "kernels.inner(1)",
         "kernels.inner(2), kernels.outer(3)",
-        "kernels.outer(3)",
-        "kernels.inner(3)",
+        "kernels.other(3)",
+        "kernels.outer(3), kernels.inner(3), kernels.other(3)",
     )
     found = [
         subprocess.run(
@@ -64,7 +71,7 @@ def test_a_kernel_from_disk_is_linked_with_one_that_is_compiled(tmp_path: Path) 
         ).stdout
         for call in calls
     ]  # fmt: skip
-    assert found == ["2\n", "3 8\n", "8\n", "4\n"]
+    assert found == ["2\n", "3 8\n", "12\n", "8 4 12\n"]
 
 
 NAMED = """
