@@ -14,7 +14,7 @@ import numpy as np
 
 from warren.cost.job_groups import comp_s_J, group_iteration_s
 from warren.solve.job_groups.problem import NOT_RUN, JobGrouping, JobGroupingProblem
-from warren.solve.job_groups.published import published_grouping
+from warren.solve.job_groups.published import Intensity, published_grouping
 from warren.solve.job_groups.regrouping import (
     ALL_OF,
     WORTH,
@@ -257,19 +257,23 @@ def _move(
 # Rules.
 
 
-def harmony(patience: int = 1) -> Rule:
+def harmony(
+    patience: int = 1, intensity: Intensity = "ratio", *, waiting_first: bool = True
+) -> Rule:
     """Harmony's regrouping with its Algorithm 1; where nobody runs that groups all that are there.
 
     ``patience``: 1 as printed; see ``solve/job_groups/published.py``.
     """
 
     def group(problem: JobGroupingProblem, _: np.ndarray) -> JobGrouping:
-        return published_grouping(problem, patience)
+        return published_grouping(problem, patience, intensity)
 
-    return _regrouping(lambda _: group)
+    return _regrouping(lambda _: group, waiting_first=waiting_first)
 
 
-def _regrouping(grouper: Callable[[State], Grouper], all_of: int = ALL_OF) -> Rule:
+def _regrouping(
+    grouper: Callable[[State], Grouper], all_of: int = ALL_OF, *, waiting_first: bool = True
+) -> Rule:
     """The regrouping of 4.3.2 with any grouping, which may know the state."""
 
     def rule(state: State, came: list[int], ended: EndedMember | None) -> RunningGroups:
@@ -280,7 +284,11 @@ def _regrouping(grouper: Callable[[State], Grouper], all_of: int = ALL_OF) -> Ru
         for job in came:
             running = with_new_job(state.problem, running, job)
         return (
-            running if ended is None else without_job(state.problem, running, ended, group, all_of)
+            running
+            if ended is None
+            else without_job(
+                state.problem, running, ended, group, all_of, waiting_first=waiting_first
+            )
         )
 
     return rule

@@ -19,6 +19,8 @@ the groups chosen, each in their order.
 
 *Left open*, and how it is read here:
 
+- Which jobs of J come first, which counts where Algorithm 1 ends early: as line 2 prints it, those
+  that wait; ``waiting_first`` False: those that run.
 - What "a difference within 5 %" is of: of the ended job's figure.
 - How bundles are searched for: of 2 and then of 3 jobs, among the ``_LOOKED_AT`` waiting jobs whose
   iteration times are longest of those not longer than the ended job's. The nearest.
@@ -118,6 +120,8 @@ def without_job(
     ended: EndedMember,
     group: Grouper,
     all_of: int = ALL_OF,
+    *,
+    waiting_first: bool = True,
 ) -> RunningGroups:
     """Return the groups after a job has ended.
 
@@ -133,6 +137,8 @@ def without_job(
         Groups the jobs of a part of the problem, on its machines: Algorithm 1.
     all_of
         Of up to so many groups all combinations are tried.
+    waiting_first
+        Which jobs ``group`` is given first.
     """
     waiting = np.flatnonzero(running.group_J == NOT_RUN)
     found = _replacement(problem, running, ended, waiting)
@@ -141,7 +147,11 @@ def without_job(
         group_J[list(found)] = ended.group
         return replace(running, group_J=group_J)
     sets = list(_combinations(running, ended.group, all_of))
-    return _regrouped(problem, running, sets, waiting, group)
+
+    def regrouped(involved: tuple[int, ...]) -> RunningGroups | None:
+        return _with_regrouped(problem, running, involved, waiting, group, waiting_first)
+
+    return _best_of(problem, running, sets, regrouped)
 
 
 def _replacement(
@@ -177,18 +187,17 @@ def _apart(comp_s_S: FloatArray, net_s_S: FloatArray, comp_s: float, net_s: floa
     return apart_S
 
 
-def _regrouped(
+def _best_of(
     problem: JobGroupingProblem,
     running: RunningGroups,
     sets: Sequence[tuple[int, ...]],
-    waiting: IntArray,
-    group: Grouper,
+    regrouped: Callable[[tuple[int, ...]], RunningGroups | None],
 ) -> RunningGroups:
-    """Regroup the jobs of one of these sets of groups, and those that wait."""
+    """Regroup each of these sets of groups; return the best, as far as more jobs are worth it."""
     # Of each number of jobs that take part the best.
     by_jobs: dict[int, tuple[float, RunningGroups]] = {}
     for involved in sets:
-        one = _with_regrouped(problem, running, involved, waiting, group)
+        one = regrouped(involved)
         if one is None:
             continue
         count = int(np.isin(running.group_J, involved).sum())
@@ -226,10 +235,12 @@ def _with_regrouped(
     involved: Sequence[int],
     waiting: IntArray,
     group: Grouper,
+    waiting_first: bool,
 ) -> RunningGroups | None:
     """Return the groups once those involved have been made anew; None where no job is left."""
     inside = np.isin(running.group_J, involved)
-    jobs = np.concatenate([waiting, np.flatnonzero(inside)])
+    parts = [waiting, np.flatnonzero(inside)]
+    jobs = np.concatenate(parts if waiting_first else parts[::-1])
     if not len(jobs):
         return None
     part = replace(
