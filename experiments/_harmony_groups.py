@@ -283,12 +283,10 @@ def _regrouping(
         running = state.running
         for job in came:
             running = with_new_job(state.problem, running, job)
-        return (
-            running
-            if ended is None
-            else without_job(
-                state.problem, running, ended, group, all_of, waiting_first=waiting_first
-            )
+        if ended is None:
+            return running
+        return without_job(
+            state.problem, running, ended, group, all_of, waiting_first=waiting_first
         )
 
     return rule

@@ -66,7 +66,7 @@ RULES: Final[Mapping[str, Rule]] = {
 
 
 READINGS: Final[Mapping[str, Rule]] = {
-    f"patience {patience}, machines by {by}, {'waiting' if first else 'running'} jobs first": harmony(
+    f"patience {patience}, by {by}, {'waiting' if first else 'running'} first": harmony(
         patience, by, waiting_first=first
     )
     for patience in (1, 8)
