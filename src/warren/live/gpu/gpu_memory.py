@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from math import nan
 from typing import Any, Final
 
@@ -189,13 +189,12 @@ class DeviceMemory(ModelMemory):
             self._coming = None
             if not self.pipelined:
                 self._transfer.end()
-        with torch.device(self._device):
-            if self._transfer.left:
-                with self._transfer.watching():
-                    yield
-                self._transfer.end()
-            else:
+        watching = self._transfer.watching() if self._transfer.left else nullcontext()
+        try:
+            with torch.device(self._device), watching:
                 yield
+        finally:
+            self._transfer.end()
 
     def computing(self) -> AbstractContextManager[object]:
         """Return the context of a loss: tensors that the app makes are on the device too."""
