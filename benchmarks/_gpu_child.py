@@ -62,21 +62,33 @@ class Child:
 
     def open(self, state: Any, update: Any) -> None:
         """Map the memory that the parent has made, and put the first state there."""
-        from warren.live.training.tensor_layout import flat_of
-
         begin = time.perf_counter()
         self.state, self.update = self.mapped.view(state), self.mapped.view(update)
         self.pinned_s = time.perf_counter() - begin
         self.model = self.runner.built.model
-        flat_of(self.state).copy_(self.runner.layout.pack(self.model))
+        first = self.runner.layout.pack(self.model)
+        second = first.clone()
+        for view in self.runner.layout.views(second).values():
+            view.mul_(0.5) if view.is_floating_point() else None
+        self.states = first, second
+        self.put(0)
 
     def warm(self) -> None:
         """Compute the tasks that are watched, and one more."""
         for _ in range(4):
             self.run("pipelined")
 
+    def put(self, number: int) -> None:
+        """Put one of two states where the next task finds it."""
+        from warren.live.training.tensor_layout import flat_of
+
+        flat_of(self.state).copy_(self.states[number])
+        self.runner.unstage()
+
     def do(self, what: str, *rest: Any) -> Any:
         """Do what the parent asks; return seconds, or what else was asked for."""
+        if what == "put":
+            return self.put(rest[0])
         if what == "stage":
             return self.stage()
         if what == "run":
@@ -102,7 +114,7 @@ class Child:
         Returns seconds until the GPU had computed gradients, and until the update was there, with
         its hashes.
         """
-        self.memory.pipelined = how != "whole"
+        self.memory.transfer.whole = how == "whole"
         self.runner.expect(_ROUND, 0)
         self._torch.cuda.synchronize()
         places, noted = type(self.memory).places, []
@@ -127,7 +139,9 @@ class Child:
             target.copy_(pinned, non_blocking=True)
             torch.cuda.synchronize()
             plain.append(time.perf_counter() - begin)
-            staged.append(self.stage())
+            begin = time.perf_counter()
+            self.runner.stage(self.state, _ROUND)
+            staged.append(time.perf_counter() - begin)
         return {"plain_s": median(plain), "staged_s": median(staged), "pinned_s": self.pinned_s}
 
     def bare(self, deterministic: bool) -> float:

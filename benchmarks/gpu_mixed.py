@@ -6,7 +6,8 @@ first task to the end of the first job, while there are six, and to the last tas
 utilisation that nvidia-smi reads every 100 ms, which counts moments in which a kernel runs. No task
 is computed again here (``verify: 0``): of a job of few tasks the first ones that are would be many.
 ``--alone`` trains each job by the plain loop too, and it has to have the same bits. Without a GPU
-nothing is measured. ``--out FILE`` writes the figures.
+nothing is measured. ``--out FILE`` writes the figures (the page is made of
+experiments/results/gpu_mixed.json).
 """
 
 from __future__ import annotations
@@ -17,8 +18,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
+
+sys.path.append(str(Path(__file__).parents[1] / "experiments"))
+from _common import made_by
 
 import warren
 from warren.live.gpu.discovery import gpus_here
@@ -59,6 +66,9 @@ def main() -> None:
         levels = [int(line) for line in smi.communicate()[0].split() if line.isdigit()]
         six, whole = comp_shares(Path(scratch) / "mixed")
         found: dict[str, Any] = {
+            "experiment": "gpu_mixed",
+            "made_by": made_by(),
+            **told(Path(scratch) / "mixed"),
             "gpu": gpus[0].numerics,
             "makespan_s": mixed["summary"]["makespan_s"],
             "comp_share_while_six": six,
@@ -70,10 +80,7 @@ def main() -> None:
         if asked.alone:
             plain = trained(file, Path(scratch) / "plain", "--set", "cluster.engine=plain")
             names = [name for name in JOBS if mixed["hashes"][name] != plain["hashes"][name]]
-            found["wrong"] = names
-        if asked.out:
-            table = (Path(scratch) / "mixed" / "timeline.parquet").read_bytes()
-            asked.out.with_suffix(".parquet").write_bytes(table)
+            found["alone"] = {"gpu": gpus[0].numerics, "made_by": made_by(), "wrong": names}
     print(json.dumps(found, indent=1))
     if asked.out:
         asked.out.write_text(json.dumps(found, indent=1) + "\n")
@@ -137,6 +144,34 @@ def comp_shares(out: Path) -> tuple[float, float]:
         return float(busy / (until - begin))
 
     return share(min(last.values())), share(max(last.values()))
+
+
+def told(out: Path) -> dict[str, Any]:
+    """Medians of tasks by job, and what the device was idle before, in seconds."""
+    import pyarrow.parquet
+
+    table = pyarrow.parquet.read_table(out / "timeline.parquet").to_pydict()
+    columns = (table[name] for name in ("start_s", "comp_end_s", "end_s", "job"))
+    rows = sorted(zip(*columns, strict=True))
+    idle: Counter[str] = Counter()
+    seen = {rows[0][3]}
+    for (_, end_s, _, before), (start_s, _, _, job) in pairwise(rows):
+        what = "another job's task"
+        if job not in seen:
+            what = "the first task of a job"
+        elif job == before:
+            what = "a task of the job that computed last, whose update is brought out"
+        seen.add(job)
+        idle[what] += max(0.0, start_s - end_s)
+    tasks = {}
+    for name in sorted(seen):
+        own = [row for row in rows if row[3] == name]
+        tasks[name] = {
+            "tasks": len(own),
+            "comp_s": median(end_s - start_s for start_s, end_s, _, _ in own),
+            "sync_s": median(over_s - end_s for _, end_s, over_s, _ in own),
+        }
+    return {"idle_s": dict(idle), "tasks": tasks}
 
 
 def busy_levels(levels: list[int], makespan_s: float) -> float:

@@ -13,7 +13,8 @@ A switch is how much later the GPU has computed the gradients than in a task who
 and that follows one of its own job; what comes after that (the update to main memory, its hashes)
 is in the task's time. The batch was brought ahead in all of them. The floor is the bytes of the
 model over what the bus copies from pinned memory. Without a GPU nothing is measured. ``--out FILE``
-writes the figures, ``--models a,b`` takes some of them.
+writes the figures (the page is made of experiments/results/gpu_switch.json), ``--models a,b`` takes
+some of them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+sys.path.append(str(Path(__file__).parents[1] / "experiments"))
 import _gpu_child
+from _common import made_by
 from _gpu_models import MODELS
 
 from warren.live.gpu.discovery import gpus_here
@@ -98,20 +101,25 @@ def measured(one: Trainer, other: Trainer) -> dict[str, Any]:
     """All figures of one model, in seconds."""
     found: dict[str, Any] = {"bytes": one.bytes, **one.get("copies")}
     times: dict[str, list[tuple[float, float]]] = {how: [] for how in ("alone", *WAYS)}
-    marks = set()
+    # Two states in turns: whoever read one that was there before would give other bits.
+    marks: tuple[set[str], set[str]] = set(), set()
+    runs = 0
     # In turns, so that what changes meanwhile changes all of them.
     for _ in range(TURNS):
         one.get("run", "pipelined")
+        one.get("put", runs % 2)
         one.get("stage")
         times["alone"].append(one.get("run", "pipelined"))
         for how in WAYS:
+            runs += 1
+            one.get("put", runs % 2)
             other.ask("run", "pipelined")
             if how == "resident":
                 one.get("stage")
             other.answer()
             times[how].append(one.get("run", how))
-            marks.add(one.get("marks"))
-    found["same_bits"] = len(marks) == 1
+            marks[runs % 2].add(one.get("marks"))
+    found["same_bits"] = [len(some) for some in marks] == [1, 1] and marks[0] != marks[1]
     computed = median(first for first, _ in times["alone"])
     found["task_s"], found["computed_s"] = median(whole for _, whole in times["alone"]), computed
     for how in WAYS:
@@ -178,7 +186,14 @@ def main() -> None:
         trainer.end()
     if asked.out:
         gpu = gpus[0]
-        value = {"gpu": gpu.numerics, "turns": TURNS, "hare": HARE, "rows": rows}
+        value = {
+            "experiment": "gpu_switch",
+            "made_by": made_by(),
+            "gpu": gpu.numerics,
+            "turns": TURNS,
+            "hare": HARE,
+            "rows": rows,
+        }
         asked.out.write_text(json.dumps(value, indent=1) + "\n")
 
 

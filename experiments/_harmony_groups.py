@@ -77,7 +77,6 @@ class Outcome:
     groups_s: float = 0.0
     moves: int = 0
     regroupings: int = 0
-    anew: bool = False
 
     def of(self, jobs: Jobs) -> dict[str, float]:
         """The figures of a run."""
@@ -165,15 +164,11 @@ def _end_jobs(state: State, outcome: Outcome, now_s: float, rule: Rule, pause_s:
         state.present.pop(place)
         rest = np.delete(state.running.group_J, place)
         state.running = replace(state.running, group_J=rest)
-    for at, one in enumerate(ended):
-        # Where groups have been made anew for the first of several, there is none to repair.
-        same = at == 0 or not outcome.anew
-        outcome.anew = False
-        if state.present and same:
-            machines = state.running.machine_G
+    # Where groups have been made anew for the first of several, there is none to repair.
+    machines = state.running.machine_G
+    for one in ended:
+        if state.present and state.running.machine_G is machines:
             state.running = rule(state, [], one)
-            outcome.anew = state.running.machine_G is not machines
-    outcome.anew = False
     if done:
         _move(state, outcome, before, pause_s)
 

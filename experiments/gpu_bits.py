@@ -56,9 +56,22 @@ def main() -> None:
     agree = [name for name, row in oracle.items() if row == tables["processor"][name]]
     print(f"jobs with the same bits on the processor: {', '.join(agree) or 'none'}")
     if not on_cpu:
-        _common.save("gpu_bits", 1, {"hashes": tables, "runs": rows})
+        save(tables, rows)
     if any(row["wrong"] for row in rows) or not all(oracle.values()):
         sys.exit("the promise does not hold")
+
+
+def save(tables: dict[str, dict[str, Any]], rows: list[dict[str, Any]]) -> None:
+    """Save what was found on this GPU beside what was on others."""
+    part = {
+        "made_by": _common.made_by(),
+        "numerics": next(row[1] for row in tables["device"].values() if row),
+        "hashes": {name: row and row[0] for name, row in tables["device"].items()},
+        "processor": {name: row and row[0] for name, row in tables["processor"].items()},
+        "runs": rows,
+    }
+    parts = _common.earlier("gpu_bits") | {gpus_here()[0].name: part}
+    _common.save("gpu_bits", 1, {"parts": parts})
 
 
 def hashes(out: Path, *arguments: str) -> dict[str, Any]:

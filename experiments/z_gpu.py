@@ -113,7 +113,7 @@ def of_bits(content: Mapping[str, Any]) -> dict[str, str]:
             f"{run['run']}: {len(names) - len(run['wrong'])} of {len(names)}"
             for run in part["runs"]
         )
-        lines.append(f"- {gpu} (commit {part['made_by']['commit']}): {runs}. {said(part['note'])}")
+        lines.append(f"- {gpu} (commit {part['made_by']['commit']}): {runs}.{said(part)}")
     agree = f"The GPUs agree in {same} of {len(names)}, with the processor in {other}."
     return {
         "bits": table(head, rows),
@@ -122,9 +122,10 @@ def of_bits(content: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def said(note: str) -> str:
-    """A note as a sentence."""
-    return f"{note[0].upper()}{note[1:]}."
+def said(part: Mapping[str, Any]) -> str:
+    """What is noted of a part, as a sentence; empty if nothing is."""
+    note = part.get("note", "")
+    return f" {note[0].upper()}{note[1:]}." if note else ""
 
 
 def of_switches(content: Mapping[str, Any]) -> dict[str, object]:
@@ -146,7 +147,8 @@ def of_switches(content: Mapping[str, Any]) -> dict[str, object]:
     ]  # fmt: skip
     shares = [n for n, row in rows.items() if 100 * row["resident"]["share"] >= hare[n][1]]
     floors = [n for n, row in rows.items() if row["pipelined"]["median_s"] > 1.3 * row["plain_s"]]
-    alone = content["staged_alone"]
+    # Where staging was measured with the batch, it was apart, in another run.
+    alone = content.get("staged_alone", content)
     copies = "; ".join(
         f"{name} {ms(row['staged_s'])} against {ms(row['plain_s'])} ms"
         for name, row in alone["rows"].items()

@@ -64,8 +64,9 @@ the time that (4.1) gives its group. The applications are those of Table 4.1; ho
 compare, how many iterations a job has and how much memory its data needs are ours, since the paper
 shows the first in a picture and the others not at all. COMM is as long as makes a group of one job
 of each kind take 44.3 s, the paper's figure for such a group on 32 machines. *Memory*: how many
-times its input a job alone has to hold; 3.3 was chosen on seeds 0 to 2, where *isolated* then uses
-about 57 % of CPU, as the paper's does by its figures; here it uses {cpu:.0f} %. Groups have no
+times its input a job alone has to hold; 3.3
+was chosen on seeds 0 to 2 so that *isolated* uses about 57 % of CPU, as the paper's does by its
+figures; *isolated* was mended since, and uses {cpu:.0f} % here. Groups have no
 limit of memory, and profiles cost nothing. A job that goes to other machines, or on after it has
 waited, loses 10 s; *moves* counts that.
 

@@ -115,7 +115,7 @@ def digest_of(*, pipelined: bool = True, staged: bool = False) -> str:
     store, runner = ParameterStore(NetApp(), JOB), TaskRunner(NetApp(), JOB, in_late_memory)
     memory = runner._memory
     assert isinstance(memory, DeviceMemory)
-    memory.pipelined = pipelined
+    memory.transfer.whole = not pipelined
     for round_no in range(3):
         state = b"".join(store.state())
         for shard in range(JOB.scale):
@@ -159,7 +159,7 @@ def test_a_rehearsal_finds_who_reads_what_it_does_not_wait_for(
     monkeypatch.setattr("warren.live.gpu.transfer.PIECE_BYTES", 256)
     store, runner = ParameterStore(kind(), JOB), TaskRunner(kind(), JOB, in_late_memory)
     runner.warm()
-    assert runner._memory._transfer.whole == whole  # type: ignore[attr-defined]
+    assert runner._memory.transfer.whole == whole  # type: ignore[attr-defined]
     for round_no in range(3):
         state = b"".join(store.state())
         for shard in range(JOB.scale):
@@ -221,7 +221,7 @@ def test_a_first_layer_computes_before_the_last_one_is_here(
     # As the app does it, and in the order of its forward pass: each layer waits for its own.
     assert [name for name, _ in waited] == ["recurrent", "norm", "tied", "last", ""]
     counts = [copied for _, copied in waited]
-    assert 0 < counts[0] < counts[3] == len(memory._transfer._pieces)
+    assert 0 < counts[0] < counts[3] == len(memory.transfer._pieces)
     assert lane.under_way == []
 
 

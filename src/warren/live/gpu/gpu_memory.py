@@ -109,7 +109,7 @@ class DeviceMemory(ModelMemory):
 
     def __init__(self, built: BuiltApp, layout: Layout, device: torch.device, lane: Lane) -> None:
         super().__init__(layout)
-        self._device, self._lane = device, lane
+        self._device = device
         self._flat = torch.zeros(layout.total_bytes, dtype=torch.uint8, device=device)
         self._update = torch.zeros_like(self._flat)
         self._home = StateMemory(layout, self._flat).views
@@ -122,17 +122,16 @@ class DeviceMemory(ModelMemory):
         with torch.no_grad():
             self._flat.copy_(layout.pack(built.model))
         self._bind(one for one in TensorPlaces(built.model).now() if one is not None)
-        self._transfer = PipelinedTransfer(built.model, layout, self._flat, lane)
+        self.transfer = PipelinedTransfer(built.model, layout, self._flat, lane)
+        """Brings the states that were not staged."""
         self._ooms = _ooms(device) if device.type == "cuda" else 0
-        self.pipelined = True
-        """Whether a model computes while its state is still coming."""
 
     def stage(self, state: Buffer, round_no: int) -> None:
         """Bring a round's state into the model; wait until it is here."""
         host = flat_of(state)
         self._staged = self._coming = None
-        self._lane.copy([self._flat], [host])
-        self._lane.synchronize()
+        self.transfer.lane.copy([self._flat], [host])
+        self.transfer.lane.synchronize()
         self._staged = round_no, host.data_ptr()
 
     def unstage(self) -> None:
@@ -145,7 +144,7 @@ class DeviceMemory(ModelMemory):
         A trial whose pieces come only when they are waited for, and are nothing before, has to give
         what one does whose state comes whole.
         """
-        transfer, lane = self._transfer, self._transfer.lane
+        transfer, lane = self.transfer, self.transfer.lane
         if transfer.whole:
             return
         transfer.whole, transfer.lane = True, LateCopies()
@@ -185,16 +184,14 @@ class DeviceMemory(ModelMemory):
     @contextlib.contextmanager
     def _computing(self) -> Iterator[None]:
         if self._coming is not None:
-            self._transfer.begin(self._coming)
+            self.transfer.begin(self._coming)
             self._coming = None
-            if not self.pipelined:
-                self._transfer.end()
-        watching = self._transfer.watching() if self._transfer.left else nullcontext()
+        watching = self.transfer.watching() if self.transfer.left else nullcontext()
         try:
             with torch.device(self._device), watching:
                 yield
         finally:
-            self._transfer.end()
+            self.transfer.end()
 
     def computing(self) -> AbstractContextManager[object]:
         """Return the context of a loss: tensors that the app makes are on the device too."""
