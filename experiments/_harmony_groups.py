@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from warren.cost.job_groups import comp_s_J, group_iteration_s
+from warren.solve.job_groups.isolated import isolated_machines
 from warren.solve.job_groups.problem import NOT_RUN, JobGrouping, JobGroupingProblem
 from warren.solve.job_groups.published import Intensity, published_grouping
 from warren.solve.job_groups.regrouping import (
@@ -26,6 +27,7 @@ from warren.solve.job_groups.regrouping import (
     without_job,
 )
 from warren.solve.job_groups.solve import grouped
+from warren.solve.job_groups.worth import iteration_worth_J
 
 Floats = np.ndarray
 _DONE: Final = 1e-9
@@ -37,6 +39,8 @@ MACHINE_GB: Final = 32.0
 WORK: Final = 50_000
 KICKS: Final = 5
 """Of the search for a grouping; see ``solve/job_groups/solve.py``."""
+SPEED_WORK: Final = 1_000_000
+"""Of that for the largest weighed speed."""
 FEW: Final = 1e-3
 """What each job that shares a machine costs of U: among nearly equal groupings few jobs."""
 
@@ -313,6 +317,16 @@ def shortest_first(share: float) -> Rule:
     return _regrouping(grouper, all_of=0)
 
 
+def weighed(state: State, came: list[int], ended: EndedMember | None) -> RunningGroups:
+    """Group all jobs anew for the largest weighed speed; leave them where that gains too little."""
+    problem = state.problem
+    worth = iteration_worth_J(problem, state.left[np.array(state.present)])
+    problem = replace(problem, worth_J=worth, busy_weight=0.0, job_weight=1e-9)
+    found = grouped(problem, work=SPEED_WORK)
+    now = utilization_of(problem, state.running)
+    return _all_anew(found) if found.value > now * (1 + WORTH) else state.running
+
+
 def _counts(jobs: int) -> list[int]:
     """Numbers of jobs that are tried, a third more each."""
     found, count = [], 4
@@ -361,19 +375,7 @@ def isolated(order: str = "arrival") -> Rule:
             "shortest": (comp / 16 + net) * state.left[present],
         }[order]
         runs = (state.running.group_J != NOT_RUN) & (order != "shortest")
-        group_J = np.full(len(present), NOT_RUN, np.int64)
-        machines: list[int] = []
-        free = jobs.machines
-        for place in np.lexsort((key, ~runs)).tolist():
-            if least[place] <= free:
-                group_J[place] = len(machines)
-                machines.append(int(least[place]))
-                free -= int(least[place])
-        has = np.flatnonzero(group_J != NOT_RUN)
-        for _ in range(free):
-            now = np.array(machines)[group_J[has]]
-            gain = np.log((comp[has] / now + net[has]) / (comp[has] / (now + 1) + net[has]))
-            machines[int(group_J[has[int(np.argmax(gain))]])] += 1
-        return RunningGroups(group_J=group_J, machine_G=np.array(machines, np.int64))
+        in_order = np.argsort(key, kind="stable")
+        return _all_anew(isolated_machines(problem, least, in_order, runs))
 
     return rule

@@ -39,6 +39,7 @@ from _harmony_groups import (
     isolated,
     shortest_first,
     simulate,
+    weighed,
 )
 
 from warren.solve.job_groups.published import Intensity
@@ -60,6 +61,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "harmony-published": harmony(),
     "harmony-published, all jobs": harmony(JOBS),
     "busiest (ours)": busiest,
+    "weighed speed (ours)": weighed,
     "shortest first, 95 % of U (ours)": shortest_first(0.95),
     "shortest first, 85 % of U (ours)": shortest_first(0.85),
 }

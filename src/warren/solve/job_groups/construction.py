@@ -15,9 +15,16 @@ from typing import Final
 
 import numpy as np
 
-from warren.solve.common.arrays import Float, FloatArray, Int, IntArray
+from warren.solve.common.arrays import Float, Int, IntArray
 from warren.solve.common.compile import kernel
-from warren.solve.job_groups.group_state import GroupColumns, gathered_value
+from warren.solve.job_groups.group_state import (
+    GroupColumns,
+    add,
+    balanced_machines,
+    clear,
+    gathered_value,
+    take_back,
+)
 from warren.solve.job_groups.problem import NOT_RUN, JobGroupingProblem
 
 CANDIDATES: Final = 200
@@ -65,9 +72,7 @@ def _build_group(
     columns: GroupColumns, order_J: IntArray, group_J: IntArray, begin: Int, slot: Int, left: Int
 ) -> Int:
     """Build one group of the first job without one and some after it; return its machines."""
-    columns.count_2[0] = 0
-    columns.sum_22[0, 0] = 0.0
-    columns.sum_22[0, 1] = 0.0
+    clear(columns, 0)
     busy, machines = _with_job(columns, order_J[begin], left)
     _take(columns, group_J, order_J[begin], slot)
     while True:
@@ -97,27 +102,15 @@ def _build_group(
 @kernel
 def _take(columns: GroupColumns, group_J: IntArray, job: Int, slot: Int) -> None:
     """Let a job come to the group in scratch."""
-    place = columns.count_2[0]
-    columns.comp_2J[0, place] = columns.comp_J[job]
-    columns.net_2J[0, place] = columns.net_J[job]
-    columns.count_2[0] = place + 1
-    columns.sum_22[0, 0] += columns.comp_J[job]
-    columns.sum_22[0, 1] += columns.net_J[job]
+    add(columns, 0, job)
     group_J[job] = slot
 
 
 @kernel
 def _with_job(columns: GroupColumns, job: Int, left: Int) -> tuple[Float, Int]:
     """Compute how busy the group in scratch is with one more job, and on how many machines."""
-    place = columns.count_2[0]
-    comp = columns.sum_22[0, 0]
-    net = columns.sum_22[0, 1]
-    columns.comp_2J[0, place] = columns.comp_J[job]
-    columns.net_2J[0, place] = columns.net_J[job]
-    columns.count_2[0] = place + 1
-    columns.sum_22[0, 0] = comp + columns.comp_J[job]
-    columns.sum_22[0, 1] = net + columns.net_J[job]
-    ratio = _floor_ratio(columns.sum_22, left)
+    add(columns, 0, job)
+    ratio = balanced_machines(columns, 0, left)
     best: Float = -1.0
     chosen: Int = np.int64(1)
     for machines in range(max(1, min(left, ratio)), max(1, min(left, ratio + 1)) + 1):
@@ -125,16 +118,5 @@ def _with_job(columns: GroupColumns, job: Int, left: Int) -> tuple[Float, Int]:
         if value > best:
             best = value
             chosen = machines
-    # As before.
-    columns.count_2[0] = place
-    columns.sum_22[0, 0] = comp
-    columns.sum_22[0, 1] = net
+    take_back(columns, 0)
     return best, chosen
-
-
-@kernel
-def _floor_ratio(sum_22: FloatArray, most: Int) -> int:
-    """Return W / N of the first group in scratch, down; ``most`` if it is more."""
-    if sum_22[0, 0] >= sum_22[0, 1] * most:
-        return int(most)
-    return int(sum_22[0, 0] / sum_22[0, 1])

@@ -5,12 +5,10 @@ jobs of S can be worth on m machines. The first job of S either does not run, or
 part of S, on k of the machines::
 
     best(S, m) = max(best(S - first, m), max over T, k of value(T, k) + best(S - T, m - k))
-    best(S, 0) = 0, best(nothing, m > 0) = -infinity
+    best(S, 0) = 0, best(nothing, m) = 0
 
 Where all jobs must run, the first one of S does, and best(S, 0) is 0 for no jobs only.
-
-Every machine is in a group (``problem`` says why nothing is lost). 3^J M^2 / 4 cases: for ten jobs
-on sixteen machines a few milliseconds.
+3^J M^2 / 4 cases: for ten jobs on sixteen machines a few milliseconds.
 
 *Source.* The paper compares Algorithm 1 with an exhaustive search (4.4.7) and does not say how that
 is done.
@@ -64,7 +62,7 @@ def best_grouping(problem: JobGroupingProblem) -> JobGrouping:
     _fill(table, problem.all_run)
     group_J, machine_G = np.full(jobs, NOT_RUN, np.int64), list[int]()
     rest, left = (1 << jobs) - 1, machines
-    while left:
+    while left and rest:
         group, taken = int(table.group_SM[rest, left]), int(table.taken_SM[rest, left])
         if group:
             group_J[[job for job in range(jobs) if group >> job & 1]] = len(machine_G)
@@ -78,15 +76,16 @@ def _values(problem: JobGroupingProblem) -> FloatArray:
     """Compute the value of every set of jobs on every number of machines; (S, M), 0 for none."""
     jobs, weight = len(problem.net_s_J), problem.cpu_weight
     member_SJ = (np.arange(1 << jobs)[:, None] >> np.arange(jobs) & 1).astype(np.bool_)
-    comp_S = member_SJ @ problem.comp_machine_s_J
-    net_S, count_S = member_SJ @ problem.net_s_J, member_SJ.sum(axis=1)
+    comp_S, count_S = member_SJ @ problem.comp_machine_s_J, member_SJ.sum(axis=1)
+    worth_S = member_SJ @ problem.worths_J
     value_SM = np.zeros((1 << jobs, problem.machines + 1))
     for machines in range(1, problem.machines + 1):
-        alone_J = problem.comp_machine_s_J / machines + problem.net_s_J
-        longest_S = np.where(member_SJ, alone_J, 0.0).max(axis=1)
+        net_S = member_SJ @ problem.comm_s_J(machines)
+        longest_S = np.where(member_SJ, problem.alone_s_J(machines), 0.0).max(axis=1)
         time_S = np.maximum(np.maximum(comp_S / machines, net_S), longest_S)
         busy_S = weight * comp_S + (1 - weight) * machines * net_S
-        value_SM[1:, machines] = busy_S[1:] / time_S[1:]
+        gained_S = problem.busy_weight * busy_S + worth_S
+        value_SM[1:, machines] = gained_S[1:] / time_S[1:]
         value_SM[:, machines] -= problem.job_weight * machines * count_S
     return value_SM
 
@@ -95,6 +94,7 @@ def _values(problem: JobGroupingProblem) -> FloatArray:
 def _fill(table: _Table, all_run: bool) -> None:
     """Fill the table, sets in the order of their numbers: parts of a set come before it."""
     sets, width = table.best_SM.shape
+    table.best_SM[0] = 0.0
     for subset in range(1 if all_run else sets):
         table.best_SM[subset, 0] = 0.0
     for subset in range(1, sets):

@@ -12,7 +12,7 @@ import numpy as np
 
 from warren.solve.common.arrays import Float, FloatArray, Int, IntArray
 from warren.solve.common.compile import kernel
-from warren.solve.job_groups.problem import NOT_RUN, JobGroupingProblem
+from warren.solve.job_groups.problem import NOT_RUN, WHOLE, JobGroupingProblem
 
 NOBODY: Final = -1
 """In the place of a job that leaves or comes: none does."""
@@ -23,14 +23,18 @@ ALL_SPLITS: Final = 16
 class GroupColumns(NamedTuple):
     """The jobs J, slots G of groups, and scratch.
 
-    ``weights``: a and e of ``problem``. ``next_J``, ``before_J``, ``head_G``: the jobs of each slot
-    as lists; the last head is that of the jobs that do not run. ``comp_2J``, ``net_2J``,
-    ``count_2``, ``sum_22``: the two groups of a change as they would be, and their sums of COMP and
-    COMM. ``work``: jobs looked at so far.
+    ``comp_J`` to ``worth_J``: w, n, p, q, c and v of ``problem``; ``weights``: a, e and u.
+    ``next_J``, ``before_J``, ``head_G``: the jobs of each slot as lists; the last head is that of
+    the jobs that do not run. ``job_2J``, ``count_2``, ``sum_2S``: the two groups of a change as
+    they would be, and their sums of w, n, p, q and v. ``work``: jobs looked at so far.
     """
 
     comp_J: FloatArray
     net_J: FloatArray
+    pull_J: FloatArray
+    push_J: FloatArray
+    task_J: FloatArray
+    worth_J: FloatArray
     weights: FloatArray
     group_J: IntArray
     next_J: IntArray
@@ -39,10 +43,9 @@ class GroupColumns(NamedTuple):
     count_G: IntArray
     machine_G: IntArray
     value_G: FloatArray
-    comp_2J: FloatArray
-    net_2J: FloatArray
+    job_2J: IntArray
     count_2: IntArray
-    sum_22: FloatArray
+    sum_2S: FloatArray
     work: IntArray
 
 
@@ -51,10 +54,15 @@ def new_columns(problem: JobGroupingProblem) -> GroupColumns:
     jobs = len(problem.net_s_J)
     # One more than there can be groups, so that one is always empty.
     slots = min(jobs, problem.machines) + 1
+    pull_J, push_J, task_J = map(_floats, problem.terms)
     return GroupColumns(
-        np.ascontiguousarray(problem.comp_machine_s_J, np.float64),
-        np.ascontiguousarray(problem.net_s_J, np.float64),
-        np.array([problem.cpu_weight, problem.job_weight]),
+        _floats(problem.comp_machine_s_J),
+        _floats(problem.net_s_J),
+        pull_J,
+        push_J,
+        task_J,
+        _floats(problem.worths_J),
+        np.array([problem.cpu_weight, problem.job_weight, problem.busy_weight]),
         np.zeros(jobs, np.int64),
         np.zeros(jobs, np.int64),
         np.zeros(jobs, np.int64),
@@ -62,12 +70,15 @@ def new_columns(problem: JobGroupingProblem) -> GroupColumns:
         np.zeros(slots + 1, np.int64),
         np.zeros(slots, np.int64),
         np.zeros(slots),
-        np.zeros((2, jobs)),
-        np.zeros((2, jobs)),
+        np.zeros((2, jobs), np.int64),
         np.zeros(2, np.int64),
-        np.zeros((2, 2)),
+        np.zeros((2, 5)),
         np.zeros(1, np.int64),
     )
+
+
+def _floats(column: FloatArray) -> FloatArray:
+    return np.ascontiguousarray(column, np.float64)
 
 
 @kernel
@@ -118,28 +129,48 @@ def unlink(columns: GroupColumns, job: Int) -> None:
 @kernel
 def gather(columns: GroupColumns, side: Int, slot: Int, leaves: Int, comes: Int) -> None:
     """Write a group as it would be without one job and with another into scratch."""
-    count = 0
-    comp = 0.0
-    net = 0.0
+    clear(columns, side)
     job = columns.head_G[slot]
     while job >= 0:
         if job != leaves:
-            columns.comp_2J[side, count] = columns.comp_J[job]
-            columns.net_2J[side, count] = columns.net_J[job]
-            comp += columns.comp_J[job]
-            net += columns.net_J[job]
-            count += 1
+            add(columns, side, job)
         job = columns.next_J[job]
     if comes >= 0:
-        columns.comp_2J[side, count] = columns.comp_J[comes]
-        columns.net_2J[side, count] = columns.net_J[comes]
-        comp += columns.comp_J[comes]
-        net += columns.net_J[comes]
-        count += 1
-    columns.count_2[side] = count
-    columns.sum_22[side, 0] = comp
-    columns.sum_22[side, 1] = net
-    columns.work[0] += count
+        add(columns, side, comes)
+    columns.work[0] += columns.count_2[side]
+
+
+@kernel
+def clear(columns: GroupColumns, side: Int) -> None:
+    """Empty a group in scratch."""
+    columns.count_2[side] = 0
+    for kind in range(5):
+        columns.sum_2S[side, kind] = 0.0
+
+
+@kernel
+def add(columns: GroupColumns, side: Int, job: Int) -> None:
+    """Let a job come to a group in scratch."""
+    columns.job_2J[side, columns.count_2[side]] = job
+    columns.count_2[side] += 1
+    columns.sum_2S[side, 0] += columns.comp_J[job]
+    columns.sum_2S[side, 1] += columns.net_J[job]
+    columns.sum_2S[side, 2] += columns.pull_J[job]
+    columns.sum_2S[side, 3] += columns.push_J[job]
+    columns.sum_2S[side, 4] += columns.worth_J[job]
+
+
+@kernel
+def take_back(columns: GroupColumns, side: Int) -> None:
+    """Let the job go that came last to a group in scratch."""
+    last = columns.count_2[side] - 1
+    job = columns.job_2J[side, last]
+    columns.count_2[side] = last
+    columns.sum_2S[side, 0] -= columns.comp_J[job]
+    columns.sum_2S[side, 1] -= columns.net_J[job]
+    columns.sum_2S[side, 2] -= columns.pull_J[job]
+    columns.sum_2S[side, 3] -= columns.push_J[job]
+    columns.sum_2S[side, 4] -= columns.worth_J[job]
 
 
 @kernel
@@ -148,15 +179,32 @@ def gathered_value(columns: GroupColumns, side: Int, machines: Int) -> float:
     count = columns.count_2[side]
     if count == 0 or machines == 0:
         return 0.0
-    comp, net = columns.sum_22[side, 0], columns.sum_22[side, 1]
     part = 1.0 / machines
+    comp = columns.sum_2S[side, 0]
+    # N(m) = sum n + (1 - 1/m) (sum p + sum q / m)
+    sent = columns.sum_2S[side, 2] + columns.sum_2S[side, 3] * part
+    net = columns.sum_2S[side, 1] + (1.0 - part) * sent
     time = max(comp * part, net)
     for place in range(count):
-        time = max(time, columns.comp_2J[side, place] * part + columns.net_2J[side, place])
+        time = max(time, _alone_s(columns, columns.job_2J[side, place], part))
     columns.work[0] += count
     weight = columns.weights[0]
     busy = weight * comp + (1.0 - weight) * machines * net
-    return float(busy / time - columns.weights[1] * machines * count)
+    worth = columns.weights[2] * busy + columns.sum_2S[side, 4]
+    return float(worth / time - columns.weights[1] * machines * count)
+
+
+@kernel
+def _alone_s(columns: GroupColumns, job: Int, part: float) -> float:
+    """Compute alone_j(m) of one job, with 1 / m given."""
+    comp, task = columns.comp_J[job] * part, columns.task_J[job]
+    pull = columns.pull_J[job] * (1.0 - part)
+    push = columns.push_J[job] * (1.0 - part) * part
+    if task == 0.0:
+        rest = comp + push
+    else:
+        rest = max(np.ceil(comp / task - WHOLE) * task + pull, task + push)
+    return float(columns.net_J[job] + pull + rest)
 
 
 @kernel
@@ -164,8 +212,9 @@ def best_split(columns: GroupColumns, total: Int, now: Int, thorough: bool) -> t
     """Find how many of ``total`` machines the first group in scratch gets, and what both are worth.
 
     A group without jobs gets none. Of up to ``ALL_SPLITS`` machines every split is tried; of more,
-    ``now``, and the numbers next to W / N of either group, at which it is busiest where it is not
-    job-bound. ``thorough``: and 1, 2, 4, ... more or fewer than ``now``.
+    ``now``, and the numbers next to that of either group at which W / m is N(m), but for what falls
+    as 1 / m: there it is busiest where it is not job-bound. ``thorough``: and 1, 2, 4, ...
+    more or fewer than ``now``.
     """
     if columns.count_2[0] == 0:
         return gathered_value(columns, 1, total), 0
@@ -179,9 +228,7 @@ def best_split(columns: GroupColumns, total: Int, now: Int, thorough: bool) -> t
         return best, chosen
     best, chosen = better_split(columns, total, now, best, chosen)
     for side in range(2):
-        comp, net = columns.sum_22[side, 0], columns.sum_22[side, 1]
-        # Down, unless it is beyond all machines.
-        ratio = np.int64(total if comp >= net * total else comp / net)
+        ratio = balanced_machines(columns, side, total)
         for more in range(2):
             first = ratio + more if side == 0 else total - ratio - more
             best, chosen = better_split(columns, total, first, best, chosen)
@@ -191,6 +238,19 @@ def best_split(columns: GroupColumns, total: Int, now: Int, thorough: bool) -> t
         best, chosen = better_split(columns, total, now + step, best, chosen)
         step *= 2
     return best, chosen
+
+
+@kernel
+def balanced_machines(columns: GroupColumns, side: Int, most: Int) -> Int:
+    """Return on how many machines COMP and COMM of a group take equally long, down; or ``most``.
+
+    W / m = N + P (1 - 1/m) + Q (1 - 1/m) / m, where Q / m^2 is left out.
+    """
+    comp = columns.sum_2S[side, 0] + columns.sum_2S[side, 2] - columns.sum_2S[side, 3]
+    net = columns.sum_2S[side, 1] + columns.sum_2S[side, 2]
+    if comp >= net * most:
+        return np.int64(most)
+    return np.int64(max(0.0, comp / net))
 
 
 @kernel

@@ -2,19 +2,35 @@
 
 Each job has an iteration of COMP and then COMM. Jobs of a group share the group's machines: one
 COMP and one COMM at a time. Which jobs run, how they are grouped, and how many of M machines each
-group gets shall make the utilisation largest. With w_j the COMP of an iteration on one machine, n_j
-its COMM, W and N their sums over a group S of m machines::
+group gets shall make the value largest. With w_j the COMP of an iteration on one machine and
+n_j(m) its COMM on m, W and N(m) their sums over a group S of m machines::
 
-    (4.1, 4.2)  T(S, m) = max(W / m, N, max over j in S of w_j / m + n_j)
-    (4.3, 4.4)  value of the group = (a W + (1 - a) m N) / T - e m |S|
-                utilisation of the cluster = sum of values / M
+    (4.1, 4.2)  T(S, m) = max(W / m, N(m), max over j in S of alone_j(m))
+    (4.3, 4.4)  value of the group = (u (a W + (1 - a) m N(m)) + V) / T - e m |S|
+                utilisation of the cluster = sum of values / M, where u = 1, V = 0
 
 a is what CPU counts; e is so small that it decides between equals: fewer jobs that share a machine
-are better. Every machine is in a group, which loses nothing but e: as m grows T does not, so
-neither W / T nor m N / T falls.
+are better. V is the sum of v_j, what an iteration of a job is worth beside what it keeps busy, and
+u what keeping busy counts then.
 
-*Source.* Harmony (dissertation 2020), 4.3.2, (4.1) to (4.4). ``warren.cost.job_groups`` has the
-same closed forms, group by group, and says how the vector U of (4.4) became one number.
+*As published* COMM is the same on any number of machines, n_j(m) = n_j, and a job alone takes
+alone_j(m) = w_j / m + n_j. Every machine is in a group then, which loses nothing but e: as m grows
+T does not, so neither W / T nor m N / T falls.
+
+*Rounds of tasks* (``RoundTerms``). A round is whole tasks of c_j seconds, and each machine works
+and serves: it pulls the state once and pushes an update a task, all but what stays on it. With p_j
+the time of a link for a state of every device of a machine, q_j for the updates of all tasks::
+
+    pull_j(m) = p_j (1 - 1/m)         push_j(m) = q_j (1 - 1/m) / m
+    n_j(m) = n_j + pull_j(m) + push_j(m)
+    alone_j(m) = n_j + pull_j(m) + max(k c_j + pull_j(m), c_j + push_j(m)),  k = ceil(w_j / (m c_j))
+
+the last as ``warren.solve.shapes.task_rounds`` has it for equal machines that work and serve. Where
+c_j is 0, tasks can be cut at will and nothing is sent while a job computes.
+
+*Source.* Harmony (dissertation 2020), 4.3.2, (4.1) to (4.4); v_j, u and rounds of tasks are ours.
+``warren.cost.job_groups`` has the same closed forms, group by group, and says how the vector U of
+(4.4) became one number.
 
 *Symbols.* j: axis J (jobs); g: axis G (groups); S is a set of jobs.
 """
@@ -22,6 +38,7 @@ same closed forms, group by group, and says how the vector U of (4.4) became one
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -30,15 +47,28 @@ from warren.solve.common.arrays import FloatArray, IntArray
 
 NOT_RUN: Final = -1
 """The group of a job that does not run."""
+WHOLE: Final = 1e-9
+"""So little more than whole tasks are whole tasks: quotients round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RoundTerms:
+    """What a round of each job consists of where it is whole tasks (J,), in seconds: p, q, c."""
+
+    pull_s_J: FloatArray
+    push_s_J: FloatArray
+    task_s_J: FloatArray
+
+
+# Without slots: ``cached_property`` keeps its values in ``__dict__``.
+@dataclass(frozen=True, kw_only=True)
 class JobGroupingProblem:
     """The jobs, the number of equal machines, and what counts how much.
 
     ``comp_machine_s_J`` (J,): COMP (s) of an iteration on one machine, above 0. ``net_s_J`` (J,):
-    its COMM (s) on any number of machines, at least 0. ``cpu_weight``: a; ``job_weight``: e.
-    ``all_run``: each job must be in a group, where none can be made to wait.
+    its COMM (s) on any number of machines, at least 0. ``rounds``: what changes with the machines;
+    None: nothing. ``worth_J``: v; None: 0. ``cpu_weight``: a; ``job_weight``: e; ``busy_weight``:
+    u. ``all_run``: each job must be in a group, where none can be made to wait.
 
     Raises
     ------
@@ -49,8 +79,11 @@ class JobGroupingProblem:
     comp_machine_s_J: FloatArray
     net_s_J: FloatArray
     machines: int
+    rounds: RoundTerms | None = None
+    worth_J: FloatArray | None = None
     cpu_weight: float = 2 / 3
     job_weight: float = 1e-9
+    busy_weight: float = 1.0
     all_run: bool = False
 
     def __post_init__(self) -> None:
@@ -58,13 +91,53 @@ class JobGroupingProblem:
             raise ValueError("the columns of the jobs are not of one length")
         if not len(self.net_s_J) or self.machines < 1:
             raise ValueError("there is no job or no machine")
-        times = np.concatenate([self.comp_machine_s_J, self.net_s_J])
-        if not (np.isfinite(times).all() and (self.comp_machine_s_J > 0).all()):
+        parts = [self.net_s_J, *self.terms, self.worths_J]
+        if any(part.shape != self.net_s_J.shape for part in parts):
+            raise ValueError("the columns of the jobs are not of one length")
+        if not (np.isfinite(self.comp_machine_s_J).all() and (self.comp_machine_s_J > 0).all()):
             raise ValueError("a time is not finite, or a COMP is not above 0")
-        if not (self.net_s_J >= 0).all():
-            raise ValueError("a COMM is negative")
-        if not (0 <= self.cpu_weight <= 1 and 0 <= self.job_weight <= 1):
+        if not all(np.isfinite(part).all() for part in parts):
+            raise ValueError("a time is not finite, or a COMP is not above 0")
+        if any((part < 0).any() for part in parts):
+            raise ValueError("a COMM, a task or a worth is negative")
+        weights = self.cpu_weight, self.job_weight, self.busy_weight
+        if not all(0 <= one <= 1 for one in weights):
             raise ValueError("a weight is not within 0 and 1")
+
+    @cached_property
+    def terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return p, q and c of each job; zeros as published."""
+        rounds = self.rounds
+        if rounds is None:
+            none_J = np.zeros(len(self.net_s_J))
+            return none_J, none_J, none_J
+        return rounds.pull_s_J, rounds.push_s_J, rounds.task_s_J
+
+    @cached_property
+    def worths_J(self) -> FloatArray:
+        """Return v of each job."""
+        return np.zeros(len(self.net_s_J)) if self.worth_J is None else self.worth_J
+
+    def comm_s_J(self, machine_J: IntArray | int) -> FloatArray:
+        """Compute n_j(m) of each job, on as many machines as stand for it."""
+        pull_J, push_J = self._sent_s_J(machine_J)
+        comm_J: FloatArray = self.net_s_J + pull_J + push_J
+        return comm_J
+
+    def alone_s_J(self, machine_J: IntArray | int) -> FloatArray:
+        """Compute alone_j(m) of each job, on as many machines as stand for it."""
+        comp_J, task_J = self.comp_machine_s_J / machine_J, self.terms[2]
+        pull_J, push_J = self._sent_s_J(machine_J)
+        cut_J = task_J == 0
+        waves_J = np.ceil(comp_J / np.where(cut_J, 1.0, task_J) - WHOLE)
+        whole_J = np.maximum(waves_J * task_J + pull_J, task_J + push_J)
+        alone_J: FloatArray = self.net_s_J + pull_J + np.where(cut_J, comp_J + push_J, whole_J)
+        return alone_J
+
+    def _sent_s_J(self, machine_J: IntArray | int) -> tuple[FloatArray, FloatArray]:
+        part_J = 1 / np.asarray(machine_J, float)
+        pull_J, push_J, _ = self.terms
+        return pull_J * (1 - part_J), push_J * (1 - part_J) * part_J
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +145,7 @@ class JobGrouping:
     """An answer: the group of each job (J,), ``NOT_RUN`` for none, and machines by group (G,).
 
     Groups are numbered in the order of their first jobs. ``cpu``, ``net``: (4.4) in its two parts;
-    ``utilization``: both as one number; ``value``: that less what jobs on a machine cost.
+    ``utilization``: both as one number; ``value``: all that counts, over M.
     """
 
     group_J: IntArray
@@ -98,19 +171,21 @@ def grouping_of(problem: JobGroupingProblem, group_J: IntArray, machine_G: IntAr
         raise ValueError("a group has no machine, or there are not so many machines")
     runs_J = group_J != NOT_RUN
     member_J, groups = group_J[runs_J], len(machine_G)
-    comp_J = problem.comp_machine_s_J[runs_J] / machine_G[member_J]
-    net_J = problem.net_s_J[runs_J]
-    comp_G, net_G = sums(comp_J, member_J, groups), sums(net_J, member_J, groups)
+    on_J = np.ones(len(group_J), np.int64)
+    on_J[runs_J] = machine_G[member_J]
+    comp_G = sums((problem.comp_machine_s_J / on_J)[runs_J], member_J, groups)
+    net_G = sums(problem.comm_s_J(on_J)[runs_J], member_J, groups)
     longest_G = np.zeros(groups)
-    np.maximum.at(longest_G, member_J, comp_J + net_J)
+    np.maximum.at(longest_G, member_J, problem.alone_s_J(on_J)[runs_J])
     time_G = np.maximum(np.maximum(comp_G, net_G), longest_G)
-    cpu = float((machine_G * comp_G / time_G).sum()) / problem.machines
-    net = float((machine_G * net_G / time_G).sum()) / problem.machines
-    sharing = float((machine_G * np.bincount(member_J, minlength=groups)).sum()) / problem.machines
+    total = problem.machines
+    cpu, net = (float((machine_G * part / time_G).sum()) / total for part in (comp_G, net_G))
+    sharing = float((machine_G * np.bincount(member_J, minlength=groups)).sum()) / total
+    worth = float((sums(problem.worths_J[runs_J], member_J, groups) / time_G).sum()) / total
     used = problem.cpu_weight * cpu + (1 - problem.cpu_weight) * net
     return JobGrouping(
         group_J=group_J, machine_G=machine_G, cpu=cpu, net=net, utilization=used,
-        value=used - problem.job_weight * sharing,
+        value=problem.busy_weight * used + worth - problem.job_weight * sharing,
     )  # fmt: skip
 
 

@@ -9,13 +9,21 @@ disturbances that among few.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from warren.solve.common.arrays import IntArray
 from warren.solve.job_groups.construction import busiest_first
-from warren.solve.job_groups.group_state import GroupColumns, load, new_columns
+from warren.solve.job_groups.group_state import (
+    NOBODY,
+    GroupColumns,
+    gather,
+    gathered_value,
+    load,
+    new_columns,
+)
 from warren.solve.job_groups.local_search import descend, new_exchange, total_value
 from warren.solve.job_groups.problem import (
     NOT_RUN,
@@ -23,12 +31,14 @@ from warren.solve.job_groups.problem import (
     JobGroupingProblem,
     grouping_of,
 )
-from warren.solve.job_groups.published import balanced_groups, grouping_in
+from warren.solve.job_groups.published import balanced_groups, grouping_in, grouping_of_first
 
 WORK: Final = 15_000_000
 """Jobs looked at in all: some tenths of a second."""
 KICKS: Final = 200
 """Disturbances of the best grouping."""
+_ROUNDS: Final = 3
+"""How often the number of groups to begin with is found anew, where COMM depends on it."""
 _STARTS: Final = 8
 """Most numbers of groups to begin with."""
 
@@ -56,7 +66,7 @@ def grouped(
         if search.columns.work[0] >= work:
             break
         search.consider(*_disturbed(search), work, few=kick % 2 > 0)
-    return grouping_of(problem, search.group_J, search.machine_G)
+    return grouping_of(problem, search.group_J, _trimmed(problem, search))
 
 
 def _starts(
@@ -64,13 +74,58 @@ def _starts(
 ) -> Iterator[tuple[IntArray, IntArray]]:
     """Yield the groupings to begin with."""
     most = min(len(problem.net_s_J), problem.machines)
-    balanced = balanced_groups(problem.comp_machine_s_J, problem.net_s_J, problem.machines)
+    constant, balanced = problem, 1
+    # What COMM is depends on how many machines a group has, and the other way round.
+    for _ in range(1 if problem.rounds is None else _ROUNDS):
+        net_s_J = problem.comm_s_J(max(2, problem.machines // balanced))
+        constant = replace(problem, net_s_J=net_s_J, rounds=None)
+        balanced = balanced_groups(problem.comp_machine_s_J, net_s_J, problem.machines)
     if not problem.all_run:
         yield busiest_first(problem, columns, problem.machines / balanced)
+        yield from _of_dearest(constant)
     near = range(max(1, balanced - _STARTS), min(most, balanced + _STARTS) + 1)
     for groups in sorted(near, key=lambda groups: abs(groups - balanced))[:_STARTS]:
-        found = grouping_in(problem, len(problem.net_s_J), groups, "difference")
+        found = grouping_in(constant, len(net_s_J), groups, "difference")
         yield found.group_J, found.machine_G
+
+
+def _of_dearest(problem: JobGroupingProblem) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield Algorithm 2's groups of the jobs that are worth most for their time, of 1, 2, 4, ..."""
+    jobs = len(problem.net_s_J)
+    if problem.worth_J is None:
+        return
+    order_J = np.argsort(-problem.worths_J / problem.alone_s_J(problem.machines), kind="stable")
+    count = 1
+    while count < jobs:
+        some = np.sort(order_J[:count])
+        part = JobGroupingProblem(
+            comp_machine_s_J=problem.comp_machine_s_J[some],
+            net_s_J=problem.net_s_J[some],
+            machines=problem.machines,
+        )
+        found = grouping_of_first(part, count, "difference")
+        group_J = np.full(jobs, NOT_RUN, np.int64)
+        group_J[some] = found.group_J
+        yield group_J, found.machine_G
+        count *= 2
+
+
+def _trimmed(problem: JobGroupingProblem, search: _Search) -> IntArray:
+    """Return the machines of the best grouping, less those that make a group's round longer.
+
+    COMM grows with machines where each works and serves, so fewer may be better.
+    """
+    machine_G = search.machine_G.copy()
+    if problem.rounds is None:
+        return machine_G
+    load(search.columns, search.group_J, machine_G)
+    for slot in np.flatnonzero(machine_G).tolist():
+        gather(search.columns, 0, slot, NOBODY, NOBODY)
+        values = [
+            gathered_value(search.columns, 0, count) for count in range(1, machine_G[slot] + 1)
+        ]
+        machine_G[slot] = 1 + int(np.argmax(values))
+    return machine_G
 
 
 class _Search:

@@ -1,0 +1,47 @@
+"""What an iteration of each job is worth, so that jobs end early and none of them crawls.
+
+The value of a grouping is then the weighed speed of all jobs: with f_j the time of an iteration of
+job j alone at its fastest, l_j its iterations left, and weights w_j::
+
+    v_j = s_j f_j,  s_j = M w_j (l_j f_j)^-b / sum of the same,  value of a group = V / T
+
+so a job counts by its share s_j times how fast it is, in parts of its speed alone. With b = 1 those
+that end soonest have nearly everything, and long jobs are left to the end, where they cannot keep
+the machines busy; with b = 0 nobody is let past.
+
+*Source.* Ours. b was chosen on ten workloads in virtual time (``experiments/harmony_simulated.py``,
+seeds 0 to 2 and 20 to 24): of 0 to 2 one near 0.2 gave the shortest mean JCTs, and nearly the
+shortest makespans.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from warren.solve.common.arrays import FloatArray
+from warren.solve.job_groups.problem import JobGroupingProblem
+
+LEFT_POWER: Final = 0.2
+"""b."""
+
+
+def iteration_worth_J(
+    problem: JobGroupingProblem, left_J: FloatArray, weight_J: FloatArray | None = None
+) -> FloatArray:
+    """Compute v of each job (J,); ``left_J``: iterations left, above 0; no weights: all alike."""
+    fastest_J = fastest_s_J(problem)
+    share_J = (left_J * fastest_J) ** -LEFT_POWER
+    if weight_J is not None:
+        share_J = share_J * weight_J
+    worth_J: FloatArray = problem.machines * share_J / share_J.sum() * fastest_J
+    return worth_J
+
+
+def fastest_s_J(problem: JobGroupingProblem) -> FloatArray:
+    """Compute what an iteration of each job takes alone on 1, 2, 4, ... or all machines at best."""
+    counts = [1 << power for power in range(problem.machines.bit_length())]
+    times = [problem.alone_s_J(count) for count in (*counts, problem.machines)]
+    fastest_J: FloatArray = np.min(times, axis=0)
+    return fastest_J
