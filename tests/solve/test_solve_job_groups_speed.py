@@ -35,7 +35,9 @@ def rounds_case(seed: int, jobs: int, machines: int) -> tuple[JobGroupingProblem
         busy_weight=0.0,
     )
     left_J = random.integers(1, 200, jobs).astype(float)
-    return replace(problem, worth_J=iteration_worth_J(problem, left_J)), tasks_J
+    least_J = random.integers(1, 4, jobs) if seed % 2 else None
+    worth_J = iteration_worth_J(problem, left_J)
+    return replace(problem, worth_J=worth_J, least_J=least_J), tasks_J
 
 
 def speed_by_hand(one: JobGroupingProblem, group_J: list[int], machine_G: list[int]) -> float:
@@ -54,7 +56,8 @@ def speed_by_hand(one: JobGroupingProblem, group_J: list[int], machine_G: list[i
             net += one.net_s_J[job] + pull + push
             longest = max(longest, pull + max(waves * task + pull, task + push))
             worth += one.worths_J[job]
-        total += worth / max(comp, net, longest) - one.job_weight * m * len(jobs)
+        runs = all(m >= one.leasts_J[job] for job in jobs)
+        total += runs * worth / max(comp, net, longest) - one.job_weight * m * len(jobs)
     return total / one.machines
 
 

@@ -27,6 +27,7 @@ POLICIES: Final[Mapping[str, str]] = {
     "hlas-published": "warren.policy.place.hlas.policy:HlasPublished",
     "las-2d": "warren.policy.place.hlas.las_2d:Las2d",
     "list-scheduling": "warren.policy.place.rings.sjf_bco_baselines:ListScheduling",
+    "naive": "warren.policy.group.naive:Naive",
     "plain": "warren.policy.place.serial:Serial",
     "random": "warren.policy.place.rings.sjf_bco_baselines:RandomGpus",
     "sched-allox": "warren.policy.place.hare.sched_allox:SchedAllox",
@@ -53,7 +54,11 @@ FLOW_POLICIES: Final = {
     "shift": "warren.policy.flow.shift:Shift",
     "sincronia": "warren.policy.flow.sincronia:Sincronia",
 }
-JOINT_POLICIES: Final[Mapping[str, str]] = {}
+JOINT_POLICIES: Final[Mapping[str, str]] = {
+    "harmony": "warren.policy.joint.harmony:Harmony",
+    "harmony-published": "warren.policy.joint.harmony_published:HarmonyPublished",
+    "isolated": "warren.policy.joint.isolated:Isolated",
+}
 """Those that answer several questions at once."""
 JOINT: Final = "joint"
 BY_QUESTION: Final[Mapping[str, Mapping[str, str]]] = {

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from warren.model.costs import CostTable
-from warren.model.decision import PLACE_ALONE, Assignment, Plan, Question, Shape
+from warren.model.decision import PLACE_ALONE, Assignment, Group, Plan, Question, Shape
 from warren.model.events import (
     AnyEvent,
     CompDone,
@@ -59,12 +59,14 @@ class Parts:
 def questions_of_links(run: Run) -> frozenset[Question]:
     """Return the questions whose answers a simulation carries out.
 
-    Classes of bytes and hosts of servers say something where bytes are on links. Elsewhere they
-    would change no time, and a simulation must not look as if they did.
+    Groups bind where tasks go, whatever the network. Classes of bytes and hosts of servers say
+    something where bytes are on links; elsewhere they would change no time, and a simulation must
+    not look as if they did.
     """
+    carried = PLACE_ALONE | {Question.GROUP}
     if run.cluster.network.model != "fluid":
-        return PLACE_ALONE
-    carried = frozenset({Question.PLACE, Question.SHAPE})
+        return carried
+    carried |= {Question.SHAPE}
     return carried | {Question.FLOW} if may_classify(run) else carried
 
 
@@ -237,6 +239,9 @@ class SimPort:
         """Place the servers of jobs; see ``warren.sim.network.server_rounds``."""
         if self._servers is not None:
             self._servers.reshape(shapes)
+
+    def regroup(self, groups: tuple[Group, ...]) -> None:
+        """Do nothing: groups bind where tasks go, and steps interleave on devices and links."""
 
     def classify(
         self, classes: Mapping[int, int], host_classes: Mapping[tuple[int, int], int]

@@ -48,7 +48,7 @@ from warren.live.transport.server_messages import (
     ServerReady,
 )
 from warren.model.costs import CostTable
-from warren.model.decision import PLACE_ALONE, Assignment, Question, Shape
+from warren.model.decision import Assignment, Group, Question, Shape
 from warren.model.errors import EngineError
 from warren.model.events import AnyEvent, JobArrived, RolledBack, RoundsDone, ServersMoved
 from warren.model.job import Job
@@ -58,7 +58,7 @@ from warren.model.run import Run
 class LivePort(LiveEngine):
     """Trains the jobs of a run with the ``local`` engine. Use as a context manager.
 
-    Of the four questions it carries out place, flow, and shape as far as servers have not begun.
+    Of the four questions it carries out place, group, flow, and shape.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class LivePort(LiveEngine):
         does.
     """
 
-    carries: ClassVar[frozenset[Question]] = PLACE_ALONE | {Question.FLOW, Question.SHAPE}
+    carries: ClassVar[frozenset[Question]] = frozenset(Question)
 
     def __init__(
         self,
@@ -160,6 +160,9 @@ class LivePort(LiveEngine):
         for one in copies:
             if (seq := self._ledger.copied(one)) is not None:
                 self._assign(seq, one, self._decided_ns())
+
+    def regroup(self, groups: tuple[Group, ...]) -> None:
+        """Do nothing: groups bind where tasks go, and steps interleave on devices and links."""
 
     def reshape(self, shapes: Mapping[int, Shape]) -> None:
         """Put the servers of jobs where shapes say; workers bind place alone.

@@ -84,6 +84,7 @@ def _values(problem: JobGroupingProblem) -> FloatArray:
         longest_S = np.where(member_SJ, problem.alone_s_J(machines), 0.0).max(axis=1)
         time_S = np.maximum(np.maximum(comp_S / machines, net_S), longest_S)
         busy_S = weight * comp_S + (1 - weight) * machines * net_S
+        time_S[(member_SJ & (problem.leasts_J > machines)).any(axis=1)] = np.inf
         gained_S = problem.busy_weight * busy_S + worth_S
         value_SM[1:, machines] = gained_S[1:] / time_S[1:]
         value_SM[:, machines] -= problem.job_weight * machines * count_S

@@ -23,7 +23,7 @@ ALL_SPLITS: Final = 16
 class GroupColumns(NamedTuple):
     """The jobs J, slots G of groups, and scratch.
 
-    ``comp_J`` to ``worth_J``: w, n, p, q, c and v of ``problem``; ``weights``: a, e and u.
+    ``comp_J`` to ``worth_J``: w, n, p, q, c and v of ``problem``; ``least_J``: its; ``weights``: a, e and u.
     ``next_J``, ``before_J``, ``head_G``: the jobs of each slot as lists; the last head is that of
     the jobs that do not run. ``job_2J``, ``count_2``, ``sum_2S``: the two groups of a change as
     they would be, and their sums of w, n, p, q and v. ``work``: jobs looked at so far.
@@ -35,6 +35,7 @@ class GroupColumns(NamedTuple):
     push_J: FloatArray
     task_J: FloatArray
     worth_J: FloatArray
+    least_J: IntArray
     weights: FloatArray
     group_J: IntArray
     next_J: IntArray
@@ -62,6 +63,7 @@ def new_columns(problem: JobGroupingProblem) -> GroupColumns:
         push_J,
         task_J,
         _floats(problem.worths_J),
+        np.ascontiguousarray(problem.leasts_J, np.int64),
         np.array([problem.cpu_weight, problem.job_weight, problem.busy_weight]),
         np.zeros(jobs, np.int64),
         np.zeros(jobs, np.int64),
@@ -185,13 +187,17 @@ def gathered_value(columns: GroupColumns, side: Int, machines: Int) -> float:
     sent = columns.sum_2S[side, 2] + columns.sum_2S[side, 3] * part
     net = columns.sum_2S[side, 1] + (1.0 - part) * sent
     time = max(comp * part, net)
-    for place in range(count):
-        time = max(time, _alone_s(columns, columns.job_2J[side, place], part))
     columns.work[0] += count
+    sharing = columns.weights[1] * machines * count
+    for place in range(count):
+        job = columns.job_2J[side, place]
+        if machines < columns.least_J[job]:
+            return float(-sharing)
+        time = max(time, _alone_s(columns, job, part))
     weight = columns.weights[0]
     busy = weight * comp + (1.0 - weight) * machines * net
     worth = columns.weights[2] * busy + columns.sum_2S[side, 4]
-    return float(worth / time - columns.weights[1] * machines * count)
+    return float(worth / time - sharing)
 
 
 @kernel

@@ -28,6 +28,8 @@ the time of a link for a state of every device of a machine, q_j for the updates
 the last as ``warren.solve.shapes.task_rounds`` has it for equal machines that work and serve. Where
 c_j is 0, tasks can be cut at will and nothing is sent while a job computes.
 
+*Memory.* A group with fewer machines than one of its jobs needs is worth nothing.
+
 *Source.* Harmony (dissertation 2020), 4.3.2, (4.1) to (4.4); v_j, u and rounds of tasks are ours.
 ``warren.cost.job_groups`` has the same closed forms, group by group, and says how the vector U of
 (4.4) became one number.
@@ -67,7 +69,7 @@ class JobGroupingProblem:
 
     ``comp_machine_s_J`` (J,): COMP (s) of an iteration on one machine, above 0. ``net_s_J`` (J,):
     its COMM (s) on any number of machines, at least 0. ``rounds``: what changes with the machines;
-    None: nothing. ``worth_J``: v; None: 0. ``cpu_weight``: a; ``job_weight``: e; ``busy_weight``:
+    None: nothing. ``worth_J``: v; None: 0. ``least_J``: the machines that each needs; None: one. ``cpu_weight``: a; ``job_weight``: e; ``busy_weight``:
     u. ``all_run``: each job must be in a group, where none can be made to wait.
 
     Raises
@@ -81,6 +83,7 @@ class JobGroupingProblem:
     machines: int
     rounds: RoundTerms | None = None
     worth_J: FloatArray | None = None
+    least_J: IntArray | None = None
     cpu_weight: float = 2 / 3
     job_weight: float = 1e-9
     busy_weight: float = 1.0
@@ -91,7 +94,7 @@ class JobGroupingProblem:
             raise ValueError("the columns of the jobs are not of one length")
         if not len(self.net_s_J) or self.machines < 1:
             raise ValueError("there is no job or no machine")
-        parts = [self.net_s_J, *self.terms, self.worths_J]
+        parts = [self.net_s_J, *self.terms, self.worths_J, self.leasts_J]
         if any(part.shape != self.net_s_J.shape for part in parts):
             raise ValueError("the columns of the jobs are not of one length")
         if not (np.isfinite(self.comp_machine_s_J).all() and (self.comp_machine_s_J > 0).all()):
@@ -117,6 +120,11 @@ class JobGroupingProblem:
     def worths_J(self) -> FloatArray:
         """Return v of each job."""
         return np.zeros(len(self.net_s_J)) if self.worth_J is None else self.worth_J
+
+    @cached_property
+    def leasts_J(self) -> IntArray:
+        """Return the machines that each job needs."""
+        return np.ones(len(self.net_s_J), np.int64) if self.least_J is None else self.least_J
 
     def comm_s_J(self, machine_J: IntArray | int) -> FloatArray:
         """Compute n_j(m) of each job, on as many machines as stand for it."""
@@ -178,7 +186,10 @@ def grouping_of(problem: JobGroupingProblem, group_J: IntArray, machine_G: IntAr
     longest_G = np.zeros(groups)
     np.maximum.at(longest_G, member_J, problem.alone_s_J(on_J)[runs_J])
     time_G = np.maximum(np.maximum(comp_G, net_G), longest_G)
-    total = problem.machines
+    total, least_G = problem.machines, np.ones(groups, np.int64)
+    np.maximum.at(least_G, member_J, problem.leasts_J[runs_J])
+    # Infinite where it may not run: it keeps nothing busy, and is worth nothing.
+    time_G[machine_G < least_G] = np.inf
     cpu, net = (float((machine_G * part / time_G).sum()) / total for part in (comp_G, net_G))
     sharing = float((machine_G * np.bincount(member_J, minlength=groups)).sum()) / total
     worth = float((sums(problem.worths_J[runs_J], member_J, groups) / time_G).sum()) / total

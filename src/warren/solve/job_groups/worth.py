@@ -40,8 +40,14 @@ def iteration_worth_J(
 
 
 def fastest_s_J(problem: JobGroupingProblem) -> FloatArray:
-    """Compute what an iteration of each job takes alone on 1, 2, 4, ... or all machines at best."""
+    """Compute what an iteration of each job takes alone on 1, 2, 4, ... or all machines at best.
+
+    Of numbers that it needs more than, the least that it needs.
+    """
     counts = [1 << power for power in range(problem.machines.bit_length())]
-    times = [problem.alone_s_J(count) for count in (*counts, problem.machines)]
+    leasts_J = np.minimum(problem.leasts_J, problem.machines)
+    times = [
+        problem.alone_s_J(np.maximum(count, leasts_J)) for count in (*counts, problem.machines)
+    ]
     fastest_J: FloatArray = np.min(times, axis=0)
     return fastest_J

@@ -1,0 +1,98 @@
+"""Rounds of jobs in groups as a problem of job grouping: COMP, COMM and what a job is worth.
+
+A machine of ``warren.solve.job_groups`` is a host with all its devices; hosts count as alike, each
+as fast as their mean. A job has a server on each host of its group, of an equal part of the model,
+so its states and updates pass links as ``RoundTerms`` has it. A job whose bytes are on no link
+(``network`` is not ``fluid``, or nobody knows its model) has T^s a round for COMM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from warren.model.cluster import Cluster
+from warren.model.costs import CostTable, IntArray
+from warren.model.errors import Problem, SpecError
+from warren.model.job import Job
+from warren.model.units import NS_PER_S
+from warren.solve.job_groups.problem import JobGroupingProblem, RoundTerms
+
+
+def check_jobs(cluster: Cluster, costs: CostTable, jobs: Sequence[Job], policy: str) -> None:
+    """Refuse jobs that cannot be grouped with any others.
+
+    Raises
+    ------
+    SpecError
+        If a job does not fit every device of the cluster, or is a ring.
+    """
+    types = sorted(set(cluster.type_of_device))
+    for job in jobs:
+        if job.sync == "ring":
+            message = f"{policy} groups jobs with parameter servers; {job.name!r} is a ring"
+            raise SpecError(Problem(file=job.source or "jobs", field="sync", message=message))
+        lacking = [kind for kind in types if not costs.fits_JT[job.index, kind]]
+        if lacking:
+            names = ", ".join(cluster.type_names[kind] for kind in lacking)
+            message = f"{policy} lets each job run on any host; {job.name!r} does not fit {names}"
+            raise SpecError(Problem(file=job.source or "jobs", field=job.name, message=message))
+
+
+def grouping_problem(
+    cluster: Cluster, costs: CostTable, jobs: Sequence[Job], longer: Mapping[int, float]
+) -> JobGroupingProblem:
+    """Return what a round of each of these jobs takes, on all hosts of a cluster.
+
+    ``longer``: how many times as long as ``costs`` says tasks of a job compute, by its index, where
+    that was measured.
+    """
+    task_s_J = np.array([_task_s(cluster, costs, job) * longer.get(job.index, 1.0) for job in jobs])
+    scale_J = np.array([job.scale for job in jobs], dtype=float)
+    devices = len(cluster.devices) / len(cluster.hosts)
+    bytes_J = np.array([_linked_bytes(cluster, costs, job) for job in jobs], dtype=float)
+    state_s_J = bytes_J / float(np.mean(cluster.link_bytes_per_s))
+    sync_s_J = np.array([_sync_s(costs, job) for job in jobs])
+    return JobGroupingProblem(
+        comp_machine_s_J=scale_J * task_s_J / devices,
+        net_s_J=np.where(bytes_J > 0, 0.0, sync_s_J),
+        machines=len(cluster.hosts),
+        rounds=RoundTerms(
+            pull_s_J=state_s_J * devices, push_s_J=state_s_J * scale_J, task_s_J=task_s_J
+        ),
+    )
+
+
+def least_hosts_J(cluster: Cluster, jobs: Sequence[Job], least: int) -> IntArray:
+    """Compute on how many hosts at least the data of each job fits in memory, if not spilled.
+
+    ``least`` where a job does not state ``epoch.data``, or a host does not state its memory.
+    """
+    memory = [host.memory_bytes for host in cluster.hosts if host.memory_bytes is not None]
+    found = []
+    for job in jobs:
+        cost = job.epoch_cost
+        data = 0 if cost is None or cost.data_bytes is None else cost.data_bytes
+        found.append(max(least, -(-data // min(memory)) if memory else 1))
+    least_J: IntArray = np.minimum(np.array(found, dtype=np.int64), len(cluster.hosts))
+    return least_J
+
+
+def _task_s(cluster: Cluster, costs: CostTable, job: Job) -> float:
+    """Return what a task takes on a device that is as fast as all are in the mean."""
+    comp_ns_D = costs.comp_ns_JT[job.index, list(cluster.type_of_device)]
+    return max(1, len(comp_ns_D)) / float((NS_PER_S / np.maximum(comp_ns_D, 1)).sum())
+
+
+def _linked_bytes(cluster: Cluster, costs: CostTable, job: Job) -> int:
+    """Return the bytes of the model of a job whose bytes are on links; else 0."""
+    if cluster.network.model != "fluid" or costs.model_bytes_J is None:
+        return 0
+    return int(costs.model_bytes_J[job.index])
+
+
+def _sync_s(costs: CostTable, job: Job) -> float:
+    """Return T^s on the device type on which it is longest."""
+    fits_T = costs.fits_JT[job.index]
+    return float(costs.sync_ns_JT[job.index][fits_T].max(initial=0)) / NS_PER_S

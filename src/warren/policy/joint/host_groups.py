@@ -1,0 +1,229 @@
+"""Groups of jobs with the hosts that they share: which hosts each gets, and where tasks go.
+
+What a group's jobs do there needs no command: a device computes one task at a time, in the order
+in which tasks are assigned, and states and updates are on their way meanwhile. A job's next round
+is assigned when its barrier has passed, so jobs of a group take turns as Harmony's subtasks do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import msgspec
+import numpy as np
+from immutables import Map
+
+from warren.model.costs import IntArray
+from warren.model.decision import (
+    NOTHING,
+    Assignment,
+    Decision,
+    Group,
+    Question,
+    Reason,
+    Shape,
+)
+from warren.model.events import (
+    Event,
+    JobArrived,
+    JobCancelled,
+    JobFailed,
+    RolledBack,
+    RoundsDone,
+    TaskDropped,
+    TasksDone,
+)
+from warren.model.view import View
+from warren.policy.common.round_spread import spread_tasks
+from warren.policy.common.round_times import made_ready, may_start
+from warren.solve.job_groups.problem import NOT_RUN
+from warren.solve.job_groups.regrouping import RunningGroups
+
+ANSWERS: Final = frozenset({Question.SHAPE, Question.GROUP, Question.PLACE})
+"""What a policy answers that gives jobs groups, servers there, and their turns."""
+TRIGGERS: Final[frozenset[type[Event]]] = frozenset(
+    {JobArrived, TasksDone, RoundsDone, RolledBack, JobFailed, JobCancelled}
+)
+"""After which events a policy has to be asked that keeps groups."""
+_NEWEST: Final = 0.3
+"""The weight of the newest value in a moving average."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostGroups:
+    """What a policy of groups remembers: the groups, and how long tasks take.
+
+    ``longer``: how many times as long as planned tasks of a job compute, by job, a moving average.
+    """
+
+    groups: tuple[Group, ...] = ()
+    longer: Map[int, float] = field(default_factory=Map)
+
+    def after(self, view: View) -> HostGroups:
+        """Return it with what has happened at this instant."""
+        longer = self.longer
+        for event in view.changes:
+            if isinstance(event, TasksDone):
+                planned_ns = view.costs.comp_ns_JT.item(event.job, view.type_D.item(event.device))
+                took_ns = event.busy_ns / (event.rounds * len(event.shards))
+                times = took_ns / max(1, planned_ns)
+                before = longer.get(event.job, times)
+                longer = longer.set(event.job, before + _NEWEST * (times - before))
+        return replace(self, longer=longer)
+
+    def running(self, jobs: Sequence[int]) -> RunningGroups:
+        """Return the groups as ``solve`` has them: by place in ``jobs``; some may be empty."""
+        group_J = np.full(len(jobs), NOT_RUN, np.int64)
+        place = {job: at for at, job in enumerate(jobs)}
+        for number, group in enumerate(self.groups):
+            for job in group.jobs:
+                if job in place:
+                    group_J[place[job]] = number
+        machine_G = np.array([len(group.hosts) for group in self.groups], np.int64)
+        return RunningGroups(group_J=group_J, machine_G=machine_G)
+
+
+Chooser = Callable[[View, HostGroups, list[int]], RunningGroups]
+"""Returns the groups of the jobs that are there, by place in their list."""
+Starter = Callable[[View, int, Group, IntArray], list[Assignment]]
+"""Assigns what is left of a job's round to a group, given what is queued on each device."""
+
+
+def decided(
+    view: View, memory: HostGroups, choose: Chooser, start: Starter | None = None
+) -> tuple[Decision, HostGroups]:
+    """Regroup if a job has come or ended; start the rounds whose barrier has passed."""
+    memory, before = memory.after(view), memory.groups
+    changed = membership_changed(view)
+    decision = NOTHING
+    if changed:
+        jobs = present_jobs(view)
+        sizes = view.costs.model_bytes_J
+        model_bytes = {} if sizes is None else {job: int(sizes[job]) for job in jobs}
+        found = choose(view, memory, jobs) if jobs else memory.running(jobs)
+        groups = with_hosts(before, found, jobs, model_bytes, len(view.cluster.hosts))
+        memory = replace(memory, groups=groups)
+        decision = regrouped(view, before, groups)
+    dropped = any(isinstance(event, TaskDropped) for event in view.changes)
+    assign = started_rounds(view, memory.groups, start or spread_round, changed or dropped)
+    return (msgspec.structs.replace(decision, assign=assign) if assign else decision), memory
+
+
+def present_jobs(view: View) -> list[int]:
+    """Return the jobs that have come and have not ended."""
+    jobs: list[int] = np.flatnonzero(view.arrived_J & ~view.done_J).tolist()
+    return jobs
+
+
+def membership_changed(view: View) -> bool:
+    """Tell whether a job has come or ended."""
+    came = any(isinstance(event, JobArrived) for event in view.changes)
+    return came or bool(ended_jobs(view))
+
+
+def ended_jobs(view: View) -> list[int]:
+    """Return the jobs that have ended at this instant."""
+    return [
+        event.job
+        for event in view.changes
+        if isinstance(event, (JobFailed, JobCancelled))
+        or (isinstance(event, RoundsDone) and event.finished)
+    ]
+
+
+def with_hosts(
+    before: tuple[Group, ...],
+    found: RunningGroups,
+    jobs: Sequence[int],
+    model_bytes: Mapping[int, int],
+    hosts: int,
+) -> tuple[Group, ...]:
+    """Give each group hosts, where possible those on which its jobs have been.
+
+    The largest group chooses first: hosts from which fewest bytes of its jobs' models would move
+    away, then those on which nobody is, then by index.
+    """
+    at: dict[int, tuple[int, ...]] = {job: group.hosts for group in before for job in group.jobs}
+    free = list(range(hosts))
+    members = [
+        tuple(jobs[place] for place in np.flatnonzero(found.group_J == number).tolist())
+        for number in range(len(found.machine_G))
+    ]
+    chosen: dict[int, Group] = {}
+    for number in np.argsort(-found.machine_G, kind="stable").tolist():
+        if not members[number]:
+            continue
+        score = np.zeros(hosts)
+        for job in members[number]:
+            score[list(at.get(job, ()))] += 1 + model_bytes.get(job, 0)
+        taken = {host for job, some in at.items() if job not in members[number] for host in some}
+        order = sorted(free, key=lambda host: (-score[host], host in taken, host))
+        picked = order[: int(found.machine_G[number])]
+        free = [host for host in free if host not in picked]
+        chosen[number] = Group(members[number], tuple(sorted(picked)))
+    return tuple(chosen[number] for number in sorted(chosen))
+
+
+def regrouped(view: View, before: tuple[Group, ...], groups: tuple[Group, ...]) -> Decision:
+    """Return the answer that puts new groups in the place of others, with servers on all hosts."""
+    old = {job: group.hosts for group in before for job in group.jobs}
+    shapes = {
+        job: Shape(None, group.hosts)
+        for group in groups
+        for job in group.jobs
+        if old.get(job) != group.hosts
+    }
+    waits = set(present_jobs(view)) - {job for group in groups for job in group.jobs}
+    reasons = {
+        job: Reason.WAITING_FOR_TURN for job in sorted(waits) if job in old or _has_come(view, job)
+    }
+    if groups == before and not reasons:
+        return NOTHING
+    return Decision(groups=groups, shapes=shapes, reasons=reasons)
+
+
+def started_rounds(
+    view: View, groups: tuple[Group, ...], start: Starter, everyone: bool
+) -> tuple[Assignment, ...]:
+    """Assign the next round of each job of a group whose barrier has passed.
+
+    ``everyone``: look at all jobs, not only at those of this instant's events.
+    """
+    of_job = {job: group for group in groups for job in group.jobs}
+    ready: Iterable[int] = of_job if everyone else made_ready(view)
+    queued_D = view.queued_D.copy()
+    found: list[Assignment] = []
+    for job in dict.fromkeys(ready):
+        if job in of_job and may_start(view, job):
+            given = start(view, job, of_job[job], queued_D)
+            for one in given:
+                queued_D[one.device] += 1
+            found += given
+    return tuple(found)
+
+
+def spread_round(view: View, job: int, group: Group, queued_D: IntArray) -> list[Assignment]:
+    """Assign what is left of a job's round to all devices of its group."""
+    return spread_tasks(view, job, devices_of(view, group), queued_D)
+
+
+def devices_of(view: View, group: Group) -> IntArray:
+    """Return the devices on a group's hosts."""
+    devices: IntArray = np.flatnonzero(np.isin(view.hosts.host_D, group.hosts))
+    return devices
+
+
+def _has_come(view: View, job: int) -> bool:
+    return any(isinstance(event, JobArrived) and event.job == job for event in view.changes)
+
+
+def told(view: View, groups: tuple[Group, ...], job: int) -> str:
+    """Say with whom a job shares hosts; empty if it is in no group."""
+    for group in groups:
+        if job in group.jobs:
+            others = ", ".join(view.jobs[one].name for one in group.jobs if one != job)
+            hosts = ", ".join(view.cluster.hosts[host].name for host in group.hosts)
+            return f"shares {hosts} with {others}" if others else f"has {hosts} for itself"
+    return ""

@@ -1,0 +1,79 @@
+"""Isolated: hosts of its own for each job, with a server and tasks on all of them.
+
+What
+    Jobs get as few hosts as hold their data (``least``, or what ``epoch.data`` and the hosts'
+    memory say), in order of arrival, and keep at least these until they end; who does not fit is
+    passed by. Hosts that are left go where they make rounds most faster. ``order: shortest`` takes
+    those first that have the least left, and stops jobs that run.
+Source
+    Harmony (dissertation 2020), 4.4.1, "Isolated".
+Differs
+    The paper says that it makes the CPUs as busy as can be, and no more; see
+    ``warren.solve.job_groups.isolated``. ``shortest`` is ours, and knows what is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+
+from warren.model.decision import Decision, Question
+from warren.model.events import Event
+from warren.model.view import View
+from warren.policy.joint.group_rounds import check_jobs, grouping_problem, least_hosts_J
+from warren.policy.joint.host_groups import ANSWERS, TRIGGERS, HostGroups, decided, told
+from warren.solve.job_groups.isolated import isolated_machines
+from warren.solve.job_groups.problem import NOT_RUN
+from warren.solve.job_groups.regrouping import RunningGroups
+from warren.solve.job_groups.worth import fastest_s_J
+
+_ORDERS: Final = ("arrival", "shortest")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Isolated:
+    """Give each job hosts of its own, ``least`` or more of them."""
+
+    least: int = 1
+    order: str = "arrival"
+
+    name: ClassVar[str] = "isolated"
+    source: ClassVar[str] = "Harmony (dissertation 2020) 4.4.1"
+    offline: ClassVar[bool] = False
+    needs_rounds: ClassVar[bool] = True
+    answers: ClassVar[frozenset[Question]] = ANSWERS
+    triggers: ClassVar[frozenset[type[Event]]] = TRIGGERS
+
+    def __post_init__(self) -> None:
+        """Refuse what means nothing."""
+        if self.least < 1:
+            raise ValueError(f"least is {self.least}; allowed: 1 and more")
+        if self.order not in _ORDERS:
+            raise ValueError(f"order is {self.order!r}; allowed: {', '.join(_ORDERS)}")
+
+    def initial(self, view: View) -> HostGroups:
+        """Return a memory of no groups."""
+        check_jobs(view.cluster, view.costs, view.jobs, self.name)
+        return HostGroups()
+
+    def decide(self, view: View, memory: HostGroups) -> tuple[Decision, HostGroups]:
+        """Hand out hosts anew if a job has come or ended; start rounds."""
+        return decided(view, memory, self._choose)
+
+    def explain(self, view: View, memory: HostGroups, job: int) -> str:
+        """Say in one sentence why the job is where it is."""
+        return told(view, memory.groups, job) or "waits: other jobs have the hosts"
+
+    def _choose(self, view: View, memory: HostGroups, jobs: list[int]) -> RunningGroups:
+        some = [view.jobs[job] for job in jobs]
+        problem = grouping_problem(view.cluster, view.costs, some, memory.longer)
+        runs_J = memory.running(jobs).group_J != NOT_RUN
+        order_J = np.argsort(view.arrival_ns_J[jobs], kind="stable")
+        if self.order == "shortest":
+            left_J = (view.rounds_J[jobs] - view.round_J[jobs]) * fastest_s_J(problem)
+            order_J, runs_J = np.argsort(left_J, kind="stable"), np.zeros_like(runs_J)
+        least_J = least_hosts_J(view.cluster, some, self.least)
+        found = isolated_machines(problem, least_J, order_J, runs_J)
+        return RunningGroups(group_J=found.group_J, machine_G=found.machine_G)
