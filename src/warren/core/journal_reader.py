@@ -170,14 +170,16 @@ class History:
         """
         moves = [event for event in self.moves if event.job == job]
         void = [event.time_ns for event in self.void_moves if event.job == job]
-        stated = [shape for _, shape in self.shapes_of(job) if shape.servers]
+        stated = [(at, shape) for at, shape in self.shapes_of(job) if shape.servers]
+        begun = [r.barrier_ns for r in self.rounds if r.job == job][:1]
         if moves or void:
-            # The first place is that of the last shape before the job had its first state.
-            before_ns = min(void + [event.time_ns - event.took_ns for event in moves])
-            begun = [r.barrier_ns for r in self.rounds if r.job == job][:1] or [before_ns]
-            told = [shape for at, shape in self.shapes_of(job) if at < begun[0] and shape.servers]
-            stated = told[:1]
-        first = stated[-1] if stated else None
+            begun = begun or [min(void + [event.time_ns - event.took_ns for event in moves])]
+        if begun:
+            # Later shapes moved servers, or nothing. The first place is that of the last shape
+            # before the job had its first state.
+            stated = [(at, shape) for at, shape in stated if at < begun[0]]
+            stated = stated[:1] if moves or void else stated
+        first = stated[-1][1] if stated else None
         begin = (0, (), ()) if first is None else (0, first.servers, first.model_bytes or ())
         return [begin, *((one.round, one.servers, one.model_bytes) for one in moves)]
 

@@ -53,6 +53,7 @@ FLOW_POLICIES: Final = {
     "maif": "warren.policy.flow.maif:Maif",
     "shift": "warren.policy.flow.shift:Shift",
     "sincronia": "warren.policy.flow.sincronia:Sincronia",
+    "turns": "warren.policy.flow.turns:Turns",
 }
 JOINT_POLICIES: Final[Mapping[str, str]] = {
     "harmony": "warren.policy.joint.harmony:Harmony",

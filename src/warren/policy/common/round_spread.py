@@ -13,7 +13,7 @@ def spread_tasks(view: View, job: int, devices: IntArray, queued_D: IntArray) ->
     """Assign what is left of a job's round: each task where the round would be done first.
 
     Devices that have as much to do for this round go in the order of what is queued on them. Those
-    that the job does not fit have none.
+    that the job does not fit have none. Each task is an assignment, so that its end is known.
     """
     devices = devices[view.costs.fits_JT[job, view.type_D[devices]]]
     if not len(devices):
@@ -30,7 +30,6 @@ def spread_tasks(view: View, job: int, devices: IntArray, queued_D: IntArray) ->
     for device, busy_ns, comp_ns in zip(devices.tolist(), busy_ns_D, comp_ns_D, strict=True):
         # Shards are assigned in their order.
         count = round(busy_ns / comp_ns)
-        if count:
-            found.append(Assignment(device, job, first, 1, tuple(range(shard, shard + count))))
-            shard += count
+        found += [Assignment(device, job, first, 1, (shard + at,)) for at in range(count)]
+        shard += count
     return found

@@ -2,7 +2,7 @@
 
 What
     Job i of a run has device i of each host that its group and its shape leave to it (modulo the
-    devices that the host has); its rounds start as soon as they can. Where the devices of a host
+    devices there that it fits); its rounds start as soon as they can. Where the devices of a host
     are one processor, jobs contend for it as processes do. Who shares hosts is said by ``group:
     fixed``; without groups all jobs share all hosts.
 Source
@@ -54,12 +54,12 @@ class Naive:
 
 
 def _own_devices(view: View, job: int) -> np.ndarray:
-    """Return one device of each host that the job may be on."""
-    bound = view.task_hosts(job)
+    """Return one device of each host that the job may be on, of those that it fits."""
+    bound, fits_D = view.task_hosts(job), view.costs.fits_JT[job, view.type_D]
     hosts = range(len(view.hosts.devices_H)) if bound is None else sorted(bound)
     found = []
     for host in hosts:
-        devices = np.flatnonzero(view.hosts.host_D == host)
+        devices = np.flatnonzero((view.hosts.host_D == host) & fits_D)
         if len(devices):
             found.append(int(devices[job % len(devices)]))
     return np.array(found, dtype=np.int64)

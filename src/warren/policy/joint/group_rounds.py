@@ -9,6 +9,7 @@ so its states and updates pass links as ``RoundTerms`` has it. A job whose bytes
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -40,23 +41,37 @@ def check_jobs(cluster: Cluster, costs: CostTable, jobs: Sequence[Job], policy: 
             raise SpecError(Problem(file=job.source or "jobs", field=job.name, message=message))
 
 
+_NONE: Final[Mapping[int, float]] = {}
+
+
 def grouping_problem(
-    cluster: Cluster, costs: CostTable, jobs: Sequence[Job], longer: Mapping[int, float]
+    cluster: Cluster,
+    costs: CostTable,
+    jobs: Sequence[Job],
+    longer: Mapping[int, float] = _NONE,
+    late_s: Mapping[int, float] = _NONE,
 ) -> JobGroupingProblem:
     """Return what a round of each of these jobs takes, on all hosts of a cluster.
 
-    ``longer``: how many times as long as ``costs`` says tasks of a job compute, by its index, where
-    that was measured.
+    Parameters
+    ----------
+    longer
+        How many times as long as ``costs`` says tasks of a job compute, by its index, where that
+        was measured.
+    late_s
+        What a round of a job takes beyond the model, by its index, where that was measured: it
+        counts as COMM.
     """
     task_s_J = np.array([_task_s(cluster, costs, job) * longer.get(job.index, 1.0) for job in jobs])
     scale_J = np.array([job.scale for job in jobs], dtype=float)
     devices = len(cluster.devices) / len(cluster.hosts)
     bytes_J = np.array([_linked_bytes(cluster, costs, job) for job in jobs], dtype=float)
     state_s_J = bytes_J / float(np.mean(cluster.link_bytes_per_s))
+    late_s_J = np.array([late_s.get(job.index, 0.0) for job in jobs])
     sync_s_J = np.array([_sync_s(costs, job) for job in jobs])
     return JobGroupingProblem(
         comp_machine_s_J=scale_J * task_s_J / devices,
-        net_s_J=np.where(bytes_J > 0, 0.0, sync_s_J),
+        net_s_J=np.where(bytes_J > 0, 0.0, sync_s_J) + late_s_J,
         machines=len(cluster.hosts),
         rounds=RoundTerms(
             pull_s_J=state_s_J * devices, push_s_J=state_s_J * scale_J, task_s_J=task_s_J

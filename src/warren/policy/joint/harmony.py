@@ -89,7 +89,7 @@ class Harmony:
     def _problem(self, view: View, memory: HostGroups, jobs: list[int]) -> JobGroupingProblem:
         """Return the problem of these jobs, by what they have left."""
         problem = grouping_problem(
-            view.cluster, view.costs, [view.jobs[job] for job in jobs], memory.longer
+            view.cluster, view.costs, [view.jobs[job] for job in jobs], memory.longer, memory.late_s
         )
         if self.least > 1:
             least = min(self.least, problem.machines)

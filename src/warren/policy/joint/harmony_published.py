@@ -99,7 +99,7 @@ class HarmonyPublished:
 def _problem(view: View, memory: HostGroups, jobs: list[int]) -> JobGroupingProblem:
     """Return the problem of these jobs, with a COMM that does not depend on the hosts."""
     some = [view.jobs[job] for job in jobs]
-    problem = grouping_problem(view.cluster, view.costs, some, memory.longer)
+    problem = grouping_problem(view.cluster, view.costs, some, memory.longer, memory.late_s)
     return replace(problem, net_s_J=problem.comm_s_J(problem.machines), rounds=None)
 
 

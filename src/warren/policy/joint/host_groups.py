@@ -35,9 +35,11 @@ from warren.model.events import (
     TaskDropped,
     TasksDone,
 )
+from warren.model.units import NS_PER_S
 from warren.model.view import View
 from warren.policy.common.round_spread import spread_tasks
 from warren.policy.common.round_times import made_ready, may_start
+from warren.policy.joint.group_rounds import grouping_problem
 from warren.solve.job_groups.problem import NOT_RUN
 from warren.solve.job_groups.regrouping import RunningGroups
 
@@ -47,6 +49,8 @@ TRIGGERS: Final[frozenset[type[Event]]] = frozenset(
     {JobArrived, TasksDone, RoundsDone, RolledBack, JobFailed, JobCancelled}
 )
 """After which events a policy has to be asked that keeps groups."""
+_UNSETTLED: Final = 2
+"""Rounds of a job in a new group that tell nothing."""
 _NEWEST: Final = 0.3
 """The weight of the newest value in a moving average."""
 
@@ -55,23 +59,49 @@ _NEWEST: Final = 0.3
 class HostGroups:
     """What a policy of groups remembers: the groups, and how long tasks take.
 
-    ``longer``: how many times as long as planned tasks of a job compute, by job, a moving average.
+    ``longer``: how many times as long as planned tasks of a job compute; ``late_s``: what a round
+    takes beyond the model where a job had hosts for itself; both by job, moving averages.
+    ``rounds``: how many rounds of a job have passed since it is in its group.
     """
 
     groups: tuple[Group, ...] = ()
     longer: Map[int, float] = field(default_factory=Map)
+    late_s: Map[int, float] = field(default_factory=Map)
+    rounds: Map[int, int] = field(default_factory=Map)
 
     def after(self, view: View) -> HostGroups:
         """Return it with what has happened at this instant."""
-        longer = self.longer
+        seen = self
         for event in view.changes:
-            if isinstance(event, TasksDone):
-                planned_ns = view.costs.comp_ns_JT.item(event.job, view.type_D.item(event.device))
-                took_ns = event.busy_ns / (event.rounds * len(event.shards))
-                times = took_ns / max(1, planned_ns)
-                before = longer.get(event.job, times)
-                longer = longer.set(event.job, before + _NEWEST * (times - before))
-        return replace(self, longer=longer)
+            match event:
+                case TasksDone():
+                    seen = seen._computed(view, event)
+                case RoundsDone():
+                    seen = seen._passed(view, event)
+                case RolledBack():
+                    seen = replace(seen, rounds=seen.rounds.set(event.job, 0))
+        return seen
+
+    def _computed(self, view: View, event: TasksDone) -> HostGroups:
+        """Return it with tasks that have ended."""
+        planned_ns = view.costs.comp_ns_JT.item(event.job, view.type_D.item(event.device))
+        took_ns = event.busy_ns / (event.rounds * len(event.shards))
+        times = took_ns / max(1, planned_ns)
+        return replace(self, longer=_mean(self.longer, event.job, times))
+
+    def _passed(self, view: View, event: RoundsDone) -> HostGroups:
+        """Return it with a barrier that has passed."""
+        job = event.job
+        rounds = self.rounds.get(job, 0) + event.rounds
+        seen = replace(self, rounds=self.rounds.set(job, rounds))
+        alone = next((group for group in self.groups if group.jobs == (job,)), None)
+        # The first round in a group began in another, and its servers may have moved in it.
+        if alone is None or rounds <= _UNSETTLED or view.round_ns_J[job] <= 0:
+            return seen
+        problem = grouping_problem(view.cluster, view.costs, [view.jobs[job]], self.longer)
+        model_s = float(problem.alone_s_J(len(alone.hosts))[0])
+        late_s = max(0.0, view.round_ns_J.item(job) / NS_PER_S - model_s)
+        return replace(seen, late_s=_mean(self.late_s, job, late_s))
 
     def running(self, jobs: Sequence[int]) -> RunningGroups:
         """Return the groups as ``solve`` has them: by place in ``jobs``; some may be empty."""
@@ -83,6 +113,12 @@ class HostGroups:
                     group_J[place[job]] = number
         machine_G = np.array([len(group.hosts) for group in self.groups], np.int64)
         return RunningGroups(group_J=group_J, machine_G=machine_G)
+
+
+def _mean(means: Map[int, float], job: int, value: float) -> Map[int, float]:
+    """Return moving averages with one more value; the first one counts whole."""
+    before = means.get(job, value)
+    return means.set(job, before + _NEWEST * (value - before))
 
 
 Chooser = Callable[[View, HostGroups, list[int]], RunningGroups]
@@ -104,7 +140,8 @@ def decided(
         model_bytes = {} if sizes is None else {job: int(sizes[job]) for job in jobs}
         found = choose(view, memory, jobs) if jobs else memory.running(jobs)
         groups = with_hosts(before, found, jobs, model_bytes, len(view.cluster.hosts))
-        memory = replace(memory, groups=groups)
+        if groups != before:
+            memory = replace(memory, groups=groups, rounds=Map())
         decision = regrouped(view, before, groups)
     dropped = any(isinstance(event, TaskDropped) for event in view.changes)
     assign = started_rounds(view, memory.groups, start or spread_round, changed or dropped)

@@ -68,7 +68,7 @@ class Isolated:
 
     def _choose(self, view: View, memory: HostGroups, jobs: list[int]) -> RunningGroups:
         some = [view.jobs[job] for job in jobs]
-        problem = grouping_problem(view.cluster, view.costs, some, memory.longer)
+        problem = grouping_problem(view.cluster, view.costs, some, memory.longer, memory.late_s)
         runs_J = memory.running(jobs).group_J != NOT_RUN
         order_J = np.argsort(view.arrival_ns_J[jobs], kind="stable")
         if self.order == "shortest":

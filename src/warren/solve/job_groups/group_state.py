@@ -23,7 +23,8 @@ ALL_SPLITS: Final = 16
 class GroupColumns(NamedTuple):
     """The jobs J, slots G of groups, and scratch.
 
-    ``comp_J`` to ``worth_J``: w, n, p, q, c and v of ``problem``; ``least_J``: its; ``weights``: a, e and u.
+    ``comp_J`` to ``worth_J``: w, n, p, q, c and v of ``problem``; ``least_J``: the machines that
+    each needs; ``weights``: a, e and u.
     ``next_J``, ``before_J``, ``head_G``: the jobs of each slot as lists; the last head is that of
     the jobs that do not run. ``job_2J``, ``count_2``, ``sum_2S``: the two groups of a change as
     they would be, and their sums of w, n, p, q and v. ``work``: jobs looked at so far.

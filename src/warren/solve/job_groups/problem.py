@@ -69,8 +69,9 @@ class JobGroupingProblem:
 
     ``comp_machine_s_J`` (J,): COMP (s) of an iteration on one machine, above 0. ``net_s_J`` (J,):
     its COMM (s) on any number of machines, at least 0. ``rounds``: what changes with the machines;
-    None: nothing. ``worth_J``: v; None: 0. ``least_J``: the machines that each needs; None: one. ``cpu_weight``: a; ``job_weight``: e; ``busy_weight``:
-    u. ``all_run``: each job must be in a group, where none can be made to wait.
+    None: nothing. ``worth_J``: v; None: 0. ``least_J``: the machines that each needs; None: one.
+    ``cpu_weight``: a; ``job_weight``: e; ``busy_weight``: u. ``all_run``: each job
+    must be in a group, where none can be made to wait.
 
     Raises
     ------

@@ -1,0 +1,208 @@
+"""Six jobs on the three hosts of a testbed, alone or in groups, and what was measured of them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any, Final
+
+import _common
+import numpy as np
+import yaml
+from _common import ROOT
+from _jpas_live import folder_files
+
+from warren.core.journal_reader import History
+from warren.model.decision import Group
+from warren.runs.results import load_record
+from warren.solve.job_groups.problem import JobGroupingProblem, RoundTerms
+
+NAME: Final = "harmony"
+HOSTS: Final = tuple(f"h-{at}" for at in range(3))
+CPUS: Final = 0.5
+LINK_BPS: Final = 20e6
+TASKS: Final = 6
+"""Of a round: two on each of three hosts."""
+LOOK_AHEAD: Final = 16
+"""Tasks whose states a device fetches before their turn: those of all jobs that share a host."""
+EXAMPLES: Final = ROOT / "examples/apps"
+
+
+@dataclass(frozen=True)
+class LiveJob:
+    """An app with its parameters, the bytes of its model, and a first guess of a task's time."""
+
+    app: str
+    params: Mapping[str, Any]
+    batch: int
+    model_bytes: int
+    rounds: int
+
+
+JOBS: Final[dict[str, LiveJob]] = {
+    "mlr": LiveJob(
+        f"{EXAMPLES / 'mlr.py'}:Mlr",
+        {"data": "synthetic", "rows": 4000, "features": 2500, "classes": 100, "blocks": 12},
+        10_000, 1_000_400, 24,
+    ),
+    "mlr-small": LiveJob(
+        f"{EXAMPLES / 'mlr.py'}:Mlr",
+        {"data": "synthetic", "rows": 2000, "features": 2500, "classes": 100, "blocks": 12},
+        1250, 1_000_400, 30,
+    ),
+    "nmf": LiveJob(
+        f"{EXAMPLES / 'nmf.py'}:Nmf",
+        {
+            "data": "synthetic", "rows": 1000, "columns": 2500, "true_rank": 20, "rank": 100,
+            "inner": 1250, "blocks": 12,
+        },
+        400, 1_000_000, 20,
+    ),
+    "lda": LiveJob(
+        f"{EXAMPLES / 'lda.py'}:Lda",
+        {
+            "data": "synthetic", "topics": 100, "vocabulary": 1000, "documents": 1000,
+            "length": 300, "scale": TASKS, "batch": 125, "blocks": 12,
+        },
+        125, 1_150_000, 20,
+    ),
+    "net": LiveJob(
+        f"{ROOT / 'experiments/_deep.py'}:Deep", {"layers": 12, "width": 150}, 3750, 1_130_000, 30,
+    ),
+    "net-small": LiveJob(
+        f"{ROOT / 'experiments/_deep.py'}:Deep", {"layers": 12, "width": 150}, 750, 1_130_000, 24,
+    ),
+}  # fmt: skip
+
+
+@contextmanager
+def testbed() -> Iterator[float]:
+    """The hosts; what their links carry of their rates, in the mean."""
+    hosts = [{"name": name, "link": f"{LINK_BPS / 1e6:.0f} Mbit", "cpus": CPUS} for name in HOSTS]
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        yaml.safe_dump({"format": 1, "queue": "fair", "hosts": hosts}, file)
+        file.flush()
+        up = _common.warren_json("testbed", "up", "--file", file.name, "--name", NAME)
+    try:
+        yield fmean(one["goodput_bps"] / one["expected_bps"] for one in up["measured"])
+    finally:
+        _common.warren_json("testbed", "down", "--name", NAME)
+
+
+def described(
+    scheduler: Mapping[str, Any],
+    options: Mapping[str, Any],
+    task_s: Mapping[str, float],
+    share: float,
+    devices: int = 1,
+    jobs: Sequence[str] = tuple(JOBS),
+) -> dict[str, Any]:
+    """A run of the jobs; ``task_s``: what is known of a task's time; ``devices`` of each host."""
+    rows = {
+        name: {
+            "model": f"{JOBS[name].model_bytes} B",
+            "comp": {"cpu": f"{1000 * task_s[name]:.1f} ms"},
+            "sync": {"cpu": "1 ms"},
+        }
+        for name in jobs
+    }
+    listed = [
+        {
+            "name": name, "app": JOBS[name].app, "params": dict(JOBS[name].params), "model": name,
+            "scale": TASKS, "batch": JOBS[name].batch, "rounds": JOBS[name].rounds,
+        }
+        for name in jobs
+    ]  # fmt: skip
+    cluster = {
+        "format": 1, "engine": "local", "network": {"model": "fluid"},
+        "local": {"testbed": NAME, "look_ahead": LOOK_AHEAD},
+        "hosts": [
+            {"name": name, "devices": {"cpu": devices}, "nic": f"{LINK_BPS * share:.0f} bps"}
+            for name in HOSTS
+        ],
+    }  # fmt: skip
+    return {
+        "format": 1, "name": "harmony-live", "cluster": cluster, "profiles": rows,
+        "workload": {"jobs": listed}, "scheduler": dict(scheduler), "policy": dict(options),
+        "seed": 1,
+    }  # fmt: skip
+
+
+def played(run: Mapping[str, Any], *, live: bool = True) -> tuple[History, dict[str, Any]]:
+    """The history of a run, live or in virtual time, and its summary."""
+    with tempfile.TemporaryDirectory() as folder:
+        file, out = Path(folder) / "run.yaml", Path(folder) / "out"
+        file.write_text(yaml.safe_dump(dict(run), sort_keys=False))
+        command = "run" if live else "simulate"
+        summary = _common.warren_json(command, str(file), "--out", str(out))
+        return load_record("run", folder_files(out)).history, summary
+
+
+def tasks_s(history: History, names: Sequence[str]) -> dict[str, float]:
+    """What a task of each job computes, in the median."""
+    line = history.timeline
+    took_s = line.busy_ns_R / line.tasks_R / 1e9
+    return {name: median(took_s[line.job_R == job].tolist()) for job, name in enumerate(names)}
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """(4.1) for a group of jobs on so many hosts, and its three terms."""
+
+    comp_s: float
+    net_s: float
+    alone_s: float
+
+    @property
+    def round_s(self) -> float:
+        """T_g_itr."""
+        return max(self.comp_s, self.net_s, self.alone_s)
+
+    @property
+    def limit(self) -> str:
+        """What limits the group."""
+        terms = {"CPU": self.comp_s, "network": self.net_s, "job": self.alone_s}
+        return max(terms, key=lambda name: terms[name])
+
+
+def predicted(
+    names: Sequence[str], hosts: int, task_s: Mapping[str, float], share: float
+) -> Prediction:
+    """What a group iteration of these jobs takes by the model."""
+    comp_J = np.array([TASKS * task_s[name] for name in names])
+    state_J = np.array([8 * JOBS[name].model_bytes / (LINK_BPS * share) for name in names])
+    problem = JobGroupingProblem(
+        comp_machine_s_J=comp_J, net_s_J=np.zeros(len(names)), machines=hosts,
+        rounds=RoundTerms(pull_s_J=state_J, push_s_J=TASKS * state_J, task_s_J=comp_J / TASKS),
+    )  # fmt: skip
+    return Prediction(
+        float(comp_J.sum() / hosts),
+        float(problem.comm_s_J(hosts).sum()),
+        float(problem.alone_s_J(hosts).max()),
+    )
+
+
+def stays_of(history: History) -> list[tuple[Group, float, float]]:
+    """Each group of the run, as long as it had the same jobs on the same hosts: from, to (s)."""
+    told = history.groups_over_time()
+    end_s = float(history.finish_ns_J.max()) / 1e9
+    found: list[tuple[Group, float, float]] = []
+    begun: dict[Group, float] = {}
+    for at_ns, groups in [*told, (int(end_s * 1e9), ())]:
+        for group in [one for one in begun if one not in groups]:
+            found.append((group, begun.pop(group), at_ns / 1e9))
+        for group in groups:
+            begun.setdefault(group, at_ns / 1e9)
+    return found
+
+
+def rounds_in(history: History, job: int, begin_s: float, end_s: float) -> list[float]:
+    """How long a job's rounds took that began two rounds or more after ``begin_s``."""
+    ends = [one.barrier_ns / 1e9 for one in history.rounds if one.job == job]
+    inside = [end for end in ends if begin_s <= end <= end_s]
+    # The first barrier inside ends a round of before; the round after it still meets others.
+    return np.diff(inside[2:]).tolist()
