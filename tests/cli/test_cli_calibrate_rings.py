@@ -14,7 +14,7 @@ from cli_runs import Warren
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.cli.views.ring_plot import draw_rings
+from warren.cli.rings.ring_plot import draw_rings
 from warren.cost.ring import RingJobs, RingNetwork, contenders_J, round_s_J
 from warren.cost.run_rings import ring_network
 from warren.live.measure.ring_rounds import ProbedRing

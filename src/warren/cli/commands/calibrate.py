@@ -75,7 +75,7 @@ def calibrate(
     four to five minutes; nothing else should use the machine meanwhile.
     """
     if rings:
-        from warren.cli.commands.calibrate_rings import calibrate_rings_command
+        from warren.cli.rings.calibrate_rings import calibrate_rings_command
 
         _refuse({"--jobs": jobs, "--tasks": tasks, "--set": set_, "--pin": pin}, "does not go with")
         calibrate_rings_command(local, testbed, quick, plot, out, json_)

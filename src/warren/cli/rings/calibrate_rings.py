@@ -26,7 +26,7 @@ def calibrate_rings_command(
     found, facts = calibrate_rings(testbed, quick=quick)
     answer_yaml(network_yaml(found, facts), out, json_)
     if plot is not None:
-        from warren.cli.views.ring_plot import draw_rings
+        from warren.cli.rings.ring_plot import draw_rings
 
         draw_rings(Path(plot), found)
         say(f"drawn: {plot}")

@@ -1,0 +1,1 @@
+"""What `warren calibrate --rings` does, says and draws."""
