@@ -15,7 +15,7 @@ from cli_runs import CHECKOUT, QUICKSTART, Warren
 pytestmark = pytest.mark.slow
 
 COMMANDS = ("simulate", "run", "compare", "report", "check", "policies", "schema", "predict",
-            "reproduce", "trace", "profile", "testbed")  # fmt: skip
+            "group", "reproduce", "trace", "profile", "testbed")  # fmt: skip
 PARTS = ("trace inspect", "trace convert", "profile measure", "profile list", "profile show",
          "profile forget", "profile export", "testbed up", "testbed exec", "testbed status",
          "testbed down")  # fmt: skip

@@ -28,6 +28,7 @@ COMMANDS: Final = {
     ),
     "predict": ("predict:app", "Predict how a learning curve goes on."),
     "shape": ("shape:app", "Tell how many hosts should work on a job, and how many serve."),
+    "group": ("group:app", "Tell which jobs of a run share hosts, and what limits them."),
     "reproduce": ("reproduce:app", "Make a figure of a paper again and compare it."),
     "plot": ("plot:app", "Draw pictures of runs for a paper."),
     "trace": ("trace:app", "Look at published traces of jobs, and turn them into jobs files."),

@@ -35,16 +35,18 @@ _ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLanes:
-    """When each step begins (J, I), in seconds from the start of the first."""
+    """When the steps of each job begin, in seconds from the start of the first: (I,) a job."""
 
-    comp_begin_s_JI: FloatArray
-    comm_begin_s_JI: FloatArray
+    comp_begin_s_I: tuple[FloatArray, ...]
+    comm_begin_s_I: tuple[FloatArray, ...]
 
 
 def group_lanes(
     comp_s_J: FloatArray, comm_s_J: FloatArray, alone_s_J: FloatArray, iterations: int
 ) -> GroupLanes:
-    """Compute when the steps of so many iterations of each job begin, all queued at time 0.
+    """Compute when steps begin, until each job has begun so many of either; all queued at time 0.
+
+    A job that has more turns than others has more steps.
 
     Raises
     ------
@@ -62,8 +64,8 @@ def group_lanes(
     cpu, network = deque(range(len(comp))), deque[int]()
     computes = sends = False
     events: list[tuple[float, int, int]] = []
-    now = 0.0
-    while True:
+    now, left = 0.0, len(comp) if iterations > 0 else 0
+    while left:
         if cpu and not computes:
             job, computes = cpu.popleft(), True
             begins[0][job].append(now)
@@ -72,9 +74,8 @@ def group_lanes(
         if network and not sends:
             job, sends = network.popleft(), True
             begins[1][job].append(now)
+            left -= len(begins[1][job]) == iterations
             heappush(events, (now + comm[job], _COMM_END, job))
-        if not events:
-            break
         now, what, job = heappop(events)
         if what == _COMP_END:
             computes = False
@@ -82,10 +83,8 @@ def group_lanes(
             network.append(job)
         else:
             sends = False
-            if len(begins[0][job]) < iterations:
-                cpu.append(job)
-    shape = len(comp), iterations
+            cpu.append(job)
     return GroupLanes(
-        comp_begin_s_JI=np.array(begins[0], dtype=float).reshape(shape),
-        comm_begin_s_JI=np.array(begins[1], dtype=float).reshape(shape),
+        comp_begin_s_I=tuple(np.array(one, dtype=float) for one in begins[0]),
+        comm_begin_s_I=tuple(np.array(one, dtype=float) for one in begins[1]),
     )

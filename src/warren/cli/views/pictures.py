@@ -63,6 +63,14 @@ def save_picture(figure: Figure, axes: Axes, path: Path, **legend: Any) -> None:
     if labels:
         where = legend or {"loc": "outside upper center", "ncols": min(len(labels), 4)}
         figure.legend(handles, labels, fontsize=8, frameon=False, **where)
+    save_figure(figure, path)
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a picture as it is.
+
+    Raises SpecError if the file cannot be written.
+    """
     content = BytesIO()
     # Without the date of its making, which SVG and PDF would hold.
     dates: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
