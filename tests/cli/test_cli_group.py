@@ -29,6 +29,24 @@ policy: {group: {groups: [{jobs: [a, b], hosts: [h-0, h-1]}]}}"""
 CPU = ("1 MB", "3 s"), ("1 MB", "2 s")
 NETWORK = ("1 MB", "500 ms"), ("1 MB", "250 ms")
 JOB = ("3 MB", "3 s"), ("1 MB", "1 s")
+SHAPES = """
+from warren.model.decision import NOTHING, Question
+
+
+class Shapes:
+    name, source, offline, needs_rounds = "mine", "test", False, False
+    answers = frozenset({Question.SHAPE, Question.PLACE})
+    triggers = frozenset()
+
+    def initial(self, view):
+        return None
+
+    def decide(self, view, memory):
+        return NOTHING, None
+
+    def explain(self, view, memory, job):
+        return ""
+"""
 Grouped = Callable[..., Told]
 
 
@@ -209,6 +227,13 @@ def test_what_is_wrong_is_one_line(
     found = warren("group", path, *options)
     assert (found.code, found.out) == (2, "")
     assert line in found.complaint
+
+
+def test_a_joint_policy_that_does_not_group_is_refused(grouped: Grouped, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(SHAPES)
+    found = grouped(CPU, "{place: srtf}", "--joint", f"{tmp_path}/mine.py:Shapes")
+    assert (found.code, found.out) == (2, "")
+    assert "mine.py:Shapes does not answer which jobs share hosts" in found.complaint
 
 
 def test_no_folder_is_left_and_the_same_picture_is_the_same_file(

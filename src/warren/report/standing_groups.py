@@ -11,6 +11,7 @@ import numpy as np
 from warren.core.journal_reader import History
 from warren.model.costs import IntArray
 from warren.model.decision import Group
+from warren.model.events import RoundsDone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +86,8 @@ class GroupHistory:
 
         None if fewer than two of its barriers are told there.
         """
-        barriers = [
-            one
-            for one in self.history.rounds
-            if one.job == job and begin_ns <= one.barrier_ns <= end_ns
-        ]
+        told = self._rounds.get(job, [])
+        barriers = [one for one in told if begin_ns <= one.barrier_ns <= end_ns]
         rounds = sum(one.rounds for one in barriers[1:])
         if not rounds:
             return None
@@ -111,6 +109,14 @@ class GroupHistory:
         """Return when groups were answered, and which."""
         told = self.history.groups_over_time()
         return [at_ns for at_ns, _ in told], [groups for _, groups in told]
+
+    @cached_property
+    def _rounds(self) -> dict[int, list[RoundsDone]]:
+        """Return the barriers of each job: of many jobs, all are looked through once."""
+        found: dict[int, list[RoundsDone]] = {}
+        for one in self.history.rounds:
+            found.setdefault(one.job, []).append(one)
+        return found
 
     @cached_property
     def _changes_ns(self) -> list[int]:

@@ -120,17 +120,15 @@ def groups_of_run(
     if at_s is not None and not 0 <= at_s <= _MOST_S:
         message = f"{at_s:g} is no time; allowed: 0 to {_MOST_S:g} seconds"
         raise SpecError(Problem(file=_COMMAND, field="--at", message=message))
-    _check_run(run)
+    _check_rings(run)
     prepared = _grouping(run, joint)
     check_jobs(run.cluster, prepared.costs, run.workload.jobs, _COMMAND)
     record = simulate(prepared, options=Options(attend=attend))
     return _described(record, at_s)
 
 
-def _check_run(run: Run) -> None:
-    """Refuse what needs no costs to be refused: no jobs, and rings."""
-    if not run.workload.jobs:
-        raise SpecError(Problem(file=run.name, field="workload", message="there are no jobs"))
+def _check_rings(run: Run) -> None:
+    """Refuse rings before a policy does, whose allowed ones would not group."""
     rings = [job for job in run.workload.jobs if job.sync == "ring"]
     if rings:
         names = ", ".join(job.name for job in rings[:5])
