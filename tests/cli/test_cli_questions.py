@@ -125,7 +125,7 @@ def test_names_that_do_not_go_together_are_refused_in_one_line(mine: str) -> Non
 
 
 def test_a_run_that_asks_for_more_than_its_world_carries_is_refused(mine: str) -> None:
-    for world, questions in (("sim", ("flow", "group", "shape")), ("live", ("flow", "group"))):
+    for world, questions in (("sim", ("flow", "shape")), ("live", ("flow",))):
         for question in questions:
             prepared = PreparedRun(run=scheduled(**{question: "fixed"}), world=world)
             with pytest.raises(SpecError, match=f"scheduler.{question}: a .* cannot carry out ans"):
@@ -133,6 +133,11 @@ def test_a_run_that_asks_for_more_than_its_world_carries_is_refused(mine: str) -
     joint = PreparedRun(run=scheduled(place=f"{mine}:Placing", joint=f"{mine}:Placing"))
     with pytest.raises(SpecError, match=r"scheduler.joint: .* answers to flow yet"):
         joint.check()
+
+
+def test_groups_are_carried_out_in_either_world() -> None:
+    for world in ("sim", "live"):
+        PreparedRun(run=scheduled(group="fixed"), world=world).check()
 
 
 def test_a_live_run_carries_out_shapes_and_where_there_are_links_classes() -> None:
@@ -185,7 +190,7 @@ def test_the_command_refuses_and_lists_them(warren: Warren, mine: str, tmp_path:
 def test_policies_are_listed_by_question(warren: Warren) -> None:
     rows = warren("policies", "--json").json
     assert next(row["question"] for row in rows) == "place"
-    assert {row["question"] for row in rows} == {"place", "flow", "group", "shape"}
+    assert {row["question"] for row in rows} == {"place", "flow", "group", "shape", "joint"}
     flow = warren("policies", "--question", "flow", "--json").json
     assert [(row["name"], row["kind"]) for row in flow] == [
         ("fair", "baseline"),
@@ -195,8 +200,10 @@ def test_policies_are_listed_by_question(warren: Warren) -> None:
         ("maif", "online"),
         ("shift", "online"),
         ("sincronia", "online"),
+        ("turns", "online"),
     ]
-    assert warren("policies", "--question", "joint").code == 0
+    joint = warren("policies", "--question", "joint", "--json").json
+    assert [row["name"] for row in joint] == ["harmony", "harmony-published", "isolated"]
     assert (
         "allowed: place, flow, group, shape, joint" in warren("policies", "--question", "x").err[0]
     )

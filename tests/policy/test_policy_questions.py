@@ -108,8 +108,13 @@ class Asked:
         return decision, left
 
 
+def placing(policy: AnyPolicy) -> tuple[AnyPolicy, tuple[AnyPolicy, ...]]:
+    """The policy that places, which may be this one, and the others."""
+    return (policy, ()) if Question.PLACE in answers(policy) else (Bound(), (policy,))
+
+
 def simulate(run: Run, costs: CostTable, policy: Any) -> tuple[q.RecordingPort, bytes]:
-    core, port, journal = q.core_of(run, costs, Bound(), (policy,))
+    core, port, journal = q.core_of(run, costs, *placing(policy))
     state = core.execute()
     assert state.done_J.all()
     return port, bytes(journal)
@@ -164,7 +169,7 @@ def test_the_order_of_names_does_not_matter(question: str, name: str) -> None:
 @every_other
 def test_it_has_a_sentence_for_every_job_at_every_step(question: str, name: str) -> None:
     run, costs = drawn_world(4)
-    core, _, _ = q.core_of(run, costs, Bound(), (made(question, name),))
+    core, _, _ = q.core_of(run, costs, *placing(made(question, name)))
     asked = Question(question) if question != JOINT else min(answers(made(question, name)))
 
     def observe(state: Any, _: object) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from warren.model.costs import IntArray
-from warren.model.decision import Assignment
+from warren.model.costs import FloatArray, IntArray
+from warren.model.decision import ENDLESS, Assignment
 from warren.model.view import View
 
 
@@ -13,23 +13,38 @@ def spread_tasks(view: View, job: int, devices: IntArray, queued_D: IntArray) ->
     """Assign what is left of a job's round: each task where the round would be done first.
 
     Devices that have as much to do for this round go in the order of what is queued on them. Those
-    that the job does not fit have none. Each task is an assignment, so that its end is known.
+    that the job does not fit have none. Each task is an assignment, so that its end is known; at a
+    coarse grain a whole stretch is assigned.
     """
     devices = devices[view.costs.fits_JT[job, view.type_D[devices]]]
     if not len(devices):
         return []
-    comp_ns_D = view.costs.comp_ns_JT[job, view.type_D[devices]].astype(float)
+    cost_T = view.costs.comp_ns_JT[job]
+    comp_ns_D = np.maximum(cost_T[view.type_D[devices]], 1).astype(float)
     order = np.argsort(queued_D[devices], kind="stable")
     devices, comp_ns_D = devices[order], comp_ns_D[order]
-    busy_ns_D = np.zeros(len(devices))
     first, shard = view.next_round_J.item(job), view.next_shard_J.item(job)
-    for _ in range(shard, view.scale_J.item(job)):
-        at = int(np.argmin(busy_ns_D + comp_ns_D))
-        busy_ns_D[at] += comp_ns_D[at]
+    count_D = _counts(comp_ns_D, view.scale_J.item(job) - shard)
+    rounds = 1
+    if shard == 0:
+        round_ns = int((count_D * comp_ns_D).max()) + int(view.costs.sync_ns_JT[job].max())
+        left = view.rounds_J.item(job) - first if view.rounds_J[job] >= 0 else ENDLESS
+        rounds = view.grain.rounds_for(round_ns, left)
     found = []
-    for device, busy_ns, comp_ns in zip(devices.tolist(), busy_ns_D, comp_ns_D, strict=True):
+    for device, count in zip(devices.tolist(), count_D.tolist(), strict=True):
         # Shards are assigned in their order.
-        count = round(busy_ns / comp_ns)
-        found += [Assignment(device, job, first, 1, (shard + at,)) for at in range(count)]
+        shards = range(shard, shard + count)
+        if rounds > 1 and count:
+            found.append(Assignment(device, job, first, rounds, tuple(shards)))
+        elif rounds == 1:
+            found += [Assignment(device, job, first, 1, (one,)) for one in shards]
         shard += count
     return found
+
+
+def _counts(comp_ns_D: FloatArray, tasks: int) -> IntArray:
+    """Return how many tasks each device computes, so that the last one ends as soon as can be."""
+    count_D = np.zeros(len(comp_ns_D), dtype=np.int64)
+    for _ in range(tasks):
+        count_D[int(np.argmin((count_D + 1) * comp_ns_D))] += 1
+    return count_D
