@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
+from threading import Event
 from typing import Any, Final
 
 import _common
 import numpy as np
 import yaml
 from _common import ROOT
+from _host_speed import During, beside
 from _jpas_live import folder_files
 
 from warren.core.journal_reader import History
+from warren.live.testbed.names import NIC
+from warren.live.testbed.namespaces import places
 from warren.model.decision import Group
 from warren.runs.results import load_record
 from warren.solve.job_groups.problem import JobGroupingProblem, RoundTerms
@@ -47,12 +54,12 @@ JOBS: Final[dict[str, LiveJob]] = {
     "mlr": LiveJob(
         f"{EXAMPLES / 'mlr.py'}:Mlr",
         {"data": "synthetic", "rows": 4000, "features": 2500, "classes": 100, "blocks": 12},
-        10_000, 1_000_400, 24,
+        10_000, 1_000_400, 16,
     ),
     "mlr-small": LiveJob(
         f"{EXAMPLES / 'mlr.py'}:Mlr",
         {"data": "synthetic", "rows": 2000, "features": 2500, "classes": 100, "blocks": 12},
-        1250, 1_000_400, 30,
+        1250, 1_000_400, 22,
     ),
     "nmf": LiveJob(
         f"{EXAMPLES / 'nmf.py'}:Nmf",
@@ -60,7 +67,7 @@ JOBS: Final[dict[str, LiveJob]] = {
             "data": "synthetic", "rows": 1000, "columns": 2500, "true_rank": 20, "rank": 100,
             "inner": 1250, "blocks": 12,
         },
-        400, 1_000_000, 20,
+        400, 1_000_000, 14,
     ),
     "lda": LiveJob(
         f"{EXAMPLES / 'lda.py'}:Lda",
@@ -68,13 +75,13 @@ JOBS: Final[dict[str, LiveJob]] = {
             "data": "synthetic", "topics": 100, "vocabulary": 1000, "documents": 1000,
             "length": 300, "scale": TASKS, "batch": 125, "blocks": 12,
         },
-        125, 1_150_000, 20,
+        125, 1_150_000, 14,
     ),
     "net": LiveJob(
-        f"{ROOT / 'experiments/_deep.py'}:Deep", {"layers": 12, "width": 150}, 3750, 1_130_000, 30,
+        f"{ROOT / 'experiments/_deep.py'}:Deep", {"layers": 12, "width": 150}, 3750, 1_130_000, 18,
     ),
     "net-small": LiveJob(
-        f"{ROOT / 'experiments/_deep.py'}:Deep", {"layers": 12, "width": 150}, 750, 1_130_000, 24,
+        f"{ROOT / 'experiments/_deep.py'}:Deep", {"layers": 12, "width": 150}, 750, 1_130_000, 20,
     ),
 }  # fmt: skip
 
@@ -132,14 +139,63 @@ def described(
     }  # fmt: skip
 
 
-def played(run: Mapping[str, Any], *, live: bool = True) -> tuple[History, dict[str, Any]]:
-    """The history of a run, live or in virtual time, and its summary."""
+def played(
+    run: Mapping[str, Any], *, live: bool = True, during: During | None = None
+) -> tuple[History, dict[str, Any]]:
+    """The history of a run, live or in virtual time, and its summary; ``during`` goes on beside."""
     with tempfile.TemporaryDirectory() as folder:
         file, out = Path(folder) / "run.yaml", Path(folder) / "out"
         file.write_text(yaml.safe_dump(dict(run), sort_keys=False))
         command = "run" if live else "simulate"
-        summary = _common.warren_json(command, str(file), "--out", str(out))
+        with beside(during, out):
+            summary = _common.warren_json(command, str(file), "--out", str(out))
         return load_record("run", folder_files(out)).history, summary
+
+
+@dataclass
+class Used:
+    """What hosts used, sampled beside a run: seconds of processor, and bytes sent."""
+
+    samples: list[tuple[float, float, float]] = field(default_factory=list)
+    _ticks: dict[str, int] = field(default_factory=dict)
+
+    def __call__(self, folder: Path, ended: Event) -> None:
+        """Sample twice a second until the run has ended."""
+        hosts = places(NAME, HOSTS)
+        while not ended.wait(0.5):
+            for host in hosts:
+                self._look(Path(host.cgroup))
+            used_s = sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK")
+            sent = sum(_sent_bytes(host.namespace) for host in hosts)
+            self.samples.append((time.monotonic(), used_s, sent))
+
+    def _look(self, cgroup: Path) -> None:
+        """Note the processor time of each process of a host; of those that have ended the last."""
+        # Not of the cgroup: the controller that counts it may be mounted elsewhere.
+        for process in (cgroup / "cgroup.procs").read_text().split():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                stat = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+                self._ticks[process] = int(stat[11]) + int(stat[12])
+
+    def over(self, makespan_s: float) -> dict[str, float]:
+        """Parts of the hosts' processors and links that were busy in the last so many seconds."""
+        end, cpu_s, sent = self.samples[-1]
+        begin = min(self.samples, key=lambda one: abs(one[0] - (end - makespan_s)))
+        span_s = end - begin[0]
+        return {
+            "cpu_used": (cpu_s - begin[1]) / span_s / (CPUS * len(HOSTS)),
+            # Each byte is sent once and received once.
+            "link_used": 8 * (sent - begin[2]) / span_s / (LINK_BPS * len(HOSTS)),
+        }
+
+
+def _sent_bytes(namespace: str) -> float:
+    """Bytes that a host has sent over its link so far."""
+    file = f"/sys/class/net/{NIC}/statistics/tx_bytes"
+    found = subprocess.run(
+        ["ip", "netns", "exec", namespace, "cat", file], capture_output=True, text=True, check=True
+    )
+    return float(found.stdout)
 
 
 def tasks_s(history: History, names: Sequence[str]) -> dict[str, float]:
@@ -170,13 +226,18 @@ class Prediction:
 
 
 def predicted(
-    names: Sequence[str], hosts: int, task_s: Mapping[str, float], share: float
+    names: Sequence[str],
+    hosts: int,
+    task_s: Mapping[str, float],
+    share: float,
+    late_s: Mapping[str, float] | None = None,
 ) -> Prediction:
-    """What a group iteration of these jobs takes by the model."""
+    """What a group iteration takes by the model; ``late_s``: what more of COMM was measured."""
     comp_J = np.array([TASKS * task_s[name] for name in names])
     state_J = np.array([8 * JOBS[name].model_bytes / (LINK_BPS * share) for name in names])
+    late_s_J = np.array([(late_s or {}).get(name, 0.0) for name in names])
     problem = JobGroupingProblem(
-        comp_machine_s_J=comp_J, net_s_J=np.zeros(len(names)), machines=hosts,
+        comp_machine_s_J=comp_J, net_s_J=late_s_J, machines=hosts,
         rounds=RoundTerms(pull_s_J=state_J, push_s_J=TASKS * state_J, task_s_J=comp_J / TASKS),
     )  # fmt: skip
     return Prediction(

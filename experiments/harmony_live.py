@@ -1,0 +1,181 @@
+"""Harmony on a testbed: six jobs alone or in groups, and what a group's iteration takes.
+
+Three hosts with half a core each and links of 20 Mbit, real computation: mlr, nmf, lda and nets, a
+large and a small one of some, six tasks a round. Quotas, links, tasks and blocks of the models were
+chosen while looking at rounds of mlr, nmf, lda and a net, alone and together, so that COMM takes
+about as long as COMP and a host's own work for it is a small part of COMP.
+
+Part ``policies``: each policy has the six jobs from time 0. ``least 2``: as if a job's data needed
+the memory of two of the three hosts, the most, and stayed there. ``naive``: each job computes on
+its own, beside others: all on all hosts; two drawn choices of a pair a host, one of three jobs on
+two hosts and three on one.
+
+Part ``groups``: all pairs, and six triples, on the three hosts. What the model says of them comes
+from the jobs alone: COMP of a task, and COMM by formula plus what a round took beyond it (T_cpu and
+T_net of the paper's profile), of the first policy's run.
+
+Needs the rights of a testbed and cgroups with a quota.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from random import Random
+from statistics import fmean
+from typing import Any, Final
+
+import _common
+import _harmony_live as live
+from _harmony_live import HOSTS, JOBS, Used, described, played, predicted, rounds_in, stays_of
+from _rights import cannot
+
+from warren.core.journal_reader import History
+from warren.live.testbed.cpu_quota import quota_home
+from warren.model.errors import SpecError
+
+SEED: Final = 1
+GUESS: Final = {
+    "mlr": 0.5, "mlr-small": 0.1, "nmf": 0.6, "lda": 0.2, "net": 0.4, "net-small": 0.1,
+}  # fmt: skip
+"""Of a task's time, until one was measured."""
+NAMES: Final = tuple(JOBS)
+SHARED: Final = {"joint": "harmony", "flow": "turns"}
+POLICIES: Final[tuple[tuple[str, dict[str, str], dict[str, Any]], ...]] = (
+    ("isolated, least 2", {"joint": "isolated"}, {"least": 2}),
+    ("isolated, shortest first, least 2", {"joint": "isolated"}, {"least": 2, "order": "shortest"}),
+    ("isolated", {"joint": "isolated"}, {}),
+    ("harmony-published", {"joint": "harmony-published", "flow": "turns"}, {}),
+    ("harmony, least 2", SHARED, {"least": 2}),
+    ("harmony", SHARED, {}),
+    ("harmony, links shared alike, least 2", {"joint": "harmony"}, {"least": 2}),
+)
+NAIVE: Final = {"place": "naive", "group": "fixed", "shape": "all"}
+ROUNDS: Final = 9
+"""Of jobs in part ``groups``."""
+TRIPLES: Final = 6
+
+
+def main() -> None:
+    """Make a part, or all that are not there yet, and save."""
+    if why := cannot("ip") or _no_quota():
+        print(f"skipped: {why}")
+        return
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--part", action="append", choices=("policies", "groups"))
+    parts, asked = _common.earlier("harmony_live"), parser.parse_args()
+    for part in asked.part or [one for one in ("policies", "groups") if one not in parts]:
+        made = _policies() if part == "policies" else _groups(parts["policies"]["profile"])
+        parts |= {part: {"made_by": _common.made_by(), "seed": SEED, **made}}
+        _common.save("harmony_live", SEED, {"parts": parts})
+
+
+def _no_quota() -> str:
+    try:
+        quota_home()
+    except SpecError as error:
+        return str(error)
+    return ""
+
+
+def _policies() -> dict[str, Any]:
+    """A row a policy or a naive choice; and the profile of each job alone."""
+    rows: list[dict[str, Any]] = []
+    task_s: Mapping[str, float] = GUESS
+    profile: dict[str, Any] = {}
+    with live.testbed() as share:
+        for name, scheduler, options in POLICIES:
+            history, row = _row(name, described(scheduler, options, task_s, share), share)
+            rows.append(row)
+            if not profile:
+                profile = _profile(history, share)
+                task_s = profile["task_s"]
+        for name, groups in naive_choices().items():
+            run = described(NAIVE, {"group": {"groups": groups}}, task_s, share, len(NAMES))
+            rows.append(_row(name, run, share)[1])
+    return {"rows": rows, "profile": profile, "share": share}
+
+
+def naive_choices() -> dict[str, list[dict[str, list[str]]]]:
+    """Which jobs share which hosts without anybody arranging their steps."""
+    found = {"naive, all": [{"jobs": list(NAMES), "hosts": list(HOSTS)}]}
+    for draw in (1, 2):
+        order = Random(draw).sample(NAMES, len(NAMES))
+        found[f"naive, pairs {draw}"] = [
+            {"jobs": order[2 * at : 2 * at + 2], "hosts": [host]} for at, host in enumerate(HOSTS)
+        ]
+    order = Random(3).sample(NAMES, len(NAMES))
+    found["naive, threes"] = [
+        {"jobs": order[:3], "hosts": list(HOSTS[:2])},
+        {"jobs": order[3:], "hosts": list(HOSTS[2:])},
+    ]
+    return found
+
+
+def _row(name: str, run: dict[str, Any], share: float) -> tuple[History, dict[str, Any]]:
+    """What a run took, live and in virtual time."""
+    used = Used()
+    history, summary = played(run, during=used)
+    row: dict[str, Any] = {
+        "policy": name, "jct_s": summary["mean_jct_s"], "makespan_s": summary["makespan_s"],
+        **used.over(summary["makespan_s"]),
+        "sha256": [history.saved[job].sha256 for job in range(len(NAMES))],
+        "groups": [
+            {
+                "jobs": [NAMES[job] for job in group.jobs], "hosts": len(group.hosts),
+                "begin_s": begin_s, "end_s": end_s,
+            }
+            for group, begin_s, end_s in stays_of(history)
+        ],
+    }  # fmt: skip
+    _, guessed = played(run, live=False)
+    row |= {"simulated_jct_s": guessed["mean_jct_s"], "simulated_s": guessed["makespan_s"]}
+    print({key: cell for key, cell in row.items() if key not in ("sha256", "groups")}, flush=True)
+    return history, row
+
+
+def _profile(history: History, share: float) -> dict[str, Any]:
+    """COMP of a task of each job alone, and what its round took beyond the model."""
+    task_s = live.tasks_s(history, NAMES)
+    late_s, round_s = {}, {}
+    for group, begin_s, end_s in stays_of(history):
+        (job,) = group.jobs
+        round_s[NAMES[job]] = fmean(rounds_in(history, job, begin_s, end_s))
+        model_s = predicted([NAMES[job]], len(group.hosts), task_s, share).round_s
+        late_s[NAMES[job]] = max(0.0, round_s[NAMES[job]] - model_s)
+    return {"task_s": task_s, "late_s": late_s, "round_s": round_s}
+
+
+def _groups(profile: Mapping[str, Any]) -> dict[str, Any]:
+    """A row a group: what an iteration took, and what was said of it."""
+    pairs = list(combinations(NAMES, 2))
+    triples = Random(4).sample(list(combinations(NAMES, 3)), TRIPLES)
+    rows = []
+    with live.testbed() as share:
+        for names in (*pairs, *triples):
+            rows.append(_group(names, profile, share))
+            print(rows[-1], flush=True)
+    return {"rows": rows, "share": share}
+
+
+def _group(names: Sequence[str], profile: Mapping[str, Any], share: float) -> dict[str, Any]:
+    run = described(SHARED, {"least": len(HOSTS)}, profile["task_s"], share, jobs=names)
+    groups = [{"jobs": list(names), "hosts": list(HOSTS)}]
+    run |= {"scheduler": {**NAIVE, "flow": "turns"}, "policy": {"group": {"groups": groups}}}
+    for job in run["workload"]["jobs"]:
+        job["rounds"] = ROUNDS
+    history, _ = played(run)
+    group, begin_s, end_s = stays_of(history)[0]
+    took_s = [fmean(rounds_in(history, job, begin_s, end_s)) for job in group.jobs]
+    one = predicted(names, len(HOSTS), profile["task_s"], share, profile["late_s"])
+    formula = predicted(names, len(HOSTS), profile["task_s"], share)
+    return {
+        "jobs": list(names), "measured_s": max(took_s), "rounds_s": took_s,
+        "predicted_s": one.round_s, "limit": one.limit, "formula_s": formula.round_s,
+        "task_s": live.tasks_s(history, names),
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
