@@ -17,10 +17,8 @@ from warren.solve.job_groups.isolated import isolated_machines
 from warren.solve.job_groups.problem import NOT_RUN, JobGrouping, JobGroupingProblem
 from warren.solve.job_groups.published import Intensity, published_grouping
 from warren.solve.job_groups.regrouping import (
-    ALL_OF,
     WORTH,
     EndedMember,
-    Grouper,
     RunningGroups,
     utilization_of,
     with_new_job,
@@ -267,16 +265,7 @@ def harmony(
     def group(problem: JobGroupingProblem, _: np.ndarray) -> JobGrouping:
         return published_grouping(problem, patience, intensity)
 
-    return _regrouping(lambda _: group, waiting_first=waiting_first)
-
-
-def _regrouping(
-    grouper: Callable[[State], Grouper], all_of: int = ALL_OF, *, waiting_first: bool = True
-) -> Rule:
-    """The regrouping of 4.3.2 with any grouping, which may know the state."""
-
     def rule(state: State, came: list[int], ended: EndedMember | None) -> RunningGroups:
-        group = grouper(state)
         if not (state.running.group_J != NOT_RUN).any():
             return _all_anew(group(state.problem, np.arange(len(state.present))))
         running = state.running
@@ -284,37 +273,14 @@ def _regrouping(
             running = with_new_job(state.problem, running, job)
         if ended is None:
             return running
-        return without_job(
-            state.problem, running, ended, group, all_of, waiting_first=waiting_first
-        )
+        return without_job(state.problem, running, ended, group, waiting_first=waiting_first)
 
     return rule
 
 
 def busiest(state: State, came: list[int], ended: EndedMember | None) -> RunningGroups:
     """Group all jobs anew for the largest U; leave them where that gains too little."""
-    return _worth_it(state, grouped(state.problem, work=WORK, kicks=KICKS))
-
-
-def shortest_first(share: float) -> Rule:
-    """Regroup as 4.3.2 says; group the shortest jobs, as few as give ``share`` of the largest U.
-
-    Of combinations of groups one a number of them is tried. Short is what has the least COMP and
-    COMM left, on 16 machines.
-    """
-
-    def grouper(state: State) -> Grouper:
-        def group(problem: JobGroupingProblem, jobs: np.ndarray) -> JobGrouping:
-            left = state.left[np.array(state.present)[jobs]]
-            time_s = (problem.comp_machine_s_J / 16 + problem.net_s_J) * left
-            order = np.argsort(time_s, kind="stable")
-            found = [_of_some(problem, np.sort(order[:count])) for count in _counts(len(order))]
-            most = max(one.value for one in found)
-            return next(one for one in found if one.value >= share * most)
-
-        return group
-
-    return _regrouping(grouper, all_of=0)
+    return _worth_it(state, state.problem, grouped(state.problem, work=WORK, kicks=KICKS))
 
 
 def weighed(state: State, came: list[int], ended: EndedMember | None) -> RunningGroups:
@@ -322,33 +288,11 @@ def weighed(state: State, came: list[int], ended: EndedMember | None) -> Running
     problem = state.problem
     worth = iteration_worth_J(problem, state.left[np.array(state.present)])
     problem = replace(problem, worth_J=worth, busy_weight=0.0, job_weight=1e-9)
-    found = grouped(problem, work=SPEED_WORK)
+    return _worth_it(state, problem, grouped(problem, work=SPEED_WORK))
+
+
+def _worth_it(state: State, problem: JobGroupingProblem, found: JobGrouping) -> RunningGroups:
     now = utilization_of(problem, state.running)
-    return _all_anew(found) if found.value > now * (1 + WORTH) else state.running
-
-
-def _counts(jobs: int) -> list[int]:
-    """Numbers of jobs that are tried, a third more each."""
-    found, count = [], 4
-    while count < jobs:
-        found.append(count)
-        count = -(-4 * count // 3)
-    return [*found, jobs]
-
-
-def _of_some(problem: JobGroupingProblem, some: np.ndarray) -> JobGrouping:
-    """A grouping of some of the jobs; the others wait."""
-    part = replace(
-        problem, comp_machine_s_J=problem.comp_machine_s_J[some], net_s_J=problem.net_s_J[some]
-    )
-    found = grouped(part, work=WORK, kicks=KICKS)
-    group_J = np.full(len(problem.net_s_J), NOT_RUN, np.int64)
-    group_J[some] = found.group_J
-    return replace(found, group_J=group_J)
-
-
-def _worth_it(state: State, found: JobGrouping) -> RunningGroups:
-    now = utilization_of(state.problem, state.running)
     return _all_anew(found) if found.value > now * (1 + WORTH) else state.running
 
 

@@ -170,10 +170,12 @@ def _group(names: Sequence[str], profile: Mapping[str, Any], share: float) -> di
     took_s = [fmean(rounds_in(history, job, begin_s, end_s)) for job in group.jobs]
     one = predicted(names, len(HOSTS), profile["task_s"], share, profile["late_s"])
     formula = predicted(names, len(HOSTS), profile["task_s"], share)
+    task_s = live.tasks_s(history, names)
+    told = predicted(names, len(HOSTS), task_s, share, profile["late_s"])
     return {
         "jobs": list(names), "measured_s": max(took_s), "rounds_s": took_s,
         "predicted_s": one.round_s, "limit": one.limit, "formula_s": formula.round_s,
-        "task_s": live.tasks_s(history, names),
+        "told_s": told.round_s, "task_s": task_s,
     }  # fmt: skip
 
 

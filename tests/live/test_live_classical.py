@@ -9,6 +9,7 @@ import pytest
 
 import warren
 from warren.runs.api import Result
+from warren.runs.results import load_record
 
 pytestmark = pytest.mark.live
 
@@ -18,18 +19,21 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 JOBS = CHECKOUT / "experiments" / "spine" / "classical-jobs.yaml"
 
 
-def train(folder: Path, *, engine: str, devices: int, servers: int) -> Result:
+def train(
+    folder: Path, *, engine: str, devices: int, servers: int, hosts: int = 1, joint: str = ""
+) -> Result:
     """Train the jobs of ``classical-jobs.yaml``, eight rounds of each."""
     jobs = JOBS.read_text().replace("../../examples", f"{CHECKOUT}/examples")
     jobs = re.sub(r"rounds: \d+", "rounds: 8", jobs).replace("every: 10", "every: 4")
     path = folder / f"{engine}-{servers}.yaml"
     path.write_text(jobs)
-    hosts = [{"name": "h", "devices": {"V100": devices}, "nic": "25 Gbps"}]
+    host = {"name": "h", "count": hosts, "devices": {"V100": devices}, "nic": "25 Gbps"}
+    scheduler = {"joint": joint} if joint else {"place": "srtf", "servers": servers}
     run = {
         "format": 1,
-        "cluster": {"hosts": hosts, "engine": engine, "emulate": {"time_scale": 0.001}},
+        "cluster": {"hosts": [host], "engine": engine, "emulate": {"time_scale": 0.001}},
         "workload": {"jobs": str(path)},
-        "scheduler": {"place": "srtf", "servers": servers},
+        "scheduler": scheduler,
         "seed": 1,
     }
     return warren.run(run, out=folder / f"{engine}-{servers}")
@@ -43,7 +47,21 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 @pytest.mark.parametrize("servers", [1, 2])
 def test_they_have_the_bits_of_the_plain_loop(plain: Result, tmp_path: Path, servers: int) -> None:
-    found = train(tmp_path, engine="local", devices=2, servers=servers)
+    have_the_bits_of(plain, train(tmp_path, engine="local", devices=2, servers=servers))
+
+
+def test_jobs_that_share_hosts_in_groups_have_them_too(plain: Result, tmp_path: Path) -> None:
+    """A group has the hosts of another when that ends: servers move while jobs train."""
+    found = train(tmp_path, engine="local", devices=1, servers=1, hosts=3, joint="harmony")
+    have_the_bits_of(plain, found)
+    assert found.folder is not None
+    files = {path.name: path.read_bytes() for path in found.folder.iterdir() if path.is_file()}
+    told = load_record("groups", files).history.groups_over_time()
+    assert {job for _, groups in told for group in groups for job in group.jobs} == {0, 1, 2, 3}
+    assert len({groups for _, groups in told}) > 1
+
+
+def have_the_bits_of(plain: Result, found: Result) -> None:
     assert sorted(found.jobs) == ["lasso", "lda", "mlr", "nmf"]
     assert plain.folder is not None
     assert found.folder is not None
