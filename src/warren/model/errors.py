@@ -6,6 +6,7 @@
     ├── SpecError            wrong input: one problem or many, each with its place
     ├── InfeasibleDecision   a policy asked for what the cluster state does not allow
     ├── InvalidTransition    an event that cannot happen in the state it met
+    ├── InputDataError       a job's input data find no place, or do not come back from disk
     ├── JournalError         a journal that cannot be read back
     └── EngineError          the live side could not start or keep its processes
 
@@ -52,6 +53,10 @@ class InfeasibleDecision(WarrenError):
 
 class InvalidTransition(WarrenError):
     """An event met a state in which it cannot happen; the text tells the job's story."""
+
+
+class InputDataError(WarrenError):
+    """A job's input data find no place in memory or on disk, or do not come back whole."""
 
 
 class JournalError(WarrenError):
