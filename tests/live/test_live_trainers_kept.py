@@ -44,6 +44,7 @@ class World:
             tmp=lambda index: "",
             rehearse=False,
             memory=None,
+            inputs=SimpleNamespace(of_device=lambda device: None),
         )
         ledger: Any = SimpleNamespace(
             unfinished=lambda device: [

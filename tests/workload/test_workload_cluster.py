@@ -177,3 +177,14 @@ def test_emulated_or_plain_runs_may_state_overheads_and_switching() -> None:
     for other in ("emulate: {}", "engine: plain"):
         text = f"{hosts}\nswitching: {{time: 1}}\n{other}"
         assert load_cluster("c.yaml", reader({"c.yaml": text})).switching is not None
+
+
+def test_data_are_spilled_within_a_memory_that_is_stated_or_by_a_ratio() -> None:
+    def read_local(host: str, local: str) -> Local:
+        text = f"hosts: [{{name: a, devices: {{B: 1}}{host}}}]\nlocal: {{{local}}}"
+        return load_cluster("c.yaml", reader({"c.yaml": text})).local
+
+    assert read_local(", memory: 2 GB", "spill: true") == Local(spill=True)
+    assert read_local("", "spill: true, disk_ratio: 0.4") == Local(spill=True, disk_ratio=0.4)
+    with pytest.raises(SpecError, match=r"local.spill: needs the memory of every host, or disk_r"):
+        read_local("", "spill: true")

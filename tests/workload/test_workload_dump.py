@@ -154,6 +154,7 @@ def runs(draw: st.DrawFn) -> Run:
             "look_ahead": draw(st.integers(0, 64)),
             "pin": draw(st.booleans()),
             "memory": draw(some(st.integers(64 * 10**6, 10**15))),
+            **draw(st.sampled_from([{}, {"spill": True, "disk_ratio": 0.25}])),
         },
     }
     if cluster["overheads"] is None:

@@ -229,6 +229,7 @@ class DeviceManager:
     def _role(self, device: int, job: Job, *, verifies: bool = False) -> TrainerRole:
         """Return what a trainer of a job on a device has to know."""
         context = self._context
+        inputs = context.inputs.of_device(device)
         return TrainerRole(
             device=device,
             folder=str(context.folder),
@@ -238,11 +239,13 @@ class DeviceManager:
             incarnation=self._incarnations[device],
             tmp=context.tmp(job.index),
             # The first task on a GPU loads libraries and kernels, which takes seconds.
-            rehearse=context.rehearse or context.gpus[device] is not None,
+            # What data may take of the host's memory is what a first task leaves of it.
+            rehearse=context.rehearse or context.gpus[device] is not None or inputs is not None,
             verifies=verifies,
             core=self._cores[device],
             memory=context.memory,
             gpu=context.gpus[device],
+            inputs=inputs,
         )
 
     def _fork(self, device: int) -> None:

@@ -17,6 +17,7 @@ from warren.core.ports import Restart
 from warren.live.clock import ClusterClock
 from warren.live.control.devices import DeviceManager
 from warren.live.control.engine import LiveEngine
+from warren.live.control.input_budgets import InputBudgets, refuse_rings
 from warren.live.control.ledger import Ledger
 from warren.live.control.link_classes import LinkClasses, StandingClasses
 from warren.live.control.recovery import Recovery, StateOwners
@@ -93,6 +94,7 @@ class LivePort(LiveEngine):
         self._assigned: set[int] = set()
         self._rehearse = rehearse or run.cluster.emulate is not None
         self._build_early = len(self._jobs) * len(self._devices) <= warm_limit
+        self._inputs: InputBudgets | None = None
         self.overruns: Counter[int] = Counter()
         """Tasks that took longer than their pad, by job index."""
         self.verified_ns: list[int] = []
@@ -108,8 +110,10 @@ class LivePort(LiveEngine):
         SpecError
             If the run that is to go on computes in another numerics class.
         """
+        refuse_rings(self._run.cluster, self._jobs)
         super().start()
         assert self._folder is not None
+        self._inputs = InputBudgets(self._run.cluster, self._folder)
         context = RunContext(
             run=self._run,
             folder=self._folder,
@@ -119,6 +123,7 @@ class LivePort(LiveEngine):
             memory=self._memory,
             rehearse=self._rehearse,
             gpus=self._gpus,
+            inputs=self._inputs,
         )
         self._manager = DeviceManager(context, self._pads, self._ledger)
         standing = StandingClasses(self._jobs)
@@ -133,9 +138,16 @@ class LivePort(LiveEngine):
         self._startup = StartupBarrier(context, self._ledger, self._manager, self._servers)
         self._manager.start()
         self._wait_for_all()
+        self._inputs.measure()
         if self._build_early:
             self._startup.begin()
             self._wait_for_all()
+
+    def close(self) -> None:
+        """End every process, wait for it and remove the sockets; may be called twice."""
+        super().close()
+        if self._inputs is not None:
+            self._inputs.close()
 
     def measured(self) -> dict[str, float]:
         """Return what the summary says beside the journal: overruns, and tasks computed again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from warren.live.control.input_budgets import InputBudgets
 from warren.live.control.run_files import RunFiles
 from warren.live.process.memory_limit import MemoryLimit
 from warren.live.process.process_pool import ProcessPool
@@ -37,6 +38,8 @@ class RunContext:
         time; where times are emulated they always do.
     gpus : tuple of int or None
         The number of the GPU that each device is; None: it is a process on the CPU.
+    inputs : InputBudgets
+        The budgets within which input data are spilled.
     """
 
     run: Run
@@ -48,6 +51,7 @@ class RunContext:
     memory: MemoryLimit | None
     rehearse: bool
     gpus: tuple[int | None, ...]
+    inputs: InputBudgets
 
     @property
     def jobs(self) -> tuple[Job, ...]:

@@ -370,6 +370,7 @@ class Servers:
             # It may answer an executor before the controller has heard that it is up.
             flow_class=self._flow_class(homes[part], job.index),
             donors=donors,
+            inputs=context.inputs.of_host(homes[part]),
         )
 
     def _stated_homes(self, job: int) -> tuple[int, ...]:

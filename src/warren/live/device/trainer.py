@@ -20,6 +20,7 @@ from warren.live.training import numerics
 from warren.live.training.app.app_contract import refuse
 from warren.live.training.app.app_errors import one_line
 from warren.live.training.app.app_loader import build_app
+from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.memory.shared_memory import MappedMemories
 from warren.live.training.task_hashes import nondeterministic
 from warren.live.training.task_runner import MemoryOf, TaskRunner, in_main_memory
@@ -35,6 +36,7 @@ from warren.live.transport.messages import (
     TrainerReady,
 )
 from warren.live.transport.sockets import Link, Poller, executor_address
+from warren.model.errors import InputDataError
 
 
 def main(role: Role, lifeline: int) -> None:
@@ -58,6 +60,7 @@ class Trainer:
         self._runner: TaskRunner | None = None
         self._memory_of: MemoryOf = in_main_memory
         self._computed: Callable[[], None] | None = None
+        self._inputs = None if role.inputs is None else InputMemory(role.inputs, role.tmp)
         # A state may lie in its server's own memory, which user code must not change.
         self._states = MappedMemories(read_only=True)
         self._updates = MappedMemories()
@@ -108,6 +111,10 @@ class Trainer:
         """Compute a task, or only build the app if ``task`` is None, and send what came of it."""
         job = self._job.index
         try:
+            if self._runner is None and self._inputs is not None:
+                # To wait for memory is not the app's doing: its time does not run yet.
+                with self._inputs.building(), self._alarm.within(self._job.task_limit_ns):
+                    self._built()
             with self._alarm.within(self._job.task_limit_ns):
                 runner = self._built()
                 answer = Prepared(job) if task is None else self._compute(runner, task)
@@ -120,7 +127,10 @@ class Trainer:
             # What raised may have left anything behind in the app: another task builds it anew.
             self._runner = None
             again = "" if task is None or not task.expected else ", computed again"
-            self._link.send(TaskRaised(job, f"app failed{where}{again}: {one_line(error)}"))
+            said = f"app failed{where}{again}: {one_line(error)}"
+            if isinstance(error, InputDataError):
+                said = one_line(error)
+            self._link.send(TaskRaised(job, said))
         numerics.pin()  # user code may set what it likes
         if task is not None and task.then is not None:
             self._expect(*task.then)
@@ -133,6 +143,9 @@ class Trainer:
 
     def _compute(self, runner: TaskRunner, task: RunTask) -> TaskComputed:
         """Compute a task from its state in shared memory; the update goes there too."""
+        # What follows is known where it is of the same job; a wrong guess costs no bits.
+        guess = task.round + 1, task.shard
+        runner.read_ahead((task.round, task.shard), task.then or guess)
         state = self._states.view(task.state)
         if not task.staged:
             runner.unstage()
@@ -152,7 +165,7 @@ class Trainer:
         """Return the job's task runner, built if there is none."""
         if self._runner is None:
             app = build_app(self._job, self._role.base)
-            self._runner = TaskRunner(app, self._job, self._memory_of)
+            self._runner = TaskRunner(app, self._job, self._memory_of, self._inputs)
             numerics.pin()  # the app's module, or what builds its model, may set what it likes
             if self._role.rehearse:
                 self._runner.warm()

@@ -117,6 +117,27 @@ def enter(limit: MemoryLimit | None) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
+@contextlib.contextmanager
+def data_limited(more_bytes: int) -> Iterator[None]:
+    """Let this process reserve so much more meanwhile; what goes beyond fails in the process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    known = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
+    most = min([_data_bytes() + more_bytes, *known])
+    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def allow_more_data(more_bytes: int) -> None:
+    """Raise what ``data_limited`` allows until its end, as far as the process may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if soft != resource.RLIM_INFINITY:
+        most = soft + more_bytes if hard == resource.RLIM_INFINITY else min(soft + more_bytes, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+
+
 def over_limit(limit: MemoryLimit, pid: int) -> str:
     """Say how a process that has ended was killed by its limit; empty if it was not.
 

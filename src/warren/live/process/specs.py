@@ -8,6 +8,7 @@ import msgspec
 
 from warren.live.emulated_times import PadTable
 from warren.live.process.memory_limit import MemoryLimit
+from warren.live.training.input_data.host_memory import HostBudget
 from warren.live.transport.host_identity import NOWHERE, HostIdentity
 from warren.live.transport.message import Message
 from warren.model.job import Job
@@ -42,6 +43,7 @@ class TrainerRole(Message, frozen=True, tag="TrainerRole", array_like=True):
     ``incarnation`` is that of the device's executor. ``rehearse``: it computes one task when it has
     built the app, since the first is always slow. ``verifies``: it computes tasks again that
     another has computed, and says if they differ. ``gpu``: the GPU to compute on; None: the CPU.
+    ``inputs``: its data are spilled to disk, within this budget; None: they stay in memory.
     """
 
     device: int
@@ -56,6 +58,7 @@ class TrainerRole(Message, frozen=True, tag="TrainerRole", array_like=True):
     core: int | None = None
     memory: MemoryLimit | None = None
     gpu: int | None = None
+    inputs: HostBudget | None = None
 
 
 class JobStateRole(Message, frozen=True, tag="JobStateRole", array_like=True):
@@ -80,6 +83,7 @@ class ServerRole(JobStateRole, frozen=True, tag="ServerRole", array_like=True):
     ``homes`` has the host of each server of the job; ``model_bytes`` how many bytes of the model
     each is to hold, empty: about the same. ``flow_class`` is the class of what it sends at first.
     ``donors``: it begins with the blocks of so many servers; 0: with the checkpoint of ``round``.
+    ``inputs``: the budget of its host, as a trainer's.
     """
 
     part: int
@@ -92,6 +96,7 @@ class ServerRole(JobStateRole, frozen=True, tag="ServerRole", array_like=True):
     model_bytes: tuple[int, ...] = ()
     flow_class: int = 0
     donors: int = 0
+    inputs: HostBudget | None = None
 
     @property
     def parts(self) -> int:

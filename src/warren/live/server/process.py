@@ -10,7 +10,7 @@ from warren.live.server.server import Server
 from warren.live.training.app.app_errors import one_line
 from warren.live.transport.messages import AnyMessage, CannotWrite, JobBroke
 from warren.live.transport.sockets import Link, controller_address
-from warren.model.errors import SpecError
+from warren.model.errors import InputDataError, SpecError
 
 
 def main(role: Role, lifeline: int) -> None:
@@ -44,7 +44,7 @@ def last_words(role: JobStateRole, where: str, error: BaseException) -> AnyMessa
     """
     job = role.job.index
     heir = role.generation if isinstance(role, ServerRole) and role.donors else -1
-    if isinstance(error, SpecError):
+    if isinstance(error, SpecError | InputDataError):
         return JobBroke(job, one_line(error), heir)
     # Anything else may come from the app, which may use files too: only those of the run count.
     if isinstance(error, OSError) and error.errno is not None and error.filename is not None:

@@ -16,6 +16,7 @@ import msgspec
 
 from warren.live.process.specs import ServerRole
 from warren.live.process.time_limit import Alarm
+from warren.live.server.built_store import building, built_store
 from warren.live.server.checkpoint_schedule import CheckpointSchedule
 from warren.live.server.global_norm import GlobalNorm
 from warren.live.server.migration import Donor, Inheritance
@@ -25,9 +26,8 @@ from warren.live.server.round_start import RoundStart
 from warren.live.server.state_sender import ServedState, StateSender
 from warren.live.server.update_reader import UpdateReader
 from warren.live.training import numerics
-from warren.live.training.app.app_loader import build_app
 from warren.live.training.checkpoints.files import write_whole
-from warren.live.training.parameter_store import ParameterStore
+from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.task_hashes import HashLog, RoundOutcome, TaskResult, marks_path
 from warren.live.transport.message import SharedSlot, TaskStamp
 from warren.live.transport.server_messages import (
@@ -54,20 +54,6 @@ from warren.live.transport.server_messages import (
 from warren.live.transport.sockets import Hub, Link, Poller, link_to_server, server_address
 
 
-def _built_store(role: ServerRole) -> ParameterStore:
-    """Build the job's app, and this server's part of its model as it is before the first round."""
-    app = build_app(role.job, role.base)
-    numerics.pin()
-    return ParameterStore(
-        app,
-        role.job,
-        part=role.part,
-        parts=role.parts,
-        model_bytes=role.model_bytes,
-        shared=role.folder,
-    )
-
-
 class Server:
     """One server of a job: the state machine of the job's rounds.
 
@@ -83,8 +69,9 @@ class Server:
         self._job = role.job
         self._alarm = Alarm()
         part, parts = role.part, role.parts
-        with self._alarm.within(self._job.task_limit_ns):
-            self._store = store = _built_store(role)
+        self._inputs = None if role.inputs is None else InputMemory(role.inputs, role.tmp)
+        with building(self._inputs), self._alarm.within(self._job.task_limit_ns):
+            self._store = store = built_store(role, self._inputs)
             self._schedule = CheckpointSchedule(
                 store, role.job, role.store, role.round, part, parts
             )

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils.data import default_collate
 
 from warren.live.training.app.app_contract import length, of_tensors
+from warren.live.training.input_data.input_reader import InputReader
 from warren.live.training.seeding import stream_key
 from warren.model.costs import IntArray
 from warren.model.job import Job
@@ -60,21 +61,33 @@ class SampleStream:
 
 
 class Batches:
-    """The batches of one job's dataset, by task."""
+    """The batches of one job's dataset, by task; those of spilled data come from ``reader``."""
 
-    def __init__(self, dataset: Any, job: Job) -> None:
+    def __init__(self, dataset: Any, job: Job, reader: InputReader | None = None) -> None:
         self._dataset = dataset
         self._job = job
+        self._reader = reader
         self._stream = SampleStream(items=length(dataset), seed=job.seed)
         parts = [*dataset.values()] if type(dataset) is dict else dataset
         parts = parts if type(parts) in (list, tuple) else [parts]
         self.plain = all(type(part) is Tensor for part in parts)
         """Whether tensors alone are indexed: that runs no user code and draws from no generator."""
 
+    @property
+    def spilled(self) -> bool:
+        """Tell whether data are on disk, at least in part."""
+        return self._reader is not None
+
+    def ahead(self, round_no: int, shard: int) -> None:
+        """Begin to read the batch of a task from disk, where data are spilled."""
+        if self._reader is not None:
+            self._reader.ahead((round_no, shard), self._picked(round_no, shard))
+
     def of(self, round_no: int, shard: int) -> Any:
         """Return the batch of task (round_no, shard); always ``job.batch`` samples."""
-        job = self._job
-        picked = self._stream.task(round_no, shard, scale=job.scale, batch=job.batch)
+        picked = self._picked(round_no, shard)
+        if self._reader is not None:
+            return self._reader.take((round_no, shard), picked)
         index = torch.from_numpy(picked)
         data = self._dataset
         if isinstance(data, Tensor):
@@ -84,3 +97,7 @@ class Batches:
         if of_tensors(data):
             return tuple(part[index] for part in data)
         return default_collate([data[item] for item in picked.tolist()])
+
+    def _picked(self, round_no: int, shard: int) -> IntArray:
+        job = self._job
+        return self._stream.task(round_no, shard, scale=job.scale, batch=job.batch)

@@ -12,6 +12,7 @@ from warren.live.training.app.app_contract import check_converges, check_job, en
 from warren.live.training.block_ownership import Ranges, owners_of
 from warren.live.training.checkpoints import state as checkpoint
 from warren.live.training.checkpoints.archive import Archive
+from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.replica import Replica
 from warren.live.training.task_hashes import MARK_BYTES, KnownHashes, RoundOutcome, TaskResult
 from warren.live.training.task_runner import TaskRunner
@@ -40,6 +41,8 @@ class ParameterStore:
     runner
         A rank of a ring computes tasks with it. App and model are shared. Others have the same
         whole store, and of each round its mean as one result.
+    inputs
+        The budget for data; None: they stay in memory.
 
     Raises
     ------
@@ -57,12 +60,13 @@ class ParameterStore:
         model_bytes: Sequence[int] = (),
         shared: str | None = None,
         runner: TaskRunner | None = None,
+        inputs: InputMemory | None = None,
     ) -> None:
         check_job(app, job)
         self._job = job
         # In a ring the ranks have summed already: a round's mean comes as one result.
         self._tasks = job.scale if runner is None else 1
-        self._replica = Replica(app, job, part, parts, model_bytes, shared, runner)
+        self._replica = Replica(app, job, part, parts, model_bytes, shared, runner, inputs)
         self.layout = self._replica.layout
         self.owners = self._replica.owners
         self.ranges: Ranges = self._replica.ranges

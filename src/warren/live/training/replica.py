@@ -21,6 +21,7 @@ from warren.live.training.block_ownership import Ranges, owners_of, ranges_of, v
 from warren.live.training.evaluation import Evaluation
 from warren.live.training.gradient_clipping import factor_of, square_of
 from warren.live.training.gradient_sum import GradientMeans
+from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES, StatePool
 from warren.live.training.seeding import BARRIER, reseed
 from warren.live.training.task_hashes import TaskResult
@@ -39,6 +40,7 @@ class Replica:
 
     ``owners``: the part that owns each entry; ``owned``: indices of the entries that part ``part``
     of ``parts`` combines and steps.
+    ``inputs`` lets go of the data that the app keeps, unless it evaluates.
     ``runner`` is given in a rank of a ring; other ranks have the same whole store and step it too.
     """
 
@@ -51,6 +53,7 @@ class Replica:
         model_bytes: Sequence[int] = (),
         shared: str | None = None,
         runner: TaskRunner | None = None,
+        inputs: InputMemory | None = None,
     ) -> None:
         self.app = app
         self.job = job
@@ -58,6 +61,9 @@ class Replica:
         self.parts = parts
         self._alone = parts == 1 and runner is None
         built = build(app, job) if runner is None else runner.built
+        # An evaluation may need all data at once, so that they stay in memory then.
+        if inputs is not None and job.evaluate is None and job.stop is None:
+            inputs.release(built.dataset)
         self.model = built.model
         self.optimizer = built.optimizer
         self.schedule = built.schedule

@@ -12,6 +12,7 @@ from warren.apps.protocol import TorchApp
 from warren.live.training.app.app_calls import BuiltApp, build
 from warren.live.training.app.app_contract import checked_loss, refuse
 from warren.live.training.data_order import Batches
+from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.isolation.task_rules import TaskRules
 from warren.live.training.memory.model_memory import ModelMemory
 from warren.live.training.memory.shared_memory import StateMemory, copy_all
@@ -34,16 +35,24 @@ class TaskRunner:
     """Computes any task of a job, in any order and in any process, with the same result.
 
     ``memory`` says where the model lies; numbers of one kind of device differ from another's.
+    ``inputs`` spills the data as soon as they are there; None: they stay in memory.
     """
 
-    def __init__(self, app: TorchApp, job: Job, memory: MemoryOf = in_main_memory) -> None:
+    def __init__(
+        self,
+        app: TorchApp,
+        job: Job,
+        memory: MemoryOf = in_main_memory,
+        inputs: InputMemory | None = None,
+    ) -> None:
         self._app, self._job = app, job
         self.built = build(app, job)
+        reader = None if inputs is None else inputs.spill(self.built.dataset)
         self._model = self.built.model
         self.layout = Layout.of(self._model)
         self._memory = memory(self.built, self.layout)
         self.rules = TaskRules(self.built, job)
-        self._batches = Batches(self.built.dataset, job)
+        self._batches = Batches(self.built.dataset, job, reader)
         self._places = TensorPlaces(self._model)
         self._params = len(self.layout.params)
         self._expected: tuple[tuple[int, int], Any] | None = None
@@ -56,8 +65,15 @@ class TaskRunner:
         self.expect_nothing()
         reseed(self._job.seed, round_no, shard)
         # User code never runs early, so only batches of plain tensors are built ahead.
-        batch = self._moved(round_no, shard) if self._batches.plain else None
+        ready = self._batches.plain and not self._batches.spilled
+        batch = self._moved(round_no, shard) if ready else None
+        self._batches.ahead(round_no, shard)
         self._expected = (round_no, shard), batch
+
+    def read_ahead(self, *tasks: tuple[int, int]) -> None:
+        """Begin to read what tasks need from disk, in this order; it costs nothing elsewhere."""
+        for task in tasks:
+            self._batches.ahead(*task)
 
     def expect_nothing(self) -> None:
         """Forget what ``expect`` prepared: generators were changed, or the task does not come."""

@@ -108,7 +108,7 @@ class HostSpec(Spec):
     devices: dict[Name, Annotated[int, Field(ge=1, le=MAX_DEVICES)]] = Field(
         default_factory=dict, description="Devices of each type, like {V100: 4}."
     )
-    memory: Size | None = Field(None, description="Of the host; recorded only.")
+    memory: Size | None = Field(None, description="Of the host; see local.spill.")
     nic: RateBps | None = Field(
         None,
         description="Prices synchronisation where a profile does not, and rings; default: 25 Gbps.",
@@ -259,6 +259,12 @@ class LocalSpec(Spec):
     testbed: Annotated[str, AfterValidator(_bed_name)] | None = Field(
         default=None,
         description="Processes are in its hosts (`warren testbed`); default: on this machine.",
+    )
+    spill: bool = Field(
+        default=False, description="Input data go to disk where a host has too little memory."
+    )
+    disk_ratio: float | None = Field(
+        default=None, ge=0, le=1, description="Share of data on disk; default: by hosts' memory."
     )
 
 

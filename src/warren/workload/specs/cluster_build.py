@@ -160,6 +160,7 @@ def build_cluster(
         *_no_device(listed),
         *_unknown_types(spec, listed),
         *_unknown_slower(spec, listed),
+        *_wrong_spill(spec, listed),
         *wrong_switching(spec, names),
     ]
     problems += [document.problem((*at, *path), message) for path, message in found]
@@ -264,6 +265,17 @@ def _unknown_slower(spec: ClusterSpec, hosts: list[HostSpec]) -> Iterator[tuple[
             yield ("emulate", "slower", kind), f"{message}allowed: {', '.join(allowed)}"
 
 
+def _wrong_spill(spec: ClusterSpec, hosts: list[HostSpec]) -> Iterator[tuple[Path, str]]:
+    """Yield what is wrong with spilling: nothing says how much, or that it is done at all."""
+    local = spec.local
+    if local.disk_ratio is not None and not local.spill:
+        yield ("local", "disk_ratio"), "is read with spill: true only"
+    unlimited = [host.name for host in hosts if host.memory is None]
+    if local.spill and local.disk_ratio is None and unlimited:
+        message = f"needs the memory of every host, or disk_ratio; {unlimited[0]} states none"
+        yield ("local", "spill"), message
+
+
 def _emulate(spec: EmulateSpec, folder: str) -> Emulate:
     jitter = "" if spec.jitter is None else posixpath.join(folder, spec.jitter)
     return Emulate(time_scale=spec.time_scale, jitter=jitter, slower=spec.slower)
@@ -276,6 +288,8 @@ def _local(spec: LocalSpec) -> Local:
         memory_bytes=spec.memory,
         log_bytes=spec.log_limit,
         testbed=spec.testbed,
+        spill=spec.spill,
+        disk_ratio=spec.disk_ratio,
     )
 
 

@@ -120,7 +120,9 @@ def _network(network: Network) -> dict[str, Any]:
 
 def _local(local: Local) -> dict[str, Any]:
     stated = {"look_ahead": local.look_ahead, "pin": local.pin, "memory": local.memory_bytes}
-    return _stated({**stated, "log_limit": local.log_bytes, "testbed": local.testbed})
+    spilled = {"spill": local.spill or None, "disk_ratio": local.disk_ratio}
+    rest = {"log_limit": local.log_bytes, "testbed": local.testbed, **spilled}
+    return _stated({**stated, **rest})
 
 
 def _ns(time_ns: int) -> str | None:

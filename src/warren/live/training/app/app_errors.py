@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from warren.live.training.app.user_files import is_users
-from warren.model.errors import SpecError
+from warren.model.errors import InputDataError, SpecError
 
 _CHARS: Final = 500
 
@@ -19,7 +19,7 @@ def one_line(error: BaseException) -> str:
     file itself. The traceback belongs in the log.
     """
     what, text = type(error).__name__, str(error)
-    if isinstance(error, SpecError):
+    if isinstance(error, SpecError | InputDataError):
         return _short(text)
     own = [at for at in traceback.extract_tb(error.__traceback__) if is_users(at.filename)]
     place = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""

@@ -1,0 +1,38 @@
+"""Build what a server keeps: the job's app, and the server's part of the model."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final
+
+from warren.live.process.specs import ServerRole
+from warren.live.training import numerics
+from warren.live.training.app.app_loader import build_app
+from warren.live.training.input_data.input_memory import InputMemory
+from warren.live.training.parameter_store import ParameterStore
+
+_STATES: Final = 6
+"""A server takes so many times the bytes of its model later at most: states, means, optimiser."""
+
+
+def built_store(role: ServerRole, inputs: InputMemory | None) -> ParameterStore:
+    """Build the job's app, and this server's part of its model as it is before the first round."""
+    app = build_app(role.job, role.base)
+    numerics.pin()
+    store = ParameterStore(
+        app,
+        role.job,
+        part=role.part,
+        parts=role.parts,
+        model_bytes=role.model_bytes,
+        shared=role.folder,
+        inputs=inputs,
+    )
+    if inputs is not None:
+        inputs.reserved_bytes = _STATES * store.total_bytes
+    return store
+
+
+def building(inputs: InputMemory | None) -> AbstractContextManager[None]:
+    """Return the context in which an app is built, where a budget limits the host's memory."""
+    return nullcontext() if inputs is None else inputs.building()

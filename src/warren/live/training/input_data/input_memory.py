@@ -1,0 +1,221 @@
+"""One process's side of its host's memory budget: it builds in turn, spills, and keeps its share.
+
+The invariant: under the lock of the host's table no process writes more into its row than the
+budget leaves at that moment, takes memory only after it has written it, and writes less only after
+the memory has gone back. So the sum of rows stays within the budget whatever the order of steps.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+from warren.live.process.linux import return_freed_memory
+from warren.live.process.memory_limit import allow_more_data, data_limited
+from warren.live.process.time_limit import size_text
+from warren.live.training.input_data.host_memory import HostBudget, HostMemoryTable, own_bytes
+from warren.live.training.input_data.input_reader import InputReader, ReadTimes
+from warren.live.training.input_data.memory_release import let_go
+from warren.live.training.input_data.memory_shares import (
+    MemoryUse,
+    alpha_bound,
+    free_bytes,
+    next_held_bytes,
+    waits,
+)
+from warren.live.training.input_data.spilled_data import SpilledData, can_spill
+from warren.model.errors import InputDataError
+
+_STEPS: Final = 32
+"""A step between processes is so large a part of the data."""
+_MEASURED_EVERY: Final = 10
+"""Turns until the memory that is no input data is measured again."""
+_AT_ONCE_BYTES: Final = 1 << 24
+"""More than this does not come into memory in one turn: a task may be waiting."""
+_LOOK_S: Final = 0.02
+_LEAST_BYTES: Final = 1 << 24
+"""Less than this is not worth a try to build an app."""
+
+
+class InputMemory:
+    """The memory for input data of one process.
+
+    Parameters
+    ----------
+    budget : HostBudget
+        The host's budget, and its table.
+    folder : str
+        Where data go that are not in memory.
+    """
+
+    def __init__(self, budget: HostBudget, folder: str) -> None:
+        self._budget = budget
+        self._folder = folder
+        self._table = HostMemoryTable(budget.table) if budget.table else None
+        self._data: SpilledData | None = None
+        self._reader: InputReader | None = None
+        self._turns = 0
+        self.reserved_bytes = 0
+        """What the process will take later beside what it has when its app is built."""
+
+    @contextmanager
+    def building(self) -> Iterator[None]:
+        """Build an app inside: alone on its host, and with no more memory than that has left.
+
+        Raises
+        ------
+        InputDataError
+            It does not fit into the host's memory.
+        """
+        self._forget()
+        if self._table is None:
+            yield
+            return
+        with self._table.building():
+            room = self._room(self._table)
+            try:
+                with data_limited(room):
+                    yield
+            except (MemoryError, RuntimeError, OSError) as error:
+                if not _is_lack_of_memory(error):
+                    raise
+                raise self._too_large(room, error) from error
+            finally:
+                return_freed_memory()
+                self._settle(self._table)
+
+    def spill(self, dataset: Any) -> InputReader | None:
+        """Write a dataset that was just built to disk, and let go of it in memory.
+
+        Its tensors stay the objects that they are, for an app that keeps them: what they show is
+        read from the file when it is used. None: these data cannot be spilled, or the app keeps
+        them in other tensors too, so that they stay in memory as they are.
+
+        Raises
+        ------
+        InputDataError
+            The disk refuses the data, or has no place for them.
+        """
+        if not can_spill(dataset):
+            print("input data stay in memory: they are small, or not tensors alone", flush=True)
+            return None
+        data = SpilledData(dataset, self._folder)
+        # Their mapping counts as memory that may be written, though none of it is taken.
+        allow_more_data(data.total_bytes)
+        if not let_go(dataset, data):
+            data.file.close()
+            print("input data stay in memory: the app keeps them in other tensors too", flush=True)
+            return None
+        ratio = self._budget.disk_ratio
+        if self._table is None and ratio is not None:
+            data.resize(round((1 - ratio) * data.total_bytes))
+        self._data = data
+        self._reader = InputReader(data, self._turn)
+        return self._reader
+
+    def release(self, dataset: Any) -> None:
+        """Let go of a dataset that is not indexed here, where the app may keep it: see ``spill``.
+
+        Raises
+        ------
+        InputDataError
+            The disk refuses the data, or has no place for them.
+        """
+        if can_spill(dataset):
+            data = SpilledData(dataset, self._folder)
+            allow_more_data(data.total_bytes)
+            let_go(dataset, data)
+            data.file.close()
+
+    def _forget(self) -> None:
+        """Let go of the data of an app that is to be built anew."""
+        if self._reader is not None:
+            self._reader.close()
+        if self._data is not None:
+            self._data.file.close()
+        self._reader = self._data = None
+
+    def _room(self, table: HostMemoryTable) -> int:
+        """Wait until others have let go of their data, and take all that there is then."""
+        while True:
+            with table.open() as (_, others):
+                room = self._budget.budget_bytes - sum(other.fixed_bytes for other in others)
+                if room < _LEAST_BYTES:
+                    table.put(MemoryUse(fixed_bytes=0))
+                    raise self._too_large(max(0, room), None)
+                if not any(other.held_bytes for other in others):
+                    table.put(MemoryUse(fixed_bytes=room))
+                    return room
+                table.put(MemoryUse(fixed_bytes=0, wants_bytes=room, builds=True))
+            time.sleep(_LOOK_S)
+
+    def _settle(self, table: HostMemoryTable) -> None:
+        """Write into the table what the process takes now that its app is built."""
+        data_bytes = 0 if self._data is None else self._data.total_bytes
+        with table.open():
+            fixed_bytes = _taken_bytes() + self.reserved_bytes
+            table.put(MemoryUse(fixed_bytes=fixed_bytes, data_bytes=data_bytes))
+
+    def _turn(self, times: ReadTimes) -> None:
+        """Take or give a step of memory."""
+        data = self._data
+        if data is None or self._table is None:
+            return
+        self._turns += 1
+        measured = self._turns % _MEASURED_EVERY == 0
+        with self._table.open() as (own, others):
+            if not own.data_bytes:  # not settled yet
+                return
+            taken = _taken_bytes() + self.reserved_bytes if measured else 0
+            fixed = max(0, taken - own.held_bytes) if measured else own.fixed_bytes
+            own = replace(own, fixed_bytes=fixed, stop_ppm=round(times.stop_ppm))
+            most = self._next(own, others, data, times)
+            if most < own.held_bytes:
+                data.resize(most)
+            grown = min(most, own.held_bytes + _AT_ONCE_BYTES)
+            held = max(data.held_bytes, min(grown, data.total_bytes))
+            step = data.total_bytes // _STEPS
+            wanted = step if waits(own) and held <= own.held_bytes else 0
+            self._table.put(replace(own, held_bytes=held, wants_bytes=wanted))
+        data.resize(held)
+
+    def _next(
+        self, own: MemoryUse, others: list[MemoryUse], data: SpilledData, times: ReadTimes
+    ) -> int:
+        """Return how much of the data is to be in memory."""
+        budget_bytes, ratio = self._budget.budget_bytes, self._budget.disk_ratio
+        if ratio is None:
+            step = max(data.block_bytes, data.total_bytes // _STEPS)
+            bound = alpha_bound(data.blocks, times.use_ns, times.load_ns)
+            return next_held_bytes(own, others, budget_bytes, step, bound)
+        # A fixed ratio is kept to where it fits, but gives way to an app that is to be built.
+        target = round((1 - ratio) * data.total_bytes)
+        if any(other.builds for other in others):
+            return 0
+        return min(target, own.held_bytes + max(0, free_bytes(budget_bytes, [own, *others])))
+
+    def _too_large(self, room: int, error: BaseException | None) -> InputDataError:
+        """Return what says that an app does not fit, with the numbers."""
+        budget = self._budget
+        why = "" if error is None else f": {error}"
+        return InputDataError(
+            f"to build it takes more than the {size_text(room)} that are left on host "
+            f"{budget.host} beside processes that run, of {size_text(budget.stated_bytes)} "
+            f"(cluster file, hosts[].memory){why}"
+        )
+
+
+def _taken_bytes() -> int:
+    """Return what this process and the one that waits for its end have taken."""
+    return own_bytes() + own_bytes(os.getppid())
+
+
+def _is_lack_of_memory(error: BaseException) -> bool:
+    """Tell whether an error says that memory was refused."""
+    refused = isinstance(error, OSError) and error.errno == errno.ENOMEM
+    return isinstance(error, MemoryError) or refused or "can't allocate memory" in str(error)

@@ -1,0 +1,141 @@
+"""Read batches of spilled data ahead of their tasks, in a thread that runs no user code.
+
+While one task computes, the items of the next that are on disk are read (Harmony, Figure 4.8).
+Which items these are is known: orders are permutations by seed. The thread draws no random number.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final
+
+from warren.live.training.input_data.spilled_data import SpilledData
+from warren.model.costs import IntArray
+
+_TURN_S: Final = 0.1
+"""So long the thread waits for a batch to read before it looks at the host's memory again."""
+_NEW: Final = 0.25
+"""The weight of the newest task in what is measured."""
+_KEPT: Final = 2
+"""Batches that are read or waiting: of the task at hand, and of the next one."""
+
+Task = tuple[int, int]
+"""Round and shard."""
+
+
+@dataclass(slots=True)
+class ReadTimes:
+    """Moving averages: the part of the time that tasks stop for data, in millionths; of an item
+    the time from task to task, and the time to read it from disk, in ns."""
+
+    stop_ppm: float = 0.0
+    use_ns: float = 0.0
+    load_ns: float = 0.0
+
+
+class InputReader:
+    """Gives the batches of tasks, read ahead where it was told which task comes.
+
+    Parameters
+    ----------
+    data : SpilledData
+        The data. From now on only the thread uses it.
+    turn : callable
+        Called in the thread about every tenth of a second between batches: it may change what is
+        in memory.
+    """
+
+    def __init__(self, data: SpilledData, turn: Callable[[ReadTimes], None]) -> None:
+        self._data = data
+        self._turn = turn
+        self.times = ReadTimes()
+        self._asked: queue.SimpleQueue[tuple[IntArray, Future[Any]] | None] = queue.SimpleQueue()
+        self._batches: dict[Task, Future[Any]] = {}
+        self._broken: BaseException | None = None
+        self._given_ns = 0
+        self._thread = threading.Thread(target=self._serve, name="input reader", daemon=True)
+        self._thread.start()
+
+    def ahead(self, task: Task, items: IntArray) -> None:
+        """Begin to read the batch of a task that is expected."""
+        if task in self._batches:
+            return
+        # A task that was expected and did not come gives way.
+        while len(self._batches) >= _KEPT:
+            self._batches.pop(next(iter(self._batches))).cancel()
+        batch: Future[Any] = Future()
+        self._batches[task] = batch
+        self._asked.put((items, batch))
+
+    def take(self, task: Task, items: IntArray) -> Any:
+        """Return the batch of a task, as soon as it is read.
+
+        Raises
+        ------
+        InputDataError
+            Data cannot be read back, or are not what was written.
+        """
+        began_ns = time.monotonic_ns()
+        self.ahead(task, items)
+        batch = self._batches.pop(task).result()
+        now_ns = time.monotonic_ns()
+        if self._given_ns:
+            period_ns = max(1, now_ns - self._given_ns)
+            stop_ppm = 1e6 * (now_ns - began_ns) / period_ns
+            self.times.stop_ppm = _moved(self.times.stop_ppm, stop_ppm)
+            self.times.use_ns = _moved(self.times.use_ns, period_ns / len(items))
+        self._given_ns = now_ns
+        return batch
+
+    def close(self) -> None:
+        """End the thread; batches that were not taken are forgotten."""
+        self._asked.put(None)
+        self._thread.join()
+        self._batches.clear()
+
+    def _serve(self) -> None:
+        """Read what is asked for; in between, and when nothing is, take a turn."""
+        turned_s = 0.0
+        while True:
+            try:
+                asked = self._asked.get(timeout=_TURN_S)
+            except queue.Empty:
+                # Who has no task does not stop for data either.
+                self.times.stop_ppm *= 1 - _NEW / 2
+                asked = ()  # type: ignore[assignment]
+            if asked is None:
+                return
+            if asked:
+                self._read(*asked)
+            if time.monotonic() - turned_s > _TURN_S / 2 and self._broken is None:
+                turned_s = time.monotonic()
+                try:
+                    self._turn(self.times)
+                except BaseException as error:  # the next task tells it
+                    self._broken = error
+
+    def _read(self, items: IntArray, batch: Future[Any]) -> None:
+        if not batch.set_running_or_notify_cancel():
+            return
+        if self._broken is not None:
+            batch.set_exception(self._broken)
+            return
+        began_ns = time.monotonic_ns()
+        try:
+            cold = self._data.share_on_disk(items)
+            batch.set_result(self._data.gather(items))
+        except BaseException as error:
+            batch.set_exception(error)
+        else:
+            if cold:
+                took_ns = time.monotonic_ns() - began_ns
+                self.times.load_ns = _moved(self.times.load_ns, took_ns / cold)
+
+
+def _moved(average: float, value: float) -> float:
+    return value if average == 0.0 else (1 - _NEW) * average + _NEW * value

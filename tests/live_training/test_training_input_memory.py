@@ -1,0 +1,184 @@
+"""Processes of a host share its memory by a table, and an app that does not fit is refused."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from warren.live.training.input_data.host_memory import HostBudget, HostMemoryTable, own_bytes
+from warren.live.training.input_data.input_memory import InputMemory, let_go
+from warren.live.training.input_data.memory_shares import MemoryUse
+from warren.live.training.input_data.spilled_data import SpilledData
+from warren.model.errors import InputDataError
+
+MB = 10**6
+ITEMS = np.arange(50)
+
+
+def budget(folder: Path, budget_bytes: int, ratio: float | None = None) -> HostBudget:
+    """A budget with a table in a folder."""
+    return HostBudget(
+        table=str(folder / "table"),
+        host="h-0",
+        stated_bytes=budget_bytes,
+        budget_bytes=budget_bytes,
+        disk_ratio=ratio,
+    )
+
+
+def in_child(act: Callable[[], object]) -> int:
+    """Let another process act, and wait until it has; it stays until it is killed."""
+    ready, say = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            act()
+            os.write(say, b"x")
+            time.sleep(60)
+        finally:
+            os._exit(1)
+    assert os.read(ready, 1) == b"x"
+    return pid
+
+
+def end(pid: int) -> None:
+    """Kill another process."""
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def fill(path: str, use: MemoryUse) -> HostMemoryTable:
+    """Take a row."""
+    table = HostMemoryTable(path)
+    with table.open():
+        table.put(use)
+    return table
+
+
+def test_a_row_lives_as_long_as_its_process(tmp_path: Path) -> None:
+    path = str(tmp_path / "table")
+    theirs = MemoryUse(fixed_bytes=7, data_bytes=9, held_bytes=3, wants_bytes=1, stop_ppm=5)
+    kept: list[object] = []
+    pid = in_child(lambda: kept.append(fill(path, theirs)))
+    try:
+        table = fill(path, MemoryUse(fixed_bytes=2, builds=True))
+        with table.open() as (own, others):
+            assert (own, others) == (MemoryUse(fixed_bytes=2, builds=True), [theirs])
+    finally:
+        end(pid)
+    with table.open() as (_, others):
+        assert others == []
+    table.close()
+
+
+def test_an_app_that_takes_more_than_is_left_is_refused_with_the_numbers(tmp_path: Path) -> None:
+    inputs = InputMemory(budget(tmp_path, 100 * MB), str(tmp_path))
+    with pytest.raises(InputDataError) as raised, inputs.building():
+        torch.ones(400 * MB, dtype=torch.uint8)
+    says = str(raised.value)
+    assert "more than the 100 MB that are left on host h-0" in says
+    assert "of 100 MB (cluster file, hosts[].memory)" in says
+    # The limit is gone with the build.
+    assert torch.ones(400 * MB, dtype=torch.uint8)[-1] == 1
+
+
+def test_an_app_is_refused_where_other_processes_leave_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "table")
+    kept: list[object] = []
+    pid = in_child(lambda: kept.append(fill(path, MemoryUse(fixed_bytes=95 * MB))))
+    inputs = InputMemory(budget(tmp_path, 100 * MB), str(tmp_path))
+    try:
+        with pytest.raises(InputDataError, match="more than the 5 MB that are left"):
+            inputs.building().__enter__()
+    finally:
+        end(pid)
+
+
+def test_an_error_of_the_app_stays_what_it_is(tmp_path: Path) -> None:
+    inputs = InputMemory(budget(tmp_path, 10**10), str(tmp_path))
+    with pytest.raises(RuntimeError, match="wrong shape"), inputs.building():
+        raise RuntimeError("wrong shape")
+
+
+@pytest.mark.parametrize("kind", ["own", "reshaped", "slice"])
+def test_spilled_memory_goes_back_to_the_system_though_the_app_keeps_its_tensors(
+    tmp_path: Path, kind: str
+) -> None:
+    shape = (60_000, 1000) if kind != "reshaped" else (60 * MB,)
+    rows = torch.ones(shape, dtype=torch.uint8)
+    app_keeps = [rows] if kind != "slice" else []
+    # What a view was made from is kept by the view itself.
+    rows = rows.view(60_000, 1000) if kind == "reshaped" else rows
+    rows = rows[:50_000] if kind == "slice" else rows
+    data = rows, torch.arange(len(rows))
+    before = own_bytes()
+    inputs = InputMemory(HostBudget(disk_ratio=1.0), str(tmp_path))
+    reader = inputs.spill(data)
+    assert before - own_bytes() > 50 * MB
+    assert reader is not None
+    x, y = reader.take((0, 0), ITEMS)
+    assert torch.equal(data[0][ITEMS], x)
+    assert all(torch.equal(one.view(-1, 1000)[ITEMS], x) for one in app_keeps)
+    assert y.tolist() == ITEMS.tolist()
+    reader.close()
+
+
+@pytest.mark.parametrize("kind", ["other view", "whole"])
+def test_data_that_the_app_keeps_in_other_tensors_stay_in_memory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    whole = torch.arange(400_000.0).view(-1, 100)
+    data = whole[:3900]
+    app_keeps = whole if kind == "whole" else whole[1:]
+    del whole
+    expected, place = app_keeps.clone(), data.data_ptr()
+    inputs = InputMemory(HostBudget(disk_ratio=1.0), str(tmp_path))
+    assert inputs.spill(data) is None
+    assert data.data_ptr() == place
+    assert torch.equal(data, torch.arange(390_000.0).view(-1, 100))
+    assert torch.equal(app_keeps, expected)
+    said = "input data stay in memory: the app keeps them in other tensors too\n"
+    assert capsys.readouterr().out == said
+
+
+def test_of_several_tensors_those_that_are_free_go(tmp_path: Path) -> None:
+    data = torch.ones(4000, 100), torch.arange(4000.0)
+    app_keeps = data[1].view(-1, 1)
+    assert let_go(data, SpilledData(data, str(tmp_path)))
+    assert torch.equal(data[1], app_keeps.view(-1))
+
+
+@pytest.mark.parametrize("ratio", [None, 0.25])
+def test_a_process_alone_takes_what_it_may(tmp_path: Path, ratio: float | None) -> None:
+    inputs = InputMemory(budget(tmp_path, 10**10, ratio), str(tmp_path))
+    with inputs.building():
+        reader = inputs.spill(torch.ones(8000, 1000))
+    assert reader is not None
+    data = inputs._data
+    assert data is not None
+    wanted = data.total_bytes * (1 - (ratio or 0))
+    deadline = time.monotonic() + 30
+    while data.held_bytes < wanted - data.block_bytes and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert wanted - data.block_bytes <= data.held_bytes <= wanted
+    with inputs.building():  # anew: what was held is forgotten
+        assert inputs._data is None
+
+
+def test_what_the_thread_meets_is_told_by_the_next_task(tmp_path: Path) -> None:
+    inputs = InputMemory(HostBudget(disk_ratio=1.0), str(tmp_path))
+    reader = inputs.spill(torch.ones(8000, 100))
+    assert reader is not None
+    assert inputs._data is not None
+    os.pwrite(inputs._data.file._fd, b"damage", 400 * 7)
+    reader.ahead((0, 0), ITEMS)
+    with pytest.raises(InputDataError, match="item 7 is not what was written"):
+        reader.take((0, 0), ITEMS)
+    reader.close()
