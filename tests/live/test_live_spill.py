@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +14,13 @@ from live_worlds import drive, job, of, shuffled, world
 
 from warren.live.control.local_engine import LivePort
 from warren.live.oracle.plain import train
+from warren.live.process.specs import ServerRole, TrainerRole
 from warren.live.training import numerics
 from warren.live.training.app.app_loader import build_app
 from warren.model.cluster import Local
 from warren.model.costs import CostTable
-from warren.model.events import AnyEvent, JobFailed, ParamsSaved
+from warren.model.errors import SpecError
+from warren.model.events import AnyEvent, JobFailed, ParamsSaved, RoundsDone
 from warren.model.job import Evaluate, Job
 from warren.model.run import Run
 
@@ -51,6 +56,17 @@ class Keeps(Large):
         x, y = super().dataset()
         self.rest = x[:], y[:]
         return x, y
+
+
+class FullDisk(Large):
+    def dataset(self):
+        import resource
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10**5, 10**5))  # to a disk that is full
+        return super().dataset()
+
+
+class TooLarge(Large):
+    rows = 10**7
 """
 GB = 10**9
 
@@ -67,10 +83,25 @@ def run_of(
     return replace(run, cluster=replace(cluster, hosts=hosts, local=local)), costs
 
 
-def trained(run: Run, costs: CostTable, folder: Path) -> list[AnyEvent]:
-    """What comes of a run."""
+def trained(
+    run: Run, costs: CostTable, folder: Path, lost: type[TrainerRole | ServerRole] | None = None
+) -> list[AnyEvent]:
+    """What comes of a run; a process of the first job with the role ``lost`` is killed in it."""
+    left = [] if lost is None else [lost]
+
+    def watch(event: AnyEvent) -> None:
+        if not (isinstance(event, RoundsDone) and event.job == 0 and left):
+            return
+        kind = left.pop()
+        found = (
+            pid
+            for pid, role in port.processes().items()
+            if isinstance(role, kind) and role.job.index == 0
+        )
+        os.kill(next(found), signal.SIGKILL)
+
     with LivePort(run, costs, folder / "out") as port:
-        return drive(port, shuffled(run, seed=1))
+        return drive(port, shuffled(run, seed=1), watch)
 
 
 def digests(events: Sequence[AnyEvent]) -> dict[int, str]:
@@ -106,3 +137,37 @@ def test_jobs_have_the_bits_of_data_in_memory(tmp_path: Path, ratio: float | Non
     assert "the app keeps them" in said["job-2"]
     assert "small, or not tensors" in said["job-3"]
     assert "stay in memory" not in said["job-0"] + said["job-1"]
+
+
+@pytest.mark.live
+@pytest.mark.timed
+@pytest.mark.parametrize("lost", [TrainerRole, ServerRole])
+def test_jobs_that_find_no_place_fail_alone_and_a_lost_process_changes_no_bit(
+    tmp_path: Path, lost: type[TrainerRole | ServerRole]
+) -> None:
+    jobs = [job(0, "Large", rounds=12, params={"sleep_s": 0.01})]
+    run, costs = run_of(tmp_path, jobs, Local(spill=True), 2 * GB)
+    expected = plain(run)
+    others = [*jobs, job(1, "FullDisk"), job(2, "TooLarge")]
+    run = replace(run, workload=replace(run.workload, jobs=tuple(others)))
+    costs = run_of(tmp_path, others, Local())[1]
+    events = trained(run, costs, tmp_path, lost)
+    assert digests(events) == expected
+    why = {one.job: one.reason for one in of(events, JobFailed)}
+    assert re.fullmatch(r"its input data cannot be written to \S+tmp-1: File too large", why[1])
+    assert why[2].startswith("to build it takes more than the ")
+    assert "of 2 GB (cluster file, hosts[].memory): " in why[2]
+    assert "tried to allocate 12000000000 bytes" in why[2]
+
+
+def test_rings_are_refused_before_anything_starts(tmp_path: Path) -> None:
+    run, costs = run_of(tmp_path, [job(0), job(1, sync="ring")], Local(spill=True), GB)
+    with pytest.raises(SpecError, match=r"local.spill: .*'job-1' has sync: ring"):
+        trained(run, costs, tmp_path)
+
+
+@pytest.mark.live
+def test_a_host_that_is_too_small_for_warren_itself_is_refused(tmp_path: Path) -> None:
+    run, costs = run_of(tmp_path, [job(0)], Local(spill=True), 10**7)
+    with pytest.raises(SpecError, match=r"hosts\[\].memory: of h, 10 MB, is too little"):
+        trained(run, costs, tmp_path)

@@ -60,7 +60,11 @@ class Trainer:
         self._runner: TaskRunner | None = None
         self._memory_of: MemoryOf = in_main_memory
         self._computed: Callable[[], None] | None = None
-        self._inputs = None if role.inputs is None else InputMemory(role.inputs, role.tmp)
+        if role.inputs is None:
+            self._inputs = None
+        else:
+            # A server builds the same with less: it computes no task.
+            self._inputs = InputMemory(role.inputs, role.tmp, 2 * role.job.index + 1)
         # A state may lie in its server's own memory, which user code must not change.
         self._states = MappedMemories(read_only=True)
         self._updates = MappedMemories()

@@ -33,6 +33,13 @@ def built_store(role: ServerRole, inputs: InputMemory | None) -> ParameterStore:
     return store
 
 
+def input_memory(role: ServerRole) -> InputMemory | None:
+    """Return what keeps a server within the budget of its host; None: there is none."""
+    if role.inputs is None:
+        return None
+    return InputMemory(role.inputs, role.tmp, 2 * role.job.index)
+
+
 def building(inputs: InputMemory | None) -> AbstractContextManager[None]:
     """Return the context in which an app is built, where a budget limits the host's memory."""
     return nullcontext() if inputs is None else inputs.building()

@@ -16,7 +16,7 @@ import msgspec
 
 from warren.live.process.specs import ServerRole
 from warren.live.process.time_limit import Alarm
-from warren.live.server.built_store import building, built_store
+from warren.live.server.built_store import building, built_store, input_memory
 from warren.live.server.checkpoint_schedule import CheckpointSchedule
 from warren.live.server.global_norm import GlobalNorm
 from warren.live.server.migration import Donor, Inheritance
@@ -27,7 +27,6 @@ from warren.live.server.state_sender import ServedState, StateSender
 from warren.live.server.update_reader import UpdateReader
 from warren.live.training import numerics
 from warren.live.training.checkpoints.files import write_whole
-from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.task_hashes import HashLog, RoundOutcome, TaskResult, marks_path
 from warren.live.transport.message import SharedSlot, TaskStamp
 from warren.live.transport.server_messages import (
@@ -69,7 +68,7 @@ class Server:
         self._job = role.job
         self._alarm = Alarm()
         part, parts = role.part, role.parts
-        self._inputs = None if role.inputs is None else InputMemory(role.inputs, role.tmp)
+        self._inputs = input_memory(role)
         with building(self._inputs), self._alarm.within(self._job.task_limit_ns):
             self._store = store = built_store(role, self._inputs)
             self._schedule = CheckpointSchedule(

@@ -13,7 +13,7 @@ import mmap
 import os
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,7 @@ from warren.model.errors import InputDataError
 
 _ROWS: Final = 1024
 _ROW: Final = struct.Struct("<?QQQQQ?")
+_SIZE_BYTES: Final = 8
 _TABLE: Final = 0
 _BUILD: Final = 1
 _FIRST: Final = 2
@@ -120,6 +121,46 @@ class HostMemoryTable:
     def _write(self, use: MemoryUse) -> None:
         fields = (use.fixed_bytes, use.data_bytes, use.held_bytes, use.wants_bytes, use.stop_ppm)
         _ROW.pack_into(self._rows, self._at * _ROW.size, True, *fields, use.builds)
+
+
+class BuildSizes:
+    """What builds of a host's apps took at their peak, by a number that stands for the app.
+
+    Of what was built before it is known how much room another build of the same needs.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def known(self, number: int) -> int:
+        """Return the bytes that the largest build took; 0: there was none."""
+        return int.from_bytes(os.pread(self._fd, _SIZE_BYTES, number * _SIZE_BYTES), "little")
+
+    def note(self, number: int, taken_bytes: int) -> None:
+        """Note what a build took, unless another took more."""
+        if taken_bytes > self.known(number):
+            size = taken_bytes.to_bytes(_SIZE_BYTES, "little")
+            os.pwrite(self._fd, size, number * _SIZE_BYTES)
+
+
+class PeakMemory:
+    """Measures the most memory that this process has taken since it was made."""
+
+    def __init__(self) -> None:
+        # "5" sets the peak back to what is resident now; where that is refused it stays higher.
+        with suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5")
+        self._before = _status_bytes("VmRSS")
+
+    def grown_bytes(self) -> int:
+        """Return by how much the peak is above what was resident at first."""
+        return max(0, _status_bytes("VmHWM") - self._before)
+
+
+def _status_bytes(name: str) -> int:
+    """Return a size that the kernel tells of this process."""
+    lines = kernel_lines(Path("/proc/self/status"))
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
 def own_bytes(pid: int | str = "self") -> int:

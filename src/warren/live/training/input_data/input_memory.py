@@ -18,7 +18,13 @@ from typing import Any, Final
 from warren.live.process.linux import return_freed_memory
 from warren.live.process.memory_limit import allow_more_data, data_limited
 from warren.live.process.time_limit import size_text
-from warren.live.training.input_data.host_memory import HostBudget, HostMemoryTable, own_bytes
+from warren.live.training.input_data.host_memory import (
+    BuildSizes,
+    HostBudget,
+    HostMemoryTable,
+    PeakMemory,
+    own_bytes,
+)
 from warren.live.training.input_data.input_reader import InputReader, ReadTimes
 from warren.live.training.input_data.memory_release import let_go
 from warren.live.training.input_data.memory_shares import (
@@ -38,6 +44,8 @@ _MEASURED_EVERY: Final = 10
 _AT_ONCE_BYTES: Final = 1 << 24
 """More than this does not come into memory in one turn: a task may be waiting."""
 _LOOK_S: Final = 0.02
+_SLACK_BYTES: Final = 1 << 25
+"""A build may take so much more than another of the same: what it copies of what it shared."""
 _LEAST_BYTES: Final = 1 << 24
 """Less than this is not worth a try to build an app."""
 
@@ -51,11 +59,15 @@ class InputMemory:
         The host's budget, and its table.
     folder : str
         Where data go that are not in memory.
+    app : int
+        A number that stands for what is built; equal numbers take the same memory.
     """
 
-    def __init__(self, budget: HostBudget, folder: str) -> None:
+    def __init__(self, budget: HostBudget, folder: str, app: int = 0) -> None:
         self._budget = budget
         self._folder = folder
+        self._app = app
+        self._sizes = BuildSizes(f"{budget.table}-builds") if budget.table else None
         self._table = HostMemoryTable(budget.table) if budget.table else None
         self._data: SpilledData | None = None
         self._reader: InputReader | None = None
@@ -78,9 +90,12 @@ class InputMemory:
             return
         with self._table.building():
             room = self._room(self._table)
+            peak = PeakMemory()
             try:
                 with data_limited(room):
                     yield
+                if self._sizes is not None:
+                    self._sizes.note(self._app, peak.grown_bytes() + _SLACK_BYTES)
             except (MemoryError, RuntimeError, OSError) as error:
                 if not _is_lack_of_memory(error):
                     raise
@@ -141,17 +156,23 @@ class InputMemory:
         self._reader = self._data = None
 
     def _room(self, table: HostMemoryTable) -> int:
-        """Wait until others have let go of their data, and take all that there is then."""
+        """Wait until others have let go of so much of their data as a build takes; reserve it.
+
+        That is what an earlier build of the same has taken; else all that data take now. Return
+        what there would be without data of others.
+        """
+        known = 0 if self._sizes is None else self._sizes.known(self._app)
         while True:
             with table.open() as (_, others):
                 room = self._budget.budget_bytes - sum(other.fixed_bytes for other in others)
-                if room < _LEAST_BYTES:
+                wanted = known or room
+                if room < max(known, _LEAST_BYTES):
                     table.put(MemoryUse(fixed_bytes=0))
                     raise self._too_large(max(0, room), None)
-                if not any(other.held_bytes for other in others):
-                    table.put(MemoryUse(fixed_bytes=room))
+                if room - sum(other.held_bytes for other in others) >= wanted:
+                    table.put(MemoryUse(fixed_bytes=wanted))
                     return room
-                table.put(MemoryUse(fixed_bytes=0, wants_bytes=room, builds=True))
+                table.put(MemoryUse(fixed_bytes=0, wants_bytes=wanted, builds=True))
             time.sleep(_LOOK_S)
 
     def _settle(self, table: HostMemoryTable) -> None:
