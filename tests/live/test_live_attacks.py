@@ -188,7 +188,7 @@ def test_news_of_a_lost_executor_is_not_taken_for_its_successors() -> None:
     context: Any = SimpleNamespace(
         devices=(SimpleNamespace(name="d"),),
         gpus=(None,),
-        local=SimpleNamespace(pin=False, look_ahead=1),
+        local=SimpleNamespace(pin=False, look_ahead=1, spill=False),
         jobs=(),
         folder="",
         outputs=SimpleNamespace(run_log=""),

@@ -34,7 +34,7 @@ class World:
         context: Any = SimpleNamespace(
             devices=(SimpleNamespace(name="d"),),
             gpus=(None,),
-            local=SimpleNamespace(pin=False, look_ahead=1),
+            local=SimpleNamespace(pin=False, look_ahead=1, spill=False),
             jobs=JOBS,
             folder=Path(),
             outputs=SimpleNamespace(run_log="", log=lambda index: ""),

@@ -261,5 +261,6 @@ class DeviceManager:
             verify=context.run.verify,
             core=self._cores[device],
             gpu=context.gpus[device],
+            spill=context.local.spill,
         )
         context.pool.fork(role)

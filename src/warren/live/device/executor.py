@@ -91,6 +91,7 @@ class Executor:
         # where there are few cores they take the one that it would wake up on.
         self._client.flush()
         pipeline.stage()
+        pipeline.read_inputs()
         pipeline.prefetch()
         pipeline.watch()
         pipeline.report()

@@ -56,6 +56,7 @@ class Pipeline:
         self._ahead = 1 + role.look_ahead
         # Trainers on the CPU read a state where it lies.
         self._stages = role.gpu is not None
+        self._spills = role.spill
         self.slots = TrainerSlots(trainers)
         self.ranks = RankSlots(trainers)
         self.verifier = Verifier(trainers, role.verify)
@@ -192,6 +193,12 @@ class Pipeline:
             met.add(work.job)
             if state is not None and not state.over and state.done_before(work.shard) is None:
                 self.slots.stage(work, self.client.spots(work.job, state, UPDATES[0])[0])
+
+    def read_inputs(self) -> None:
+        """Let trainers of coming tasks read their data from disk while another computes."""
+        for work in self.queue.ahead(self._ahead) if self._spills else ():
+            if not work.ring:
+                self.slots.read_ahead(work)
 
     def prefetch(self) -> None:
         """Ask servers for the states of the next tasks, and let go of those not needed."""

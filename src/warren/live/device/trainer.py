@@ -28,6 +28,7 @@ from warren.live.transport.messages import (
     DeviceFree,
     Leave,
     Prepared,
+    ReadInput,
     RunTask,
     Staged,
     StageState,
@@ -90,6 +91,8 @@ class Trainer:
                         self._guarded(message)
                     case StageState():
                         self._stage(message)
+                    case ReadInput():
+                        self._read_ahead(message.round, message.shard)
                     case _:
                         raise ValueError(f"an executor does not send {message}")
 
@@ -110,6 +113,11 @@ class Trainer:
                 self._runner.stage(self._states.view(message.state), message.round)
         self._expect(message.round, message.shard)
         self._link.send(Staged(message.job, message.round))
+
+    def _read_ahead(self, round_no: int, shard: int) -> None:
+        """Begin to read the data of a task while other jobs' tasks compute."""
+        if self._runner is not None:
+            self._runner.read_ahead(round_no, shard)
 
     def _guarded(self, task: RunTask | None) -> None:
         """Compute a task, or only build the app if ``task`` is None, and send what came of it."""
@@ -147,9 +155,9 @@ class Trainer:
 
     def _compute(self, runner: TaskRunner, task: RunTask) -> TaskComputed:
         """Compute a task from its state in shared memory; the update goes there too."""
-        # What follows is known where it is of the same job; a wrong guess costs no bits.
-        guess = task.round + 1, task.shard
-        runner.read_ahead((task.round, task.shard), task.then or guess)
+        runner.read_ahead(task.round, task.shard)
+        if task.then is not None:
+            runner.read_ahead(*task.then)
         state = self._states.view(task.state)
         if not task.staged:
             runner.unstage()

@@ -11,6 +11,7 @@ from warren.live.transport.messages import (
     IDLE,
     AnyMessage,
     Leave,
+    ReadInput,
     RunTask,
     StageState,
 )
@@ -25,7 +26,8 @@ class TrainerSlot:
     ``busy``: it builds its app or computes. ``tasks``: so many it has begun. ``lost``: trainers
     (process ids) that were building, and whose successor came before their end was told; ``gone``:
     one whose end was told before it came. ``over``: the job has ended. ``staged``: the round whose
-    state it brought to its device for its next task, -1: none; ``staging``: it reads that now.
+    state it brought to its device for its next task, -1: none; ``staging``: it reads that now;
+    ``reading``: the task, round and shard, whose data it was told to read last.
     """
 
     peer: bytes = b""
@@ -39,6 +41,7 @@ class TrainerSlot:
     over: bool = False
     staged: int = -1
     staging: bool = False
+    reading: tuple[int, int] = (-1, -1)
 
 
 class TrainerSlots:
@@ -68,6 +71,7 @@ class TrainerSlots:
         slot.busy = True
         slot.tasks = 0
         slot.staged, slot.staging = -1, False
+        slot.reading = -1, -1
 
     def prepared(self, job: int) -> None:
         """Note that a trainer has built its app, or failed to."""
@@ -107,6 +111,13 @@ class TrainerSlots:
             message = StageState(work.job, work.round, state, work.shard)
             slot.staging = self._hub.send(slot.peer, message)
             slot.staged = work.round
+
+    def read_ahead(self, work: LaneTask) -> None:
+        """Let the free trainer of a coming task begin to read its data, once."""
+        slot = self._slot(work.job)
+        if slot.reading != (work.round, work.shard) and self.free(work.job):
+            slot.reading = work.round, work.shard
+            self._hub.send(slot.peer, ReadInput(work.job, work.round, work.shard))
 
     def has_staged(self, peer: bytes, job: int) -> None:
         """Note that a trainer has read the state that it was to bring to the device."""

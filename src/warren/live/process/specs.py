@@ -22,7 +22,8 @@ class ExecutorRole(Message, frozen=True, tag="ExecutorRole", array_like=True):
 
     ``incarnation`` counts those before it. ``pads`` has the times of emulated tasks. ``look_ahead``
     is how many tasks have their state fetched before their turn. ``verify``: so large a share of
-    the tasks is computed again. ``core`` is the processor core to pin to; None: any.
+    the tasks is computed again. ``core`` is the processor core to pin to; None: any. ``spill``:
+    trainers read their data from disk, ahead of their tasks.
     """
 
     device: int
@@ -35,6 +36,7 @@ class ExecutorRole(Message, frozen=True, tag="ExecutorRole", array_like=True):
     core: int | None = None
     identity: HostIdentity = NOWHERE
     gpu: int | None = None
+    spill: bool = False
 
 
 class TrainerRole(Message, frozen=True, tag="TrainerRole", array_like=True):

@@ -83,6 +83,11 @@ class Batches:
         if self._reader is not None:
             self._reader.ahead((round_no, shard), self._picked(round_no, shard))
 
+    def guess(self, round_no: int, shard: int) -> None:
+        """Begin to read the batch of a task that may come, where data are spilled."""
+        if self._reader is not None:
+            self._reader.guess((round_no, shard), self._picked(round_no, shard))
+
     def of(self, round_no: int, shard: int) -> Any:
         """Return the batch of task (round_no, shard); always ``job.batch`` samples."""
         picked = self._picked(round_no, shard)

@@ -70,10 +70,9 @@ class TaskRunner:
         self._batches.ahead(round_no, shard)
         self._expected = (round_no, shard), batch
 
-    def read_ahead(self, *tasks: tuple[int, int]) -> None:
-        """Begin to read what tasks need from disk, in this order; it costs nothing elsewhere."""
-        for task in tasks:
-            self._batches.ahead(*task)
+    def read_ahead(self, round_no: int, shard: int) -> None:
+        """Begin to read what a coming task needs from disk, where data are spilled."""
+        self._batches.ahead(round_no, shard)
 
     def expect_nothing(self) -> None:
         """Forget what ``expect`` prepared: generators were changed, or the task does not come."""
@@ -117,6 +116,7 @@ class TaskRunner:
             before = self._reset(state, round_no)
             self.rules.begin()
             batch = self._batch(round_no, shard)
+            self._batches.guess(round_no + 1, shard)
             with self._memory.computing():
                 loss = checked_loss(self._app.loss(self._model, batch), self._job)
             loss.backward()  # type: ignore[no-untyped-call]

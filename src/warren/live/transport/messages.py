@@ -264,6 +264,14 @@ class StageState(Message, frozen=True, tag="StageState", array_like=True):
     shard: int
 
 
+class ReadInput(Message, frozen=True, tag="ReadInput", array_like=True):
+    """Executor to trainer: this task comes soon; begin to read what it needs from disk."""
+
+    job: int
+    round: int
+    shard: int
+
+
 class DeviceFree(Message, frozen=True, tag="DeviceFree", array_like=True):
     """Trainer to executor: the task at hand needs the device no more; its result will come."""
 
@@ -350,6 +358,7 @@ AnyMessage: TypeAlias = (
     | RunTask
     | StageState
     | Staged
+    | ReadInput
     | DeviceFree
     | TaskComputed
     | TaskRaised

@@ -41,8 +41,8 @@ _STEPS: Final = 32
 """A step between processes is so large a part of the data."""
 _MEASURED_EVERY: Final = 10
 """Turns until the memory that is no input data is measured again."""
-_AT_ONCE_BYTES: Final = 1 << 24
-"""More than this does not come into memory in one turn: a task may be waiting."""
+_TASKS: Final = 16
+"""So many tasks are measured after a step before a process gives another one."""
 _LOOK_S: Final = 0.02
 _SLACK_BYTES: Final = 1 << 25
 """A build may take so much more than another of the same: what it copies of what it shared."""
@@ -72,6 +72,9 @@ class InputMemory:
         self._data: SpilledData | None = None
         self._reader: InputReader | None = None
         self._turns = 0
+        # What the table says of data in memory, and when that was changed, in tasks.
+        self._held_bytes = 0
+        self._moved_at = 0
         self.reserved_bytes = 0
         """What the process will take later beside what it has when its app is built."""
 
@@ -122,7 +125,7 @@ class InputMemory:
         data = SpilledData(dataset, self._folder)
         # Their mapping counts as memory that may be written, though none of it is taken.
         allow_more_data(data.total_bytes)
-        if not let_go(dataset, data):
+        if not let_go(data):
             data.file.close()
             print("input data stay in memory: the app keeps them in other tensors too", flush=True)
             return None
@@ -144,7 +147,7 @@ class InputMemory:
         if can_spill(dataset):
             data = SpilledData(dataset, self._folder)
             allow_more_data(data.total_bytes)
-            let_go(dataset, data)
+            let_go(data)
             data.file.close()
 
     def _forget(self) -> None:
@@ -154,6 +157,7 @@ class InputMemory:
         if self._data is not None:
             self._data.file.close()
         self._reader = self._data = None
+        self._held_bytes = self._moved_at = 0
 
     def _room(self, table: HostMemoryTable) -> int:
         """Wait until others have let go of so much of their data as a build takes; reserve it.
@@ -182,28 +186,39 @@ class InputMemory:
             fixed_bytes = _taken_bytes() + self.reserved_bytes
             table.put(MemoryUse(fixed_bytes=fixed_bytes, data_bytes=data_bytes))
 
-    def _turn(self, times: ReadTimes) -> None:
-        """Take or give a step of memory."""
+    def _turn(self, times: ReadTimes) -> bool:
+        """Take or give a step of memory, a block at a time; tell whether more blocks are to come.
+
+        In between a task may get its batch.
+        """
         data = self._data
         if data is None or self._table is None:
-            return
+            return False
+        if data.held_bytes == self._held_bytes:
+            self._decide(data, self._table, times)
+        data.resize(min(data.held_bytes + data.block_bytes, self._held_bytes))
+        # What has no place for a whole block stays free.
+        self._held_bytes = max(self._held_bytes, data.held_bytes)
+        return data.held_bytes < self._held_bytes
+
+    def _decide(self, data: SpilledData, table: HostMemoryTable, times: ReadTimes) -> None:
+        """Write into the table what of the data is to be in memory from now on."""
         self._turns += 1
         measured = self._turns % _MEASURED_EVERY == 0
-        with self._table.open() as (own, others):
+        with table.open() as (own, others):
             if not own.data_bytes:  # not settled yet
                 return
             taken = _taken_bytes() + self.reserved_bytes if measured else 0
             fixed = max(0, taken - own.held_bytes) if measured else own.fixed_bytes
             own = replace(own, fixed_bytes=fixed, stop_ppm=round(times.stop_ppm))
-            most = self._next(own, others, data, times)
-            if most < own.held_bytes:
-                data.resize(most)
-            grown = min(most, own.held_bytes + _AT_ONCE_BYTES)
-            held = max(data.held_bytes, min(grown, data.total_bytes))
-            step = data.total_bytes // _STEPS
-            wanted = step if waits(own) and held <= own.held_bytes else 0
-            self._table.put(replace(own, held_bytes=held, wants_bytes=wanted))
-        data.resize(held)
+            wanted = data.whole_blocks(self._next(own, others, data, times))
+            if wanted < own.held_bytes:
+                data.resize(wanted)
+            if wanted != own.held_bytes:
+                self._moved_at = times.tasks
+            lacks = data.total_bytes // _STEPS if waits(own) and wanted <= own.held_bytes else 0
+            table.put(replace(own, held_bytes=wanted, wants_bytes=lacks))
+        self._held_bytes = wanted
 
     def _next(
         self, own: MemoryUse, others: list[MemoryUse], data: SpilledData, times: ReadTimes
@@ -213,7 +228,8 @@ class InputMemory:
         if ratio is None:
             step = max(data.block_bytes, data.total_bytes // _STEPS)
             bound = alpha_bound(data.blocks, times.use_ns, times.load_ns)
-            return next_held_bytes(own, others, budget_bytes, step, bound)
+            gives = times.tasks >= self._moved_at + _TASKS
+            return next_held_bytes(own, others, budget_bytes, step, bound, gives=gives)
         # A fixed ratio is kept to where it fits, but gives way to an app that is to be built.
         target = round((1 - ratio) * data.total_bytes)
         if any(other.builds for other in others):

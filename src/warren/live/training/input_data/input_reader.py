@@ -19,10 +19,12 @@ from warren.model.costs import IntArray
 
 _TURN_S: Final = 0.1
 """So long the thread waits for a batch to read before it looks at the host's memory again."""
-_NEW: Final = 0.25
+_NEW: Final = 0.125
 """The weight of the newest task in what is measured."""
 _KEPT: Final = 2
 """Batches that are read or waiting: of the task at hand, and of the next one."""
+_TRIES: Final = 8
+"""After a wrong guess so many tasks pass until the next one."""
 
 Task = tuple[int, int]
 """Round and shard."""
@@ -30,9 +32,13 @@ Task = tuple[int, int]
 
 @dataclass(slots=True)
 class ReadTimes:
-    """Moving averages: the part of the time that tasks stop for data, in millionths; of an item
-    the time from task to task, and the time to read it from disk, in ns."""
+    """Number of tasks, and moving averages.
 
+    The part of the time that tasks stop for data, in millionths; of an item the time from task to
+    task, and the time to read it from disk, in ns.
+    """
+
+    tasks: int = 0
     stop_ppm: float = 0.0
     use_ns: float = 0.0
     load_ns: float = 0.0
@@ -46,18 +52,21 @@ class InputReader:
     data : SpilledData
         The data. From now on only the thread uses it.
     turn : callable
-        Called in the thread about every tenth of a second between batches: it may change what is
-        in memory.
+        Called in the thread between batches: it may change what is in memory, and tells whether it
+        has more to do at once; else it is called again in about a tenth of a second.
     """
 
-    def __init__(self, data: SpilledData, turn: Callable[[ReadTimes], None]) -> None:
+    def __init__(self, data: SpilledData, turn: Callable[[ReadTimes], bool]) -> None:
         self._data = data
         self._turn = turn
         self.times = ReadTimes()
         self._asked: queue.SimpleQueue[tuple[IntArray, Future[Any]] | None] = queue.SimpleQueue()
         self._batches: dict[Task, Future[Any]] = {}
+        self._guessed: Task | None = None
+        self._untried = 0
         self._broken: BaseException | None = None
         self._given_ns = 0
+        self._turned_s = 0.0
         self._thread = threading.Thread(target=self._serve, name="input reader", daemon=True)
         self._thread.start()
 
@@ -72,6 +81,14 @@ class InputReader:
         self._batches[task] = batch
         self._asked.put((items, batch))
 
+    def guess(self, task: Task, items: IntArray) -> None:
+        """Begin to read the batch of a task that may come, unless guesses were wrong lately."""
+        if self._untried:
+            self._untried -= 1
+        elif not self._batches:
+            self._guessed = task
+            self.ahead(task, items)
+
     def take(self, task: Task, items: IntArray) -> Any:
         """Return the batch of a task, as soon as it is read.
 
@@ -81,6 +98,9 @@ class InputReader:
             Data cannot be read back, or are not what was written.
         """
         began_ns = time.monotonic_ns()
+        if self._guessed is not None:
+            self._untried = 0 if task == self._guessed else _TRIES
+            self._guessed = None
         self.ahead(task, items)
         batch = self._batches.pop(task).result()
         now_ns = time.monotonic_ns()
@@ -88,6 +108,7 @@ class InputReader:
             period_ns = max(1, now_ns - self._given_ns)
             stop_ppm = 1e6 * (now_ns - began_ns) / period_ns
             self.times.stop_ppm = _moved(self.times.stop_ppm, stop_ppm)
+            self.times.tasks += 1
             self.times.use_ns = _moved(self.times.use_ns, period_ns / len(items))
         self._given_ns = now_ns
         return batch
@@ -100,24 +121,32 @@ class InputReader:
 
     def _serve(self) -> None:
         """Read what is asked for; in between, and when nothing is, take a turn."""
-        turned_s = 0.0
+        wait_s = _TURN_S
         while True:
             try:
-                asked = self._asked.get(timeout=_TURN_S)
+                asked = self._asked.get(timeout=wait_s)
             except queue.Empty:
-                # Who has no task does not stop for data either.
-                self.times.stop_ppm *= 1 - _NEW / 2
-                asked = ()  # type: ignore[assignment]
+                wait_s = 0.0 if self._turned() else _TURN_S
+                if wait_s:
+                    # Who has no task does not stop for data either.
+                    self.times.stop_ppm *= 1 - _NEW
+                continue
             if asked is None:
                 return
-            if asked:
-                self._read(*asked)
-            if time.monotonic() - turned_s > _TURN_S / 2 and self._broken is None:
-                turned_s = time.monotonic()
-                try:
-                    self._turn(self.times)
-                except BaseException as error:  # the next task tells it
-                    self._broken = error
+            self._read(*asked)
+            if self._asked.empty() and time.monotonic() - self._turned_s > _TURN_S:
+                wait_s = 0.0 if self._turned() else _TURN_S
+
+    def _turned(self) -> bool:
+        """Take a turn; tell whether the next one is to follow at once."""
+        self._turned_s = time.monotonic()
+        if self._broken is not None:
+            return False
+        try:
+            return self._turn(self.times)
+        except BaseException as error:  # the next task tells it
+            self._broken = error
+            return False
 
     def _read(self, items: IntArray, batch: Future[Any]) -> None:
         if not batch.set_running_or_notify_cancel():

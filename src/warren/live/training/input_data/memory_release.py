@@ -10,16 +10,16 @@ import torch
 from torch import Tensor, UntypedStorage
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from warren.live.training.input_data.spilled_data import SpilledData, parts_of
+from warren.live.training.input_data.spilled_data import SpilledData
 
 
-def let_go(dataset: Any, data: SpilledData) -> bool:
-    """Replace the memory of a dataset's tensors by mappings of the file; tell whether any is free.
+def let_go(data: SpilledData) -> bool:
+    """Replace the memory of spilled tensors by mappings of their file; tell whether any is free.
 
     The tensors stay the objects that they are. Where something else has all of their memory, such
     as other tensors that are views of it, they are left as they were.
     """
-    parts = parts_of(dataset)
+    parts, data.spilled = data.spilled, []
     refs: list[Any] = [
         StorageWeakRef(part.untyped_storage())  # type: ignore[no-untyped-call]
         for part in parts

@@ -18,8 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-_WAITS_PPM: Final = 10_000
-"""Who stops for data during less than a hundredth of the time does not wait for memory."""
+_WAITS_PPM: Final = 20_000
+"""Who stops for data during less than a fiftieth of the time does not wait for memory."""
+_CLEARLY: Final = 3
+"""So many times as long as another process one must stop for that to give it memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,8 @@ def next_held_bytes(
     budget_bytes: int,
     step_bytes: int,
     bound: float = 1.0,
+    *,
+    gives: bool = True,
 ) -> int:
     """Return how much of its data a process is to keep in memory from now on.
 
@@ -89,6 +93,8 @@ def next_held_bytes(
         How far one step goes between processes.
     bound : float
         ``alpha_bound`` of this process: beyond it gives nothing to processes that stop for data.
+    gives : bool
+        Whether it may give them anything now: after a step it is measured first what that did.
     """
     held, free = own.held_bytes, free_bytes(budget_bytes, [own, *others])
     builders = sum(other.wants_bytes for other in others if other.builds)
@@ -108,7 +114,8 @@ def next_held_bytes(
     worst = max((other.stop_ppm for other in waiting), default=0)
     given = min(step_bytes, held)
     allowed = own.data_bytes - held + given <= bound * own.data_bytes
-    if worst > 2 * own.stop_ppm + _WAITS_PPM and allowed and free < step_bytes:
+    needed = worst > _CLEARLY * own.stop_ppm + _WAITS_PPM and free < step_bytes
+    if gives and needed and allowed:
         return held - given
     return held
 

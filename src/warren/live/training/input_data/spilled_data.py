@@ -22,6 +22,9 @@ from warren.model.costs import IntArray
 BLOCK_BYTES: Final = 1 << 18
 _BLOCKS_MOST: Final = 1 << 13
 """A block in memory is a mapping of its own, of which a process may have 65,530."""
+_SMALL: Final = 64
+"""A tensor of at most a part in so many of all data stays in memory: a read for each of its rows
+would cost as much as one of a large row."""
 _SPILLED_FROM_BYTES: Final = 1 << 20
 """Smaller datasets stay as they are: they hold less than reading ahead would take."""
 
@@ -49,8 +52,13 @@ class SpilledData:
         # The names of a dict; None for a single tensor, numbers for several.
         self._names = list(dataset) if isinstance(dataset, dict) else None
         self._single = isinstance(dataset, Tensor)
-        self._like = [(part.dtype, part.shape[1:]) for part in parts]
-        self.file = SpillFile(parts, folder)
+        least_bytes = sum(part.nbytes for part in parts) // _SMALL
+        # Of each tensor itself where it stays in memory; else None.
+        self._kept = [part if part.nbytes <= least_bytes else None for part in parts]
+        self.spilled = [part for part in parts if part.nbytes > least_bytes]
+        """The tensors that are on disk; what else there is, such as labels, is small."""
+        self._like = [(part.dtype, part.shape[1:]) for part in self.spilled]
+        self.file = SpillFile(self.spilled, folder)
         self.total_bytes = self.file.item_bytes * self.file.items
         least = max(block_bytes, self.total_bytes // _BLOCKS_MOST)
         self._block_items = max(1, least // self.file.item_bytes)
@@ -67,6 +75,12 @@ class SpilledData:
         """Return the bytes of all blocks that are in memory."""
         held = min(len(self._blocks) * self._block_items, self.file.items)
         return held * self.file.item_bytes
+
+    def whole_blocks(self, most_bytes: int) -> int:
+        """Return the bytes of as many whole blocks as ``most_bytes`` have place for."""
+        if most_bytes >= self.total_bytes:
+            return self.total_bytes
+        return max(0, most_bytes // self.block_bytes) * self.block_bytes
 
     def resize(self, most_bytes: int) -> None:
         """Keep as many blocks in memory as ``most_bytes`` have place for.
@@ -104,13 +118,19 @@ class SpilledData:
                 cold.append(at)
         if cold:
             self._gather_cold(items[cold], cold, rows)
-        if self._single:
-            return whole[0]
-        return tuple(whole) if self._names is None else dict(zip(self._names, whole, strict=True))
+        return self._batch(whole, items)
 
     def share_on_disk(self, items: IntArray) -> int:
         """Return how many of these items are on disk alone."""
         return int((items >= len(self._blocks) * self._block_items).sum())
+
+    def _batch(self, spilled: list[Tensor], items: IntArray) -> Any:
+        """Return a batch like its dataset: of these rows, and of those of tensors in memory."""
+        rest, index = iter(spilled), torch.from_numpy(items)
+        found = [next(rest) if part is None else part[index] for part in self._kept]
+        if self._single:
+            return found[0]
+        return tuple(found) if self._names is None else dict(zip(self._names, found, strict=True))
 
     def _gather_cold(self, items: IntArray, at: list[int], rows: Rows) -> None:
         """Read items from disk into these rows."""
