@@ -41,7 +41,7 @@ APPS: Final = _common.ROOT / "examples"
 RATIOS: Final = (0.2, 0.4, 0.6, 0.8, 0.9, 1.0)
 SAMPLED_S: Final = 0.05
 ROWS: Final = {"mlr": (102_000, 83_000), "lasso": (63_000, 53_500), "nmf": (205_000, 165_000)}
-"""Rows of ``WIDTH`` numbers of 4 bytes; drawing them takes twice as much in mlr, thrice in lasso."""
+"""Rows of ``WIDTH`` numbers of 4 bytes. While they are drawn mlr takes twice that, lasso thrice."""
 COPIES: Final = 2
 """Trainers of a job."""
 

@@ -91,6 +91,8 @@ class InputMemory:
         if self._table is None:
             yield
             return
+        # Before it waits for its turn: who builds now may be waiting for what was held here.
+        self._settle(self._table)
         with self._table.building():
             room = self._room(self._table)
             peak = PeakMemory()
@@ -167,20 +169,21 @@ class InputMemory:
         """
         known = 0 if self._sizes is None else self._sizes.known(self._app)
         while True:
-            with table.open() as (_, others):
-                room = self._budget.budget_bytes - sum(other.fixed_bytes for other in others)
+            with table.open() as (own, others):
+                fixed_bytes = own.fixed_bytes + sum(other.fixed_bytes for other in others)
+                room = self._budget.budget_bytes - fixed_bytes
                 wanted = known or room
                 if room < max(known, _LEAST_BYTES):
-                    table.put(MemoryUse(fixed_bytes=0))
+                    table.put(MemoryUse(fixed_bytes=own.fixed_bytes))
                     raise self._too_large(max(0, room), None)
                 if room - sum(other.held_bytes for other in others) >= wanted:
-                    table.put(MemoryUse(fixed_bytes=wanted))
+                    table.put(MemoryUse(fixed_bytes=own.fixed_bytes + wanted))
                     return room
-                table.put(MemoryUse(fixed_bytes=0, wants_bytes=wanted, builds=True))
+                table.put(replace(own, wants_bytes=wanted, builds=True))
             time.sleep(_LOOK_S)
 
     def _settle(self, table: HostMemoryTable) -> None:
-        """Write into the table what the process takes now that its app is built."""
+        """Write into the table what the process takes as it is, with nothing of its data held."""
         data_bytes = 0 if self._data is None else self._data.total_bytes
         with table.open():
             fixed_bytes = _taken_bytes() + self.reserved_bytes
@@ -197,8 +200,6 @@ class InputMemory:
         if data.held_bytes == self._held_bytes:
             self._decide(data, self._table, times)
         data.resize(min(data.held_bytes + data.block_bytes, self._held_bytes))
-        # What has no place for a whole block stays free.
-        self._held_bytes = max(self._held_bytes, data.held_bytes)
         return data.held_bytes < self._held_bytes
 
     def _decide(self, data: SpilledData, table: HostMemoryTable, times: ReadTimes) -> None:
