@@ -99,6 +99,7 @@ class Stage:
         verify: float,
         pads: PadTable | None = None,
         gpu: int | None = None,
+        spill: bool = False,
     ) -> None:
         self._folder, self._jobs, self._servers = folder, jobs, servers
         self.controller = Peer(Hub(controller_address(folder)))
@@ -117,6 +118,7 @@ class Stage:
             look_ahead=1,
             verify=verify,
             gpu=gpu,
+            spill=spill,
         )
         self._executor = Executor(role, self._read)
         self._thread = threading.Thread(target=self._executor.serve, daemon=True)
@@ -187,10 +189,14 @@ def stage(
     verify: float = 0.0,
     pads: PadTable | None = None,
     gpu: int | None = None,
+    spill: bool = False,
 ) -> Iterator[Stage]:
-    """An executor that works for these jobs; ``gpu``: its trainers say that they compute there."""
+    """An executor that works for these jobs; ``gpu``: its trainers say that they compute there.
+
+    ``spill``: they read their data ahead.
+    """
     with TemporaryDirectory(prefix="warren-stage-", dir="/tmp") as folder:
-        one = Stage(folder, jobs, servers, verify, pads, gpu)
+        one = Stage(folder, jobs, servers, verify, pads, gpu, spill)
         try:
             yield one
         finally:

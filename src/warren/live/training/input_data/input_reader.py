@@ -99,10 +99,16 @@ class InputReader:
         """
         began_ns = time.monotonic_ns()
         if self._guessed is not None:
-            self._untried = 0 if task == self._guessed else _TRIES
+            if task != self._guessed:
+                self._untried = _TRIES
+                if (wrong := self._batches.pop(self._guessed, None)) is not None:
+                    wrong.cancel()
             self._guessed = None
         self.ahead(task, items)
         batch = self._batches.pop(task).result()
+        # Tasks before this one come no more, but for those of a job that goes back.
+        for passed in [one for one in self._batches if one < task]:
+            self._batches.pop(passed).cancel()
         now_ns = time.monotonic_ns()
         if self._given_ns:
             period_ns = max(1, now_ns - self._given_ns)
