@@ -11,7 +11,7 @@ alpha by hill climbing within ``BUDGET``. All processes of a run are in one cgro
 cache too, read every 50 ms, ``kernel_peak_bytes`` the kernel's own maximum. Hashes of parameters
 must be those of the run in memory.
 
-``--only NAME`` makes one run, whose row takes the place of the one in the results.
+``--only NAME`` repeats one run: of each the median makespan and the largest peak are kept.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import _common
@@ -72,7 +73,9 @@ def save(row: Row, order: list[str]) -> None:
     """Put a row into the results; stop with an error where bits or the budget differ."""
     path = _common.RESULTS / "input_spill.json"
     rows = json.loads(path.read_text())["rows"] if path.exists() else []
-    found = {one["run"]: one for one in [*rows, row | {"made_by": _common.made_by()}]}
+    found = {one["run"]: one for one in rows}
+    name = row["run"]
+    found[name] = merged(found.get(name), row) | {"made_by": _common.made_by()}
     rows = sorted(found.values(), key=lambda one: order.index(one["run"]))
     same = all(one["sha256"] == rows[0]["sha256"] for one in rows)
     within = "adaptive" not in found or found["adaptive"]["kernel_peak_bytes"] <= BUDGET
@@ -81,6 +84,15 @@ def save(row: Row, order: list[str]) -> None:
     _common.save("input_spill", 1, content)
     if not (same and within and len(row["sha256"]) == len(jobs())):
         sys.exit("a job did not finish, has other bits, or the budget was exceeded")
+
+
+def merged(before: Row | None, row: Row) -> Row:
+    """Return the row of all repeats of a run: the median of makespans, the most of memory."""
+    earlier = before or {"makespans_s": [], "peak_bytes": 0, "kernel_peak_bytes": 0}
+    known = earlier.get("makespans_s") or [earlier["makespan_s"]] if before else []
+    makespans_s = [*known, row["makespan_s"]]
+    peaks = {key: max(earlier[key], row[key]) for key in ("peak_bytes", "kernel_peak_bytes")}
+    return row | peaks | {"makespans_s": makespans_s, "makespan_s": median(makespans_s)}
 
 
 def jobs() -> list[Row]:

@@ -17,6 +17,7 @@ import _evidence_mixed
 import _evidence_placements
 import _evidence_ring
 import _evidence_rounds
+import _evidence_spill
 import _evidence_struck
 import _evidence_worlds
 from _evidence_live import table
@@ -183,6 +184,7 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "faults": _evidence_live.faults,
     "struck": _evidence_struck.struck,
     "neighbours": _evidence_struck.neighbours,
+    "input_spill": _evidence_spill.input_spill,
     "start_kill": _evidence_live.start_kill,
     "history_kill": _evidence_live.history_kill,
     "testbed_kill": _evidence_live.testbed_kill,
