@@ -31,7 +31,7 @@ from warren.solve.job_groups.problem import JobGroupingProblem, RoundTerms
 NAME: Final = "harmony"
 HOSTS: Final = tuple(f"h-{at}" for at in range(3))
 CPUS: Final = 0.5
-LINK_BPS: Final = 20e6
+LINK_BPS: Final = 40e6
 TASKS: Final = 6
 """Of a round: two on each of three hosts."""
 LOOK_AHEAD: Final = 16

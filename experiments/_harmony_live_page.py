@@ -13,13 +13,13 @@ POLICIES: Final = """## Six jobs on a testbed
 
 `experiments/harmony_live.py --part policies`, {machine}, commit {commit}: mlr, nmf, lda and nets of
 about 1 MB, a large and a small mlr and net, six tasks a round, on three hosts with half a core and
-a link of 20 Mbit each; all are there at time 0. Each number is of one run. *least 2*: as if a job's
+a link of 40 Mbit each; all are there at time 0. Each number is of one run. *least 2*: as if a job's
 data needed the memory of two of the three hosts and stayed in memory, so jobs that do not share are
 alone. *isolated*: as if data did not bind: a job may have a host alone, and sends nothing then.
 *harmony*: ours, with `flow: turns` (who began to send first goes first, which is the paper's
 primary and secondary COMM) unless *links shared alike*. *harmony-published*: Algorithm 1 as
 printed, 4.3.2's regrouping, turns. *naive*: each job computes beside others on a device of its own;
-four of many choices, drawn but for the first. *CPU*, *links*: parts of the hosts' processors and of
+three of many choices, drawn but for the first. *CPU*, *links*: parts of the hosts' processors and of
 what their links can send in the last makespan of a run.
 
 {rows}
@@ -28,7 +28,7 @@ Over *isolated, least 2*, which is the paper's comparison (its isolated jobs nee
 their data), *harmony* has {jct:.2f} times the JCT and {makespan:.2f} times the makespan, and
 *harmony, least 2*, whose groups need as many hosts, {jct_2:.2f} and {makespan_2:.2f} (paper, at 100
 machines: 2.11 and 1.60). The best naive choice has {naive_jct:.2f} and {naive_makespan:.2f}, all
-four in the mean {naive_mean_jct:.2f} and {naive_mean_makespan:.2f}, the worst {naive_worst_jct:.2f}
+in the mean {naive_mean_jct:.2f} and {naive_mean_makespan:.2f}, the worst {naive_worst_jct:.2f}
 and {naive_worst_makespan:.2f}. Where data does not bind at all, *isolated* has {free_jct:.2f} and
 {free_makespan:.2f}: jobs alone on hosts of their own send nothing. Each job ended with the same
 parameters, by SHA-256, in {same} of {runs} runs.

@@ -1,14 +1,14 @@
 """Harmony on a testbed: six jobs alone or in groups, and what a group's iteration takes.
 
-Three hosts with half a core each and links of 20 Mbit, real computation: mlr, nmf, lda and nets, a
+Three hosts with half a core each and links of 40 Mbit, real computation: mlr, nmf, lda and nets, a
 large and a small one of some, six tasks a round. Quotas, links, tasks and blocks of the models were
 chosen while looking at rounds of mlr, nmf, lda and a net, alone and together, so that COMM takes
 about as long as COMP and a host's own work for it is a small part of COMP.
 
 Part ``policies``: each policy has the six jobs from time 0. ``least 2``: as if a job's data needed
 the memory of two of the three hosts, the most, and stayed there. ``naive``: each job computes on
-its own, beside others: all on all hosts; two drawn choices of a pair a host, one of three jobs on
-two hosts and three on one.
+its own, beside others: all on all hosts; a drawn choice of a pair a host, and one of three jobs on two
+hosts and three on one.
 
 Part ``groups``: all pairs, and six triples, on the three hosts. What the model says of them comes
 from the jobs alone: COMP of a task, and COMM by formula plus what a round took beyond it (T_cpu and
@@ -100,11 +100,10 @@ def _policies() -> dict[str, Any]:
 def naive_choices() -> dict[str, list[dict[str, list[str]]]]:
     """Which jobs share which hosts without anybody arranging their steps."""
     found = {"naive, all": [{"jobs": list(NAMES), "hosts": list(HOSTS)}]}
-    for draw in (1, 2):
-        order = Random(draw).sample(NAMES, len(NAMES))
-        found[f"naive, pairs {draw}"] = [
-            {"jobs": order[2 * at : 2 * at + 2], "hosts": [host]} for at, host in enumerate(HOSTS)
-        ]
+    order = Random(1).sample(NAMES, len(NAMES))
+    found["naive, pairs"] = [
+        {"jobs": order[2 * at : 2 * at + 2], "hosts": [host]} for at, host in enumerate(HOSTS)
+    ]
     order = Random(3).sample(NAMES, len(NAMES))
     found["naive, threes"] = [
         {"jobs": order[:3], "hosts": list(HOSTS[:2])},
