@@ -22,6 +22,7 @@ from warren.solve.job_groups.regrouping import (
     RunningGroups,
     utilization_of,
     with_new_job,
+    with_waiting,
     without_job,
 )
 from warren.solve.job_groups.solve import grouped
@@ -280,7 +281,8 @@ def harmony(
 
 def busiest(state: State, came: list[int], ended: EndedMember | None) -> RunningGroups:
     """Group all jobs anew for the largest U; leave them where that gains too little."""
-    return _worth_it(state, state.problem, grouped(state.problem, work=WORK, kicks=KICKS))
+    found = grouped(state.problem, work=WORK, kicks=KICKS)
+    return _worth_it(state.problem, state.running, found)
 
 
 def weighed(state: State, came: list[int], ended: EndedMember | None) -> RunningGroups:
@@ -288,12 +290,15 @@ def weighed(state: State, came: list[int], ended: EndedMember | None) -> Running
     problem = state.problem
     worth = iteration_worth_J(problem, state.left[np.array(state.present)])
     problem = replace(problem, worth_J=worth, busy_weight=0.0, job_weight=1e-9)
-    return _worth_it(state, problem, grouped(problem, work=SPEED_WORK))
+    running = with_waiting(problem, state.running)
+    return _worth_it(problem, running, grouped(problem, work=SPEED_WORK))
 
 
-def _worth_it(state: State, problem: JobGroupingProblem, found: JobGrouping) -> RunningGroups:
-    now = utilization_of(problem, state.running)
-    return _all_anew(found) if found.value > now * (1 + WORTH) else state.running
+def _worth_it(
+    problem: JobGroupingProblem, running: RunningGroups, found: JobGrouping
+) -> RunningGroups:
+    now = utilization_of(problem, running)
+    return _all_anew(found) if found.value > now * (1 + WORTH) else running
 
 
 def _all_anew(found: JobGrouping) -> RunningGroups:

@@ -31,7 +31,7 @@ from warren.solve.job_groups.problem import JobGroupingProblem, RoundTerms
 NAME: Final = "harmony"
 HOSTS: Final = tuple(f"h-{at}" for at in range(3))
 CPUS: Final = 0.5
-LINK_BPS: Final = 40e6
+LINK_BPS: Final = 20e6
 TASKS: Final = 6
 """Of a round: two on each of three hosts."""
 LOOK_AHEAD: Final = 16
@@ -54,34 +54,34 @@ JOBS: Final[dict[str, LiveJob]] = {
     "mlr": LiveJob(
         f"{EXAMPLES / 'mlr.py'}:Mlr",
         {"data": "synthetic", "rows": 4000, "features": 2500, "classes": 100, "blocks": 12},
-        10_000, 1_000_400, 16,
+        20_000, 1_000_400, 10,
     ),
     "mlr-small": LiveJob(
         f"{EXAMPLES / 'mlr.py'}:Mlr",
         {"data": "synthetic", "rows": 2000, "features": 2500, "classes": 100, "blocks": 12},
-        1250, 1_000_400, 22,
+        2500, 1_000_400, 14,
     ),
     "nmf": LiveJob(
         f"{EXAMPLES / 'nmf.py'}:Nmf",
         {
             "data": "synthetic", "rows": 1000, "columns": 2500, "true_rank": 20, "rank": 100,
-            "inner": 1250, "blocks": 12,
+            "inner": 2500, "blocks": 12,
         },
-        400, 1_000_000, 14,
+        400, 1_000_000, 9,
     ),
     "lda": LiveJob(
         f"{EXAMPLES / 'lda.py'}:Lda",
         {
-            "data": "synthetic", "topics": 100, "vocabulary": 1000, "documents": 1000,
-            "length": 300, "scale": TASKS, "batch": 125, "blocks": 12,
+            "data": "synthetic", "topics": 100, "vocabulary": 1000, "documents": 2000,
+            "length": 300, "scale": TASKS, "batch": 250, "blocks": 12,
         },
-        125, 1_150_000, 14,
+        250, 1_150_000, 9,
     ),
     "net": LiveJob(
-        f"{ROOT / 'experiments/_deep.py'}:Deep", {"layers": 12, "width": 150}, 3750, 1_130_000, 18,
+        f"{ROOT / 'experiments/_deep.py'}:Deep", {"layers": 12, "width": 150}, 7500, 1_130_000, 12,
     ),
     "net-small": LiveJob(
-        f"{ROOT / 'experiments/_deep.py'}:Deep", {"layers": 12, "width": 150}, 750, 1_130_000, 20,
+        f"{ROOT / 'experiments/_deep.py'}:Deep", {"layers": 12, "width": 150}, 1500, 1_130_000, 14,
     ),
 }  # fmt: skip
 

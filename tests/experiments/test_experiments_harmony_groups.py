@@ -17,8 +17,8 @@ from _harmony_groups import (
     busiest,
     harmony,
     isolated,
-    shortest_first,
     simulate,
+    weighed,
 )
 
 from warren.solve.job_groups.regrouping import EndedMember, RunningGroups
@@ -69,7 +69,7 @@ def test_who_goes_to_other_machines_loses_the_pause() -> None:
 
 @pytest.mark.parametrize(
     "rule",
-    [isolated(), isolated("shortest"), harmony(), harmony(20), busiest, shortest_first(0.9)],
+    [isolated(), isolated("shortest"), harmony(), harmony(20), busiest, weighed],
 )
 def test_no_work_is_lost_or_done_twice(rule: Rule) -> None:
     random = np.random.default_rng(4)

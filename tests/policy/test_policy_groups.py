@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -156,14 +155,61 @@ def test_every_job_ends_on_hosts_of_its_group_and_decisions_repeat(
     assert np.array_equal(first.finish_ns_J, again.finish_ns_J)
     line, told = first.timeline, first.groups_over_time()
     for row in range(len(line.job_R)):
-        # Tasks are assigned when a round begins, so the group is one from then on.
+        # A task is assigned at the barrier before its round, or when the job comes or is let in.
+        job, before = int(line.job_R[row]), int(line.round_R[row]) - 1
+        begun_ns = max(
+            (one.barrier_ns for one in first.rounds if (one.job, one.round) == (job, before)),
+            default=0,
+        )
+        since = [
+            group.hosts
+            for at_ns, groups in told
+            for group in groups
+            if job in group.jobs and begun_ns <= at_ns <= line.start_ns_R[row]
+        ]
         stood = [
             group.hosts
-            for (at_ns, groups), after in pairwise([*told, (2**62, ())])
+            for at_ns, groups in told
             for group in groups
-            if line.job_R[row] in group.jobs and after[0] > 0 and at_ns <= line.start_ns_R[row]
+            if job in group.jobs and at_ns <= begun_ns
         ]
-        assert any(line.device_R[row] in hosts for hosts in stood)
+        assert any(line.device_R[row] in hosts for hosts in (*stood[-1:], *since))
+
+
+@pytest.mark.parametrize("policy", sorted(JOINT_POLICIES))
+def test_jobs_that_come_and_end_at_one_instant_are_grouped_and_no_host_is_in_two_groups(
+    tmp_path: Path, policy: str
+) -> None:
+    jobs = drawn_jobs(8, 4, rounds=6) + drawn_jobs(8, 4, rounds=6)
+    for at, one in enumerate(jobs):
+        one |= {"name": f"j{at}", "arrival": f"{7 * (at // 4)} s"}
+    told = simulated(tmp_path, described(jobs, {"joint": policy})).groups_over_time()
+    for _, groups in told[:-1]:
+        hosts = [host for group in groups for host in group.hosts]
+        assert len(hosts) == len(set(hosts))
+
+
+def test_hosts_of_a_group_that_has_ended_are_there_for_jobs_that_come(tmp_path: Path) -> None:
+    """The second job of four hosts ends; its host is nobody's until the third job comes."""
+    jobs = [
+        {"name": "a", "scale": 4, "rounds": 40, "comp_s": 1.0, "bytes": 10**5},
+        {"name": "b", "scale": 4, "rounds": 4, "comp_s": 1.0, "bytes": 10**5},
+        {"name": "c", "scale": 4, "rounds": 4, "comp_s": 1.0, "bytes": 10**5, "arrival": "30 s"},
+    ]
+    for policy in sorted(JOINT_POLICIES):
+        history = simulated(tmp_path / policy, described(jobs, {"joint": policy}))
+        assert history.finish_ns_J[2] < history.finish_ns_J[0]
+
+
+def test_who_waits_begins_on_idle_hosts_though_that_gains_little(tmp_path: Path) -> None:
+    """Thirty jobs on forty hosts, each best alone on one, and then one more like them."""
+    jobs = [
+        {"name": f"j{at}", "scale": 1, "rounds": 8, "comp_s": 1.0, "bytes": 10**6}
+        for at in range(31)
+    ]
+    jobs[30]["arrival"] = "2.5 s"
+    history = simulated(tmp_path, described(jobs, {"joint": "harmony"}, hosts=40))
+    assert history.finish_ns_J[30] / 1e9 == pytest.approx(2.5 + 8, rel=0.02)
 
 
 def test_isolated_jobs_share_no_host_and_have_as_many_as_they_need(tmp_path: Path) -> None:
@@ -233,9 +279,17 @@ def test_what_no_group_can_have_is_refused(tmp_path: Path) -> None:
     run["cluster"]["hosts"][0]["devices"] = {"B": 1}
     with pytest.raises(SpecError, match="lets each job run on any host; 'j0' does not fit B"):
         warren.simulate(run, out=tmp_path / "b")
-    ring = described([{**jobs[0], "sync": "ring"}], {"joint": "harmony"})
-    with pytest.raises(SpecError, match="ring"):
-        warren.simulate(ring, out=tmp_path / "r")
+    coarse = {**described(jobs, {"joint": "harmony"}), "grain": "3 rounds"}
+    with pytest.raises(SpecError, match="takes? turns round by round; allowed: grain: 1"):
+        warren.simulate(coarse, out=tmp_path / "g")
+    small = described(jobs, {"joint": "harmony"})
+    small["cluster"]["hosts"][1]["memory"] = "1 MB"
+    with pytest.raises(SpecError, match="may put the models of all jobs"):
+        warren.simulate(small, out=tmp_path / "m")
+    for policy in sorted(JOINT_POLICIES):
+        ring = described([{**jobs[0], "sync": "ring"}], {"joint": policy})
+        with pytest.raises(SpecError, match="ring"):
+            warren.simulate(ring, out=tmp_path / "r")
     for options, message in (
         ({"threshold": 1.0}, "threshold is 1.0; allowed: 0 up to 1"),
         ({"least": 0}, "least is 0; allowed: 1 and more"),

@@ -16,6 +16,7 @@ from warren.solve.job_groups.problem import (
     RoundTerms,
     grouping_of,
 )
+from warren.solve.job_groups.regrouping import RunningGroups, utilization_of, with_waiting
 from warren.solve.job_groups.solve import grouped
 from warren.solve.job_groups.worth import LEFT_POWER, fastest_s_J, iteration_worth_J
 from warren.solve.shapes.task_rounds import TaskMachines, task_round
@@ -144,7 +145,7 @@ def test_a_job_that_has_little_left_is_not_kept_waiting_by_a_long_one() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_isolated_jobs_have_machines_of_their_own_and_no_move_of_one_is_better(seed: int) -> None:
+def test_isolated_jobs_have_machines_of_their_own_and_as_many_as_they_need(seed: int) -> None:
     one, _ = rounds_case(seed, 5, 9)
     least_J = np.array([1, 2, 3, 2, 4])
     found = isolated_machines(one, least_J, np.arange(5), np.array([False] * 4 + [True]))
@@ -163,3 +164,38 @@ def test_further_machines_go_where_they_make_a_job_most_faster() -> None:
     found = isolated_machines(problem, np.ones(2, int), np.arange(2), np.zeros(2, dtype=bool))
     # 16 / 12 for the first job; 8 / 4, then 4 / 2.67 for the second.
     assert found.machine_G.tolist() == [1, 3]
+
+
+@pytest.mark.parametrize(("tasks", "machines"), [(6, 6), (8, 16), (16, 32)])
+def test_an_isolated_job_goes_over_numbers_at_which_whole_tasks_gain_nothing(
+    tasks: int, machines: int
+) -> None:
+    state_s = np.array([0.1])
+    problem = JobGroupingProblem(
+        comp_machine_s_J=np.array([float(tasks)]),
+        net_s_J=np.zeros(1),
+        machines=machines,
+        rounds=RoundTerms(pull_s_J=state_s, push_s_J=tasks * state_s, task_s_J=np.ones(1)),
+    )
+    found = isolated_machines(problem, np.ones(1, int), np.arange(1), np.zeros(1, dtype=bool))
+    times = [problem.alone_s_J(count)[0] for count in range(1, machines + 1)]
+    assert problem.alone_s_J(found.machine_G[0])[0] == pytest.approx(min(times))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_who_waits_begins_wherever_that_gains_and_nobody_moves(seed: int) -> None:
+    one, _ = rounds_case(seed, 5, 8)
+    running = RunningGroups(
+        group_J=np.array([0, NOT_RUN, 0, NOT_RUN, NOT_RUN]), machine_G=np.array([5])
+    )
+    found = with_waiting(one, running)
+    assert found.group_J[0] == found.group_J[2]
+    assert found.machine_G[found.group_J[0]] == 5
+    assert found.machine_G.sum() <= 8
+    assert utilization_of(one, found) >= utilization_of(one, running)
+    for job in np.flatnonzero(found.group_J == NOT_RUN).tolist():
+        for group in range(len(found.machine_G)):
+            joined = found.group_J.copy()
+            joined[job] = group
+            other = RunningGroups(group_J=joined, machine_G=found.machine_G)
+            assert utilization_of(one, other) <= utilization_of(one, found)

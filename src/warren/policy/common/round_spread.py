@@ -21,13 +21,17 @@ def spread_tasks(view: View, job: int, devices: IntArray, queued_D: IntArray) ->
         return []
     cost_T = view.costs.comp_ns_JT[job]
     comp_ns_D = np.maximum(cost_T[view.type_D[devices]], 1).astype(float)
-    order = np.argsort(queued_D[devices], kind="stable")
+    # Hosts in turns, so that no link has all pulls of a round.
+    host_D = view.hosts.host_D[devices]
+    rank_D = np.array([int((host_D[:at] == host).sum()) for at, host in enumerate(host_D)])
+    order = np.lexsort((rank_D, queued_D[devices]))
     devices, comp_ns_D = devices[order], comp_ns_D[order]
     first, shard = view.next_round_J.item(job), view.next_shard_J.item(job)
     count_D = _counts(comp_ns_D, view.scale_J.item(job) - shard)
     rounds = 1
     if shard == 0:
-        round_ns = int((count_D * comp_ns_D).max()) + int(view.costs.sync_ns_JT[job].max())
+        sync_ns_T = view.costs.sync_ns_JT[job][view.costs.fits_JT[job]]
+        round_ns = int((count_D * comp_ns_D).max()) + int(sync_ns_T.max())
         left = view.rounds_J.item(job) - first if view.rounds_J[job] >= 0 else ENDLESS
         rounds = view.grain.rounds_for(round_ns, left)
     found = []

@@ -3,7 +3,8 @@
 A machine of ``warren.solve.job_groups`` is a host with all its devices; hosts count as alike, each
 as fast as their mean. A job has a server on each host of its group, of an equal part of the model,
 so its states and updates pass links as ``RoundTerms`` has it. A job whose bytes are on no link
-(``network`` is not ``fluid``, or nobody knows its model) has T^s a round for COMM.
+(``network`` is not ``fluid``, or nobody knows its model) has T^s a round for COMM. Each device of a
+host counts as one that pulls, though in a round of fewer tasks than devices some do not.
 """
 
 from __future__ import annotations
@@ -18,27 +19,52 @@ from warren.model.costs import CostTable, IntArray
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.model.units import NS_PER_S
+from warren.model.view import View
 from warren.solve.job_groups.problem import JobGroupingProblem, RoundTerms
 
 
+def check_groupable(view: View, policy: str) -> None:
+    """Refuse what a policy of groups cannot do. Raises SpecError as ``check_jobs``, or for a grain.
+
+    A stretch of several rounds holds its devices, so no other job would take a turn.
+    """
+    if view.grain.rounds != 1:
+        message = f"{policy} lets jobs take turns round by round; allowed: grain: 1"
+        raise SpecError(Problem(file="run", field="grain", message=message))
+    check_jobs(view.cluster, view.costs, view.jobs, policy)
+
+
 def check_jobs(cluster: Cluster, costs: CostTable, jobs: Sequence[Job], policy: str) -> None:
-    """Refuse jobs that cannot be grouped with any others.
+    """Refuse hosts and jobs that cannot be grouped.
 
     Raises
     ------
     SpecError
-        If a job does not fit every device of the cluster, or is a ring.
+        If a host has no device, a job does not fit every device or is a ring, or a host has less
+        memory than the models of all jobs.
     """
-    types = sorted(set(cluster.type_of_device))
+    for host in cluster.hosts:
+        if not host.devices:
+            message = f"{policy} lets each job run on any host; {host.name!r} has no device"
+            raise SpecError(Problem(file="cluster", field="hosts", message=message))
     for job in jobs:
         if job.sync == "ring":
             message = f"{policy} groups jobs with parameter servers; {job.name!r} is a ring"
             raise SpecError(Problem(file=job.source or "jobs", field="sync", message=message))
-        lacking = [kind for kind in types if not costs.fits_JT[job.index, kind]]
+        kinds = sorted(set(cluster.type_of_device))
+        lacking = [kind for kind in kinds if not costs.fits_JT[job.index, kind]]
         if lacking:
             names = ", ".join(cluster.type_names[kind] for kind in lacking)
             message = f"{policy} lets each job run on any host; {job.name!r} does not fit {names}"
             raise SpecError(Problem(file=job.source or "jobs", field=job.name, message=message))
+    models = 0 if costs.model_bytes_J is None else int(costs.model_bytes_J.sum())
+    least = min((one.memory_bytes for one in cluster.hosts if one.memory_bytes), default=models)
+    if models > least:
+        message = (
+            f"{policy} may put the models of all jobs, {models} bytes, on one host; the smallest "
+            f"has {least} bytes of memory"
+        )
+        raise SpecError(Problem(file="cluster", field="hosts.memory", message=message))
 
 
 _NONE: Final[Mapping[int, float]] = {}

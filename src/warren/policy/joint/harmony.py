@@ -4,8 +4,9 @@ What
     When a job comes or ends, all jobs are grouped anew: which of them run, who shares hosts, and
     how many hosts each group gets, so that the weighed speed of all jobs is the largest
     (``warren.solve.job_groups.worth``). The new groups are taken if they are worth ``threshold``
-    more. Each job of a group has a server and its tasks on all of the group's hosts; rounds begin
-    when their barrier has passed, so computation of one job goes on while others send.
+    more than those there are, with jobs that wait wherever that gains. Each job of a group has a
+    server and its tasks on all of the group's hosts; rounds begin when their barrier has passed, so
+    computation of one job goes on while others send.
 Source
     Harmony (dissertation 2020), chapter 4: groups, the model (4.1)-(4.3) and its use.
 Differs
@@ -27,10 +28,10 @@ import numpy as np
 from warren.model.decision import Decision, Question
 from warren.model.events import Event
 from warren.model.view import View
-from warren.policy.joint.group_rounds import check_jobs, grouping_problem
+from warren.policy.joint.group_rounds import check_groupable, grouping_problem
 from warren.policy.joint.host_groups import ANSWERS, TRIGGERS, HostGroups, decided, told
 from warren.solve.job_groups.problem import JobGroupingProblem
-from warren.solve.job_groups.regrouping import RunningGroups, utilization_of
+from warren.solve.job_groups.regrouping import RunningGroups, utilization_of, with_waiting
 from warren.solve.job_groups.solve import grouped
 from warren.solve.job_groups.worth import iteration_worth_J
 
@@ -64,7 +65,7 @@ class Harmony:
 
     def initial(self, view: View) -> HostGroups:
         """Return a memory of no groups."""
-        check_jobs(view.cluster, view.costs, view.jobs, self.name)
+        check_groupable(view, self.name)
         return HostGroups()
 
     def decide(self, view: View, memory: HostGroups) -> tuple[Decision, HostGroups]:
@@ -80,8 +81,13 @@ class Harmony:
 
     def _choose(self, view: View, memory: HostGroups, jobs: list[int]) -> RunningGroups:
         """Return the groups from now on: those before, or better ones."""
-        problem, running = self._problem(view, memory, jobs), memory.running(jobs)
+        problem, running = (
+            self._problem(view, memory, jobs),
+            memory.running(jobs, len(view.cluster.hosts)),
+        )
         found = grouped(problem, work=_WORK, seed=view.seed)
+        # Who waits begins where that gains, however little, as long as nobody has to move.
+        running = with_waiting(problem, running)
         if found.value <= utilization_of(problem, running) * (1 + self.threshold):
             return running
         return RunningGroups(group_J=found.group_J, machine_G=found.machine_G)

@@ -24,7 +24,7 @@ import numpy as np
 from warren.model.decision import Decision, Question
 from warren.model.events import Event, JobArrived
 from warren.model.view import View
-from warren.policy.joint.group_rounds import check_jobs, grouping_problem
+from warren.policy.joint.group_rounds import check_groupable, grouping_problem
 from warren.policy.joint.host_groups import (
     ANSWERS,
     TRIGGERS,
@@ -53,7 +53,9 @@ class HarmonyPublished:
     name: ClassVar[str] = "harmony-published"
     source: ClassVar[str] = "Harmony (dissertation 2020) 4.3.2, Algorithms 1 and 2"
     offline: ClassVar[bool] = False
-    needs_rounds: ClassVar[bool] = False
+    # It does not use them. But who needs none is shown no job before it comes, and what cannot be
+    # grouped is to be refused before time begins.
+    needs_rounds: ClassVar[bool] = True
     answers: ClassVar[frozenset[Question]] = ANSWERS
     triggers: ClassVar[frozenset[type[Event]]] = TRIGGERS
 
@@ -64,7 +66,7 @@ class HarmonyPublished:
 
     def initial(self, view: View) -> HostGroups:
         """Return a memory of no groups."""
-        check_jobs(view.cluster, view.costs, view.jobs, self.name)
+        check_groupable(view, self.name)
         return HostGroups()
 
     def decide(self, view: View, memory: HostGroups) -> tuple[Decision, HostGroups]:
@@ -78,18 +80,46 @@ class HarmonyPublished:
 
     def _choose(self, view: View, memory: HostGroups, jobs: list[int]) -> RunningGroups:
         """Return the groups after jobs have come and ended, one after another."""
-        running, problem = memory.running(jobs), _problem(view, memory, jobs)
+        running, problem = (
+            memory.running(jobs, len(view.cluster.hosts)),
+            _problem(view, memory, jobs),
+        )
         if not (running.group_J != NOT_RUN).any():
             found = self._grouped(problem, np.arange(len(jobs)))
             return RunningGroups(group_J=found.group_J, machine_G=found.machine_G)
-        machine_G = running.machine_G
+        came = [event.job for event in view.changes if isinstance(event, JobArrived)]
+        there = [job for job in jobs if job not in came]
+        if there:
+            running = self._without_ended(view, memory, there)
+        else:
+            running = RunningGroups(group_J=running.group_J[:0], machine_G=running.machine_G)
+        for job in came:
+            # One after another, each beside those before it alone.
+            there = sorted([*there, job])
+            place = there.index(job)
+            group_J = np.insert(running.group_J, place, NOT_RUN)
+            one = RunningGroups(group_J=group_J, machine_G=running.machine_G)
+            running = with_new_job(_problem(view, memory, there), one, place)
+        return running
+
+    def _without_ended(self, view: View, memory: HostGroups, jobs: list[int]) -> RunningGroups:
+        """Return the groups after jobs have ended, each group repaired once."""
+        running = memory.running(jobs, len(view.cluster.hosts))
+        problem = _problem(view, memory, jobs)
+        members = [
+            frozenset(np.flatnonzero(running.group_J == at).tolist())
+            for at in range(len(running.machine_G))
+        ]
         for ended in _ended(view, memory):
-            # Where groups have been made anew for the first of several, there is none to repair.
-            if running.machine_G is machine_G:
-                running = without_job(problem, running, ended, self._grouped)
-        for event in view.changes:
-            if isinstance(event, JobArrived):
-                running = with_new_job(problem, running, jobs.index(event.job))
+            # Groups made anew for an earlier one have other numbers, and need no repair.
+            now = [
+                at
+                for at in range(len(running.machine_G))
+                if members[ended.group] == frozenset(np.flatnonzero(running.group_J == at).tolist())
+            ]
+            if now:
+                one = replace(ended, group=now[0])
+                running = without_job(problem, running, one, self._grouped)
         return running
 
     def _grouped(self, problem: JobGroupingProblem, _: IntArray) -> JobGrouping:

@@ -103,15 +103,21 @@ class HostGroups:
         late_s = max(0.0, view.round_ns_J.item(job) / NS_PER_S - model_s)
         return replace(seen, late_s=_mean(self.late_s, job, late_s))
 
-    def running(self, jobs: Sequence[int]) -> RunningGroups:
-        """Return the groups as ``solve`` has them: by place in ``jobs``; some may be empty."""
+    def running(self, jobs: Sequence[int], hosts: int) -> RunningGroups:
+        """Return the groups as ``solve`` has them: by place in ``jobs``; some may be empty.
+
+        ``hosts``: of the cluster; those of no group are an empty group, the last.
+        """
         group_J = np.full(len(jobs), NOT_RUN, np.int64)
         place = {job: at for at, job in enumerate(jobs)}
         for number, group in enumerate(self.groups):
             for job in group.jobs:
                 if job in place:
                     group_J[place[job]] = number
-        machine_G = np.array([len(group.hosts) for group in self.groups], np.int64)
+        counts = [len(group.hosts) for group in self.groups]
+        if sum(counts) < hosts:
+            counts.append(hosts - sum(counts))
+        machine_G = np.array(counts, np.int64)
         return RunningGroups(group_J=group_J, machine_G=machine_G)
 
 
@@ -138,8 +144,9 @@ def decided(
         jobs = present_jobs(view)
         sizes = view.costs.model_bytes_J
         model_bytes = {} if sizes is None else {job: int(sizes[job]) for job in jobs}
-        found = choose(view, memory, jobs) if jobs else memory.running(jobs)
-        groups = with_hosts(before, found, jobs, model_bytes, len(view.cluster.hosts))
+        hosts = len(view.cluster.hosts)
+        found = choose(view, memory, jobs) if jobs else memory.running(jobs, hosts)
+        groups = with_hosts(before, found, jobs, model_bytes, hosts)
         if groups != before:
             memory = replace(memory, groups=groups, rounds=Map())
         decision = regrouped(view, before, groups)

@@ -22,7 +22,7 @@ import numpy as np
 from warren.model.decision import Decision, Question
 from warren.model.events import Event
 from warren.model.view import View
-from warren.policy.joint.group_rounds import check_jobs, grouping_problem, least_hosts_J
+from warren.policy.joint.group_rounds import check_groupable, grouping_problem, least_hosts_J
 from warren.policy.joint.host_groups import ANSWERS, TRIGGERS, HostGroups, decided, told
 from warren.solve.job_groups.isolated import isolated_machines
 from warren.solve.job_groups.problem import NOT_RUN
@@ -55,7 +55,7 @@ class Isolated:
 
     def initial(self, view: View) -> HostGroups:
         """Return a memory of no groups."""
-        check_jobs(view.cluster, view.costs, view.jobs, self.name)
+        check_groupable(view, self.name)
         return HostGroups()
 
     def decide(self, view: View, memory: HostGroups) -> tuple[Decision, HostGroups]:
@@ -69,7 +69,7 @@ class Isolated:
     def _choose(self, view: View, memory: HostGroups, jobs: list[int]) -> RunningGroups:
         some = [view.jobs[job] for job in jobs]
         problem = grouping_problem(view.cluster, view.costs, some, memory.longer, memory.late_s)
-        runs_J = memory.running(jobs).group_J != NOT_RUN
+        runs_J = memory.running(jobs, len(view.cluster.hosts)).group_J != NOT_RUN
         order_J = np.argsort(view.arrival_ns_J[jobs], kind="stable")
         if self.order == "shortest":
             left_J = (view.rounds_J[jobs] - view.round_J[jobs]) * fastest_s_J(problem)

@@ -44,10 +44,25 @@ def isolated_machines(
             jobs.append(job)
             free -= int(least_J[job])
     machine_J = least_J.astype(np.int64)
-    for _ in range(free if jobs else 0):
-        faster_J = problem.alone_s_J(machine_J) / problem.alone_s_J(machine_J + 1)
-        best = max(jobs, key=lambda job: (faster_J[job], -job))
-        if problem.rounds is not None and faster_J[best] <= 1:
-            break  # COMM grows with machines: those that are left would only do harm
-        machine_J[best] += 1
+    while jobs and (step := _best_step(problem, jobs, machine_J, free)):
+        job, count = step
+        machine_J[job] += count
+        free -= count
     return grouping_of(problem, group_J, machine_J[jobs])
+
+
+def _best_step(
+    problem: JobGroupingProblem, jobs: list[int], machine_J: IntArray, free: int
+) -> tuple[int, int] | None:
+    """Return the job that so many more machines make faster by most a machine; None: none.
+
+    Rounds of whole tasks take as long on a machine more, and less on several.
+    """
+    best, most = None, 0.0
+    now_J = problem.alone_s_J(machine_J)
+    for count in range(1, free + 1 if problem.rounds is not None else min(free, 1) + 1):
+        gain_J = np.log(now_J / problem.alone_s_J(machine_J + count)) / count
+        for job in jobs:
+            if gain_J[job] > most + 1e-12:
+                best, most = (job, count), float(gain_J[job])
+    return best

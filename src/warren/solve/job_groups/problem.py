@@ -25,8 +25,9 @@ the time of a link for a state of every device of a machine, q_j for the updates
     n_j(m) = n_j + pull_j(m) + push_j(m)
     alone_j(m) = n_j + pull_j(m) + max(k c_j + pull_j(m), c_j + push_j(m)),  k = ceil(w_j / (m c_j))
 
-the last as ``warren.solve.shapes.task_rounds`` has it for equal machines that work and serve. Where
-c_j is 0, tasks can be cut at will and nothing is sent while a job computes.
+the last as ``warren.solve.shapes.task_rounds`` has it for equal machines that work and serve, where
+tasks come out even (else some machine sends more). Where c_j is 0, tasks can be cut at will and
+nothing is sent while a job computes.
 
 *Memory.* A group with fewer machines than one of its jobs needs is worth nothing.
 

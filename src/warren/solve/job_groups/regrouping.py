@@ -114,6 +114,48 @@ def with_new_job(problem: JobGroupingProblem, running: RunningGroups, job: int) 
     return best
 
 
+def with_waiting(problem: JobGroupingProblem, running: RunningGroups) -> RunningGroups:
+    """Return the groups with jobs that wait wherever that gains, and none that runs moved (ours).
+
+    Again and again the one that gains most: it joins a group, or has 1, 2, 4, ... or all machines
+    that no job is on for itself. Of many that wait the ``_LOOKED_AT`` are looked at that are worth
+    most for their time.
+    """
+    while True:
+        waiting = np.flatnonzero(running.group_J == NOT_RUN)
+        dense_J = problem.worths_J[waiting] / problem.alone_s_J(problem.machines)[waiting]
+        waiting = waiting[np.argsort(-dense_J, kind="stable")][:_LOOKED_AT]
+        best, most = None, utilization_of(problem, running)
+        for job in waiting.tolist():
+            for one in _places(problem, running, job):
+                value = utilization_of(problem, one)
+                if value > most:
+                    best, most = one, value
+        if best is None:
+            return running
+        running = best
+
+
+def _places(
+    problem: JobGroupingProblem, running: RunningGroups, job: int
+) -> Iterator[RunningGroups]:
+    """Yield the groups with a job in each of them, then with it on machines that no job is on."""
+    taken = [group for group in np.unique(running.group_J).tolist() if group != NOT_RUN]
+    free = problem.machines - int(running.machine_G[taken].sum())
+    for group in taken:
+        group_J = running.group_J.copy()
+        group_J[job] = group
+        yield replace(running, group_J=group_J)
+    counts = {*(1 << power for power in range(free.bit_length())), free} - {0}
+    for count in sorted(counts):
+        # Only groups with jobs stay: the machines of others are those that are free.
+        number_G = np.full(len(running.machine_G) + 1, NOT_RUN, np.int64)
+        number_G[taken] = np.arange(len(taken))
+        group_J = number_G[running.group_J]
+        group_J[job] = len(taken)
+        yield RunningGroups(group_J=group_J, machine_G=np.append(running.machine_G[taken], count))
+
+
 def without_job(
     problem: JobGroupingProblem,
     running: RunningGroups,

@@ -9,9 +9,9 @@ so a job counts by its share s_j times how fast it is, in parts of its speed alo
 that end soonest have nearly everything, and long jobs are left to the end, where they cannot keep
 the machines busy; with b = 0 nobody is let past.
 
-*Source.* Ours. b was chosen on ten workloads in virtual time (``experiments/harmony_simulated.py``,
-seeds 0 to 2 and 20 to 24): of 0 to 2 one near 0.2 gave the shortest mean JCTs, and nearly the
-shortest makespans.
+*Source.* Ours. b was chosen on eight workloads in virtual time (seeds 0 to 2 and 20 to 24 of
+``experiments/harmony_simulated.py``): of 0 to 2 one near 0.2 gave the shortest mean JCTs, and
+nearly the shortest makespans.
 """
 
 from __future__ import annotations
