@@ -12,9 +12,9 @@ the memory of two of the three hosts, the most, and stayed there. ``naive``: eac
 its own, beside others: all on all hosts; a drawn choice of a pair a host, and one of three jobs on
 two hosts and three on one.
 
-Part ``groups``: eight drawn pairs and four triples, on the three hosts. What the model says of them comes
-from the jobs alone: COMP of a task, and COMM by formula plus what a round took beyond it (T_cpu and
-T_net of the paper's profile), of the first policy's run.
+Part ``groups``: eight drawn pairs and four triples, on the three hosts. What the model says of them
+comes from the jobs alone: COMP of a task, and COMM by formula plus what a round took beyond it
+(T_cpu and T_net of the paper's profile), of the first policy's run.
 
 Needs the rights of a testbed and cgroups with a quota.
 """
