@@ -51,7 +51,9 @@ POLICIES: Final[tuple[tuple[str, dict[str, str], dict[str, Any]], ...]] = (
     ("harmony, least 2", SHARED, {"least": 2}),
     ("harmony", SHARED, {}),
 )
-NAIVE: Final = {"place": "naive", "group": "fixed", "shape": "all"}
+NAIVE: Final = {"place": "naive", "group": "fixed", "shape": "fixed"}
+"""Jobs state where their servers are: on the hosts of their group."""
+PARTS: Final = ("policies", "naive", "groups")
 ROUNDS: Final = 8
 """Of jobs in part ``groups``."""
 PAIRS: Final = 8
@@ -64,10 +66,11 @@ def main() -> None:
         print(f"skipped: {why}")
         return
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--part", action="append", choices=("policies", "groups"))
+    parser.add_argument("--part", action="append", choices=PARTS)
     parts, asked = _common.earlier("harmony_live"), parser.parse_args()
-    for part in asked.part or [one for one in ("policies", "groups") if one not in parts]:
-        made = _policies() if part == "policies" else _groups(parts["policies"]["profile"])
+    for part in asked.part or [one for one in PARTS if one not in parts]:
+        profile = parts.get("policies", {}).get("profile", {})
+        made = {"policies": _policies, "naive": _naive, "groups": _groups}[part](profile)
         parts |= {part: {"made_by": _common.made_by(), "seed": SEED, **made}}
         _common.save("harmony_live", SEED, {"parts": parts})
 
@@ -80,8 +83,8 @@ def _no_quota() -> str:
     return ""
 
 
-def _policies() -> dict[str, Any]:
-    """A row a policy or a naive choice; and the profile of each job alone."""
+def _policies(_: Mapping[str, Any]) -> dict[str, Any]:
+    """A row a policy; and the profile of each job alone."""
     rows: list[dict[str, Any]] = []
     task_s: Mapping[str, float] = GUESS
     profile: dict[str, Any] = {}
@@ -92,10 +95,29 @@ def _policies() -> dict[str, Any]:
             if not profile:
                 profile = _profile(history, share)
                 task_s = profile["task_s"]
-        for name, groups in naive_choices().items():
-            run = described(NAIVE, {"group": {"groups": groups}}, task_s, share, len(NAMES))
-            rows.append(_row(name, run, share)[1])
     return {"rows": rows, "profile": profile, "share": share}
+
+
+def _naive(profile: Mapping[str, Any]) -> dict[str, Any]:
+    """A row a naive choice."""
+    rows = []
+    with live.testbed() as share:
+        for name, groups in naive_choices().items():
+            run = described(
+                NAIVE, {"group": {"groups": groups}}, profile["task_s"], share, len(NAMES)
+            )
+            _serve_where_they_work(run, groups)
+            rows.append(_row(name, run, share)[1])
+    return {"rows": rows, "share": share}
+
+
+def _serve_where_they_work(
+    run: dict[str, Any], groups: Sequence[Mapping[str, Sequence[str]]]
+) -> None:
+    """Let each job have a server on each host of its group."""
+    hosts = {job: list(group["hosts"]) for group in groups for job in group["jobs"]}
+    for job in run["workload"]["jobs"]:
+        job["servers"] = {"hosts": hosts[job["name"]]}
 
 
 def naive_choices() -> dict[str, list[dict[str, list[str]]]]:
@@ -163,6 +185,7 @@ def _group(names: Sequence[str], profile: Mapping[str, Any], share: float) -> di
     run = described(SHARED, {"least": len(HOSTS)}, profile["task_s"], share, jobs=names)
     groups = [{"jobs": list(names), "hosts": list(HOSTS)}]
     run |= {"scheduler": {**NAIVE, "flow": "turns"}, "policy": {"group": {"groups": groups}}}
+    _serve_where_they_work(run, groups)
     for job in run["workload"]["jobs"]:
         job["rounds"] = ROUNDS
     history, _ = played(run)
