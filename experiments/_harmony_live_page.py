@@ -66,7 +66,9 @@ def live_text(parts: Mapping[str, Any]) -> str:
 
 
 def _policies(part: Mapping[str, Any], chosen: Mapping[str, Any]) -> str:
-    every = [*part["rows"], *chosen["rows"]]
+    # A part made before the choices had a part of their own has some, too.
+    alone = [row for row in part["rows"] if not row["policy"].startswith("naive")]
+    every = [*alone, *chosen["rows"]]
     rows = {row["policy"]: row for row in every}
     base = rows[BASE]
 
