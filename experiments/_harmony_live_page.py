@@ -47,15 +47,17 @@ GROUPS: Final = """## What a group's iteration takes
 jobs, on the same three hosts, with turns. *Measured*: the longest mean round of the jobs
 while all are there, the first rounds left out. *Model*: (4.1) for rounds of tasks, with each job's
 COMP from its run alone, and for COMM the formula plus what its round alone took longer than that;
-so T_cpu and T_net are profiled as in the paper, the groups are not looked at. *By formula*: without
-what rounds alone took longer.
+so T_cpu and T_net are profiled, the groups are not looked at. *By formula*: without what rounds
+alone took longer, which is all that `harmony` knew in the runs above: {late}.
+*Told*: the model with the COMP that tasks had in the group itself, as the paper's moving averages
+have it once a group runs.
 
 {rows}
 
 Over {count} groups the model is {error:.1f} % off in the mean, at most {worst:.1f} %; by formula
-{formula:.1f} %. The paper has below 5 %. Tasks computed {longer:.2f} times as long in groups as
-alone, in the median over jobs and groups. With the COMP that tasks had in the group itself the
-model is {told:.1f} % off.
+{formula:.1f} %; told {told:.1f} %, at most {told_worst:.1f} %. The paper has below 5 %. Tasks
+computed {longer:.2f} times as long in groups as alone, in the median over jobs and groups; why is
+not shown.
 """
 
 
@@ -129,15 +131,18 @@ def _groups(part: Mapping[str, Any], policies: Mapping[str, Any]) -> str:
     return GROUPS.format(
         commit=part["made_by"]["commit"], count=len(rows), error=fmean(off("predicted_s")),
         worst=max(off("predicted_s")), formula=fmean(off("formula_s")),
-        longer=longer[len(longer) // 2], told=fmean(off("told_s")),
+        longer=longer[len(longer) // 2], told=fmean(off("told_s")), told_worst=max(off("told_s")),
+        late=", ".join(
+            f"{name} {late_s:.2f} s" for name, late_s in policies["profile"]["late_s"].items()
+        ),
         rows=table(
-            ["group", "measured", "model", "error", "limit", "by formula"],
+            ["group", "measured", "model", "error", "limit", "by formula", "told"],
             [
                 [
                     ", ".join(row["jobs"]), f"{row['measured_s']:.2f} s",
                     f"{row['predicted_s']:.2f} s",
                     f"{100 * (row['predicted_s'] / row['measured_s'] - 1):+.1f} %", row["limit"],
-                    f"{row['formula_s']:.2f} s",
+                    f"{row['formula_s']:.2f} s", f"{row['told_s']:.2f} s",
                 ]
                 for row in rows
             ],
