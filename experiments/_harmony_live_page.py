@@ -22,9 +22,9 @@ primary and secondary COMM). *harmony-published*: Algorithm 1 as
 printed, 4.3.2's regrouping, turns. *naive*: each job computes beside others on a device of its
 own; three of many choices, drawn but for the first. *CPU*, *links*: parts of the hosts' processors
 and of what their links can send in the last makespan of a run. How much
-a task computes was chosen after two runs with half of it, where hosts spent a fifth of their
-processors' time on links and servers: there *harmony, least 2* had 1.08 and 1.16 times the JCT and
-makespan of *isolated, least 2* (links of 20 Mbit), and 0.99 and 1.14 (40 Mbit).
+a task computes was chosen after two runs with half of it: there *harmony, least 2* had 1.08 and
+1.16 times the JCT and makespan of *isolated, least 2* (links of 20 Mbit), and 0.99 and 1.14
+(40 Mbit).
 
 {rows}
 
@@ -48,7 +48,7 @@ jobs, on the same three hosts, with turns. *Measured*: the longest mean round of
 while all are there, the first rounds left out. *Model*: (4.1) for rounds of tasks, with each job's
 COMP from its run alone, and for COMM the formula plus what its round alone took longer than that;
 so T_cpu and T_net are profiled, the groups are not looked at. *By formula*: without what rounds
-alone took longer, which is all that `harmony` knew in the runs above: {late}.
+alone took longer; `harmony` knew no more in the runs above. That is, of a round: {late}.
 *Told*: the model with the COMP that tasks had in the group itself, as the paper's moving averages
 have it once a group runs.
 

@@ -5,7 +5,6 @@ large and a small one of some, six tasks a round. Quotas, links, tasks and block
 chosen while looking at rounds of mlr, nmf, lda and a net, alone and together, and at two runs of
 the policies with half the computation a task: there ``harmony, least 2`` had 1.08 times the JCT and
 1.16 times the makespan of ``isolated, least 2`` (links of 20 Mbit), and 0.99 and 1.14 (40 Mbit).
-What hosts do for links and servers took a fifth of their processors' time then.
 
 Part ``policies``: each policy has the six jobs from time 0. ``least 2``: as if a job's data needed
 the memory of two of the three hosts, the most, and stayed there. ``naive``: each job computes on

@@ -337,7 +337,9 @@ def test_a_rehearsal_is_pinned_whatever_building_the_model_has_set(
 ) -> None:
     monkeypatch.setattr("warren.live.device.trainer.build_app", lambda *_: FastApp())
     role: Any = SimpleNamespace(base="", rehearse=True)
-    trainer: Any = SimpleNamespace(_runner=None, _job=JOB, _role=role, _memory_of=in_main_memory)
+    trainer: Any = SimpleNamespace(
+        _runner=None, _job=JOB, _role=role, _memory_of=in_main_memory, _inputs=None
+    )
     Trainer._built(trainer)
     assert set(FastApp.seen) == {False}
 
