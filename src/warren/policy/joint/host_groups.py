@@ -15,7 +15,6 @@ import msgspec
 import numpy as np
 from immutables import Map
 
-from warren.model.costs import IntArray
 from warren.model.decision import (
     NOTHING,
     Assignment,
@@ -129,13 +128,9 @@ def _mean(means: Map[int, float], job: int, value: float) -> Map[int, float]:
 
 Chooser = Callable[[View, HostGroups, list[int]], RunningGroups]
 """Returns the groups of the jobs that are there, by place in their list."""
-Starter = Callable[[View, int, Group, IntArray], list[Assignment]]
-"""Assigns what is left of a job's round to a group, given what is queued on each device."""
 
 
-def decided(
-    view: View, memory: HostGroups, choose: Chooser, start: Starter | None = None
-) -> tuple[Decision, HostGroups]:
+def decided(view: View, memory: HostGroups, choose: Chooser) -> tuple[Decision, HostGroups]:
     """Regroup if a job has come or ended; start the rounds whose barrier has passed."""
     memory, before = memory.after(view), memory.groups
     changed = membership_changed(view)
@@ -151,7 +146,7 @@ def decided(
             memory = replace(memory, groups=groups, rounds=Map())
         decision = regrouped(view, before, groups)
     dropped = any(isinstance(event, TaskDropped) for event in view.changes)
-    assign = started_rounds(view, memory.groups, start or spread_round, changed or dropped)
+    assign = started_rounds(view, memory.groups, changed or dropped)
     return (msgspec.structs.replace(decision, assign=assign) if assign else decision), memory
 
 
@@ -189,7 +184,8 @@ def with_hosts(
     The largest group chooses first: hosts from which fewest bytes of its jobs' models would move
     away, then those on which nobody is, then by index.
     """
-    at: dict[int, tuple[int, ...]] = {job: group.hosts for group in before for job in group.jobs}
+    there = set(jobs)
+    at = {job: group.hosts for group in before for job in group.jobs if job in there}
     free = list(range(hosts))
     members = [
         tuple(jobs[place] for place in np.flatnonzero(found.group_J == number).tolist())
@@ -228,9 +224,7 @@ def regrouped(view: View, before: tuple[Group, ...], groups: tuple[Group, ...]) 
     return Decision(groups=groups, shapes=shapes, reasons=reasons)
 
 
-def started_rounds(
-    view: View, groups: tuple[Group, ...], start: Starter, everyone: bool
-) -> tuple[Assignment, ...]:
+def started_rounds(view: View, groups: tuple[Group, ...], everyone: bool) -> tuple[Assignment, ...]:
     """Assign the next round of each job of a group whose barrier has passed.
 
     ``everyone``: look at all jobs, not only at those of this instant's events.
@@ -241,22 +235,12 @@ def started_rounds(
     found: list[Assignment] = []
     for job in dict.fromkeys(ready):
         if job in of_job and may_start(view, job):
-            given = start(view, job, of_job[job], queued_D)
+            devices = np.flatnonzero(np.isin(view.hosts.host_D, of_job[job].hosts))
+            given = spread_tasks(view, job, devices, queued_D)
             for one in given:
                 queued_D[one.device] += 1
             found += given
     return tuple(found)
-
-
-def spread_round(view: View, job: int, group: Group, queued_D: IntArray) -> list[Assignment]:
-    """Assign what is left of a job's round to all devices of its group."""
-    return spread_tasks(view, job, devices_of(view, group), queued_D)
-
-
-def devices_of(view: View, group: Group) -> IntArray:
-    """Return the devices on a group's hosts."""
-    devices: IntArray = np.flatnonzero(np.isin(view.hosts.host_D, group.hosts))
-    return devices
 
 
 def _has_come(view: View, job: int) -> bool:
