@@ -47,7 +47,7 @@ def test_policies_say_what_they_are_and_where_from(warren: Warren, arguments: li
     found = warren(*arguments, "--json").json
     rows = found if isinstance(found, list) else [found]
     assert all(row["source"] and row["what"] for row in rows)
-    assert {row["question"] for row in rows} <= {"place", "flow", "group", "shape"}
+    assert {row["question"] for row in rows} <= {"place", "flow", "group", "shape", "joint"}
     assert all(row["name"] in warren(*arguments).out or "text" in row for row in rows)
 
 

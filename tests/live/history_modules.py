@@ -77,7 +77,7 @@ def virtual_modules() -> Iterator[None]:
             patch.setattr(f"{live}.{module}.sleep_until", _sleep_until)
         endless = SimpleNamespace(within=lambda _: nullcontext())
         patch.setattr(f"{live}.server.server.Alarm", lambda: endless)
-        patch.setattr(f"{live}.server.server.build_app", app_of)
+        patch.setattr(f"{live}.server.built_store.build_app", app_of)
         patch.setattr(f"{live}.training.replica.Evaluation", PlainEvaluation)
         patch.setattr(f"{live}.server.server.DeferredReport", _deferred)
         patch.setattr(f"{live}.server.checkpoint_schedule.EVERY_NS", 5_000_000)

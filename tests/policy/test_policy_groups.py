@@ -117,7 +117,7 @@ def together(jobs: list[dict[str, Any]], flow: str) -> dict[str, Any]:
     return described(jobs, scheduler, {"group": {"groups": groups}})
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_where_jobs_send_in_turns_a_group_takes_what_eq_4_1_says(
     tmp_path: Path, seed: int, count: int
