@@ -222,6 +222,14 @@ def test_a_held_signal_is_taken_when_the_block_is_over() -> None:
     assert reached == ["inner", "outer"]
 
 
+def test_a_signal_that_ended_one_block_ends_nothing_that_runs_after_it() -> None:
+    with pytest.raises(KeyboardInterrupt), signals.interruptible():
+        os.kill(os.getpid(), signal.SIGTERM)
+    signals.raise_if_told()
+    with signals.held():
+        pass
+
+
 def _hold(reached: list[str]) -> None:
     with signals.held():
         with signals.held():

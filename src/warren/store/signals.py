@@ -36,9 +36,7 @@ def interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    _Taken.came = False
-    _Taken.raised = False
-    _Taken.holds = 0
+    _forget()
     atexit.register(_ignore_all)
     # A run under nohup outlives its terminal.
     wanted = [one for one in SIGNALS if one != signal.SIGHUP or _is_heard(one)]
@@ -48,6 +46,8 @@ def interruptible() -> Iterator[None]:
     finally:
         for one, handler in old.items():
             signal.signal(one, handler)
+        # It was for this block: whatever the process runs later was not interrupted.
+        _forget()
 
 
 @contextmanager
@@ -80,6 +80,13 @@ def _take(_: int, __: FrameType | None) -> None:
     _Taken.came = True
     if not _Taken.holds:
         _raise()
+
+
+def _forget() -> None:
+    """Note that no signal has come."""
+    _Taken.came = False
+    _Taken.raised = False
+    _Taken.holds = 0
 
 
 def _raise() -> None:
