@@ -23,8 +23,8 @@ printed, 4.3.2's regrouping, turns. *naive*: each job computes beside others on 
 own; three of many choices, drawn but for the first. *CPU*, *links*: parts of the hosts' processors
 and of what their links can send in the last makespan of a run. How much
 a task computes was chosen after two runs with half of it: there *harmony, least 2* had 1.08 and
-1.16 times the JCT and makespan of *isolated, least 2* (links of 20 Mbit), and 0.99 and 1.14
-(40 Mbit).
+1.16 times the JCT and makespan of *isolated, least 2* (links of 20 Mbit, the
+experiment as it was at commit 40222c49), and 0.99 and 1.14 (40 Mbit, 87ea4b0f); neither is kept.
 
 {rows}
 

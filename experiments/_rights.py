@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+from warren.live.testbed.cpu_quota import quota_home
 from warren.live.testbed.iproute import check_usable
 from warren.model.errors import SpecError
 
@@ -16,3 +17,12 @@ def cannot(*commands: str) -> str:
         return str(error)
     missing = [one for one in commands if shutil.which(one) is None]
     return f"needs the command {missing[0]}" if missing else ""
+
+
+def no_quota() -> str:
+    """Why hosts of a testbed cannot have a quota of processors; empty if they can."""
+    try:
+        quota_home()
+    except SpecError as error:
+        return str(error)
+    return ""

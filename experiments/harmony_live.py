@@ -30,11 +30,9 @@ from typing import Any, Final
 import _common
 import _harmony_live as live
 from _harmony_live import HOSTS, JOBS, Used, described, played, predicted, rounds_in, stays_of
-from _rights import cannot
+from _rights import cannot, no_quota
 
 from warren.core.journal_reader import History
-from warren.live.testbed.cpu_quota import quota_home
-from warren.model.errors import SpecError
 
 SEED: Final = 1
 GUESS: Final = {
@@ -61,7 +59,7 @@ TRIPLES: Final = 4
 
 def main() -> None:
     """Make a part, or all that are not there yet, and save."""
-    if why := cannot("ip") or _no_quota():
+    if why := cannot("ip") or no_quota():
         print(f"skipped: {why}")
         return
     parser = argparse.ArgumentParser(description=__doc__)
@@ -72,14 +70,6 @@ def main() -> None:
         made = {"policies": _policies, "naive": _naive, "groups": _groups}[part](profile)
         parts |= {part: {"made_by": _common.made_by(), "seed": SEED, **made}}
         _common.save("harmony_live", SEED, {"parts": parts})
-
-
-def _no_quota() -> str:
-    try:
-        quota_home()
-    except SpecError as error:
-        return str(error)
-    return ""
 
 
 def _policies(_: Mapping[str, Any]) -> dict[str, Any]:

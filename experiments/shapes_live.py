@@ -22,7 +22,7 @@ import _common
 import numpy as np
 from _common import ROOT
 from _host_speed import During, Quicker, quota_cgroup
-from _rights import cannot
+from _rights import cannot, no_quota
 from _shape_sweep import hosts_of
 from _shapes_live import (
     APPS,
@@ -44,8 +44,6 @@ from _shapes_live import (
     turns_s,
 )
 
-from warren.live.testbed.cpu_quota import quota_home
-from warren.model.errors import SpecError
 from warren.solve.shapes.kinds import kinds_of
 from warren.solve.shapes.shape_search import Epoch, best_shape
 
@@ -83,7 +81,7 @@ POLICIES: Final[dict[str, dict[str, Any]]] = {
 
 def main() -> None:
     """Make a part, or all that are not there yet, and save."""
-    if why := cannot() or _no_quota():
+    if why := cannot() or no_quota():
         print(f"skipped: {why}")
         return
     parser = argparse.ArgumentParser(description=__doc__)
@@ -101,14 +99,6 @@ def main() -> None:
             made |= _policies_of(part) if not asked.grid or not kept else _kept(kept)
         parts = _common.earlier("shapes_live") | {part: made}
         _common.save("shapes_live", SEED, {"parts": parts})
-
-
-def _no_quota() -> str:
-    try:
-        quota_home()
-    except SpecError as error:
-        return str(error)
-    return ""
 
 
 def _grid_of(app: str) -> dict[str, Any]:

@@ -13,9 +13,9 @@ Differs
     What is made largest is not utilisation but weighed speed, by a search of our own in place of
     Algorithms 1 and 2 (docs/decisions/0042): with the largest utilisation jobs end late. It knows
     how many rounds are left. COMM depends on the number of hosts, as it does with a server on each.
-    COMP is known before a job runs, and follows what tasks take; there is no profiling phase. Two
-    jobs that send share a link as flows do; none is a secondary one. ``harmony-published`` stands
-    beside it.
+    COMP is known before a job runs, and follows what tasks take; there is no profiling phase. Which
+    of two jobs that send is the secondary one is left to ``flow``: with ``turns`` who began later,
+    else none. ``harmony-published`` stands beside it.
 """
 
 from __future__ import annotations
@@ -74,20 +74,15 @@ class Harmony:
 
     def explain(self, view: View, memory: HostGroups, job: int) -> str:
         """Say in one sentence why the job is where it is."""
-        if not view.arrived_J[job]:
-            return "has not arrived yet"
-        where = told(view, memory.groups, job)
-        return where or "waits: the groups that run are worth more, by what their jobs have left"
+        waits = "waits: the groups that run are worth more, by what their jobs have left"
+        return told(view, memory.groups, job, waits)
 
     def _choose(self, view: View, memory: HostGroups, jobs: list[int]) -> RunningGroups:
         """Return the groups from now on: those before, or better ones."""
-        problem, running = (
-            self._problem(view, memory, jobs),
-            memory.running(jobs, len(view.cluster.hosts)),
-        )
+        problem = self._problem(view, memory, jobs)
         found = grouped(problem, work=_WORK, seed=view.seed)
         # Who waits begins where that gains, however little, as long as nobody has to move.
-        running = with_waiting(problem, running)
+        running = with_waiting(problem, memory.running(jobs, len(view.cluster.hosts)))
         if found.value <= utilization_of(problem, running) * (1 + self.threshold):
             return running
         return RunningGroups(group_J=found.group_J, machine_G=found.machine_G)

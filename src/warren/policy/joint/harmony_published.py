@@ -9,9 +9,9 @@ Source
     ``warren.solve.job_groups`` names each slip of the print and what is left open.
 Differs
     There is no profiling: COMP of a job is known before it runs. COMM counts as the same on any
-    number of hosts, as (4.2) has it: what it takes on all of them. Two jobs that send share a link
-    as flows do; none is a secondary one. ``patience`` 1 is as printed; see
-    ``warren.solve.job_groups.published``.
+    number of hosts, as (4.2) has it: what it takes on all of them. The primary and the secondary
+    COMM of two jobs are ``flow: turns``; without it they share links alike. ``patience`` 1 is as
+    printed; see ``warren.solve.job_groups.published``.
 """
 
 from __future__ import annotations
@@ -75,24 +75,18 @@ class HarmonyPublished:
 
     def explain(self, view: View, memory: HostGroups, job: int) -> str:
         """Say in one sentence why the job is where it is."""
-        where = told(view, memory.groups, job)
-        return where or "waits: no group would use CPUs and links better with it"
+        waits = "waits: no group would use CPUs and links better with it"
+        return told(view, memory.groups, job, waits)
 
     def _choose(self, view: View, memory: HostGroups, jobs: list[int]) -> RunningGroups:
         """Return the groups after jobs have come and ended, one after another."""
-        running, problem = (
-            memory.running(jobs, len(view.cluster.hosts)),
-            _problem(view, memory, jobs),
-        )
+        running = memory.running(jobs, len(view.cluster.hosts))
         if not (running.group_J != NOT_RUN).any():
-            found = self._grouped(problem, np.arange(len(jobs)))
+            found = self._grouped(_problem(view, memory, jobs), np.arange(len(jobs)))
             return RunningGroups(group_J=found.group_J, machine_G=found.machine_G)
         came = [event.job for event in view.changes if isinstance(event, JobArrived)]
         there = [job for job in jobs if job not in came]
-        if there:
-            running = self._without_ended(view, memory, there)
-        else:
-            running = RunningGroups(group_J=running.group_J[:0], machine_G=running.machine_G)
+        running = self._without_ended(view, memory, there)
         for job in came:
             # One after another, each beside those before it alone.
             there = sorted([*there, job])
@@ -137,13 +131,11 @@ def _ended(view: View, memory: HostGroups) -> list[EndedMember]:
     """Return the jobs of groups that have ended at this instant."""
     number = {job: at for at, group in enumerate(memory.groups) for job in group.jobs}
     jobs = [job for job in ended_jobs(view) if job in number]
-    problem = _problem(view, memory, jobs) if jobs else None
+    if not jobs:
+        return []
+    problem = _problem(view, memory, jobs)
+    times_s = zip(problem.comp_machine_s_J.tolist(), problem.net_s_J.tolist(), strict=True)
     return [
-        EndedMember(
-            comp_machine_s=float(problem.comp_machine_s_J[at]),
-            net_s=float(problem.net_s_J[at]),
-            group=number[job],
-        )
-        for at, job in enumerate(jobs)
-        if problem is not None
+        EndedMember(comp_machine_s=comp_s, net_s=net_s, group=number[job])
+        for job, (comp_s, net_s) in zip(jobs, times_s, strict=True)
     ]

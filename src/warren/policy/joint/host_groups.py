@@ -247,11 +247,13 @@ def _has_come(view: View, job: int) -> bool:
     return any(isinstance(event, JobArrived) and event.job == job for event in view.changes)
 
 
-def told(view: View, groups: tuple[Group, ...], job: int) -> str:
-    """Say with whom a job shares hosts; empty if it is in no group."""
+def told(view: View, groups: tuple[Group, ...], job: int, waits: str) -> str:
+    """Say with whom a job shares hosts; ``waits``: what is said of one that is in no group."""
+    if not view.arrived_J[job]:
+        return "has not arrived yet"
     for group in groups:
         if job in group.jobs:
             others = ", ".join(view.jobs[one].name for one in group.jobs if one != job)
             hosts = ", ".join(view.cluster.hosts[host].name for host in group.hosts)
             return f"shares {hosts} with {others}" if others else f"has {hosts} for itself"
-    return ""
+    return waits
