@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 from training_bench import Points, a_job, serve, whole
 
 from warren.live.training.parameter_store import ParameterStore
-from warren.live.training.task_hashes import HashLog, differing
+from warren.live.training.task_hashes import HashLog, differing, marks_of
 from warren.live.training.task_runner import TaskRunner
+from warren.live.training.tensor_layout import Layout
 from warren.model.errors import SpecError
 
 
@@ -132,6 +136,18 @@ def test_marks_name_the_tensor_that_differs() -> None:
     mixed = one.marks[:8] + other.marks[8:]
     assert differing(runner.layout, one.marks, mixed) == ("bias",)
     assert differing(runner.layout, one.marks, other.marks[:4] + one.marks[4:]) == ()
+
+
+def test_threads_give_the_marks_that_one_gives() -> None:
+    torch.manual_seed(1)
+    layout = Layout.of(nn.Sequential(nn.Linear(1500, 1500), *(nn.Linear(9, 9) for _ in range(40))))
+    update = torch.randint(0, 256, (layout.total_bytes,), dtype=torch.uint8).numpy()
+    one = marks_of(layout, 0.5, b"\1", update)
+    with ThreadPoolExecutor(3) as threads:
+        assert marks_of(layout, 0.5, b"\1", update, threads) == one
+        update[layout.entries[7].offset] ^= 1
+        changed = marks_of(layout, 0.5, b"\1", update, threads)
+    assert differing(layout, one, changed) == (layout.entries[7].name,)
 
 
 def test_a_task_that_was_computed_in_an_earlier_life_must_repeat_its_bits(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ made ready: a switch between jobs allocates nothing for them.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from math import nan
 from typing import Any, Final
@@ -28,6 +30,8 @@ from warren.live.training.tensor_layout import Layout, TensorPlaces, flat_of
 from warren.live.transport.frames import Buffer
 from warren.live.transport.message import SharedSlot
 
+_HASHERS: Final = 4
+"""So many threads hash an update at most."""
 _PORTABLE: Final = 1
 """cudaHostRegisterPortable: pinned for every context of this process."""
 
@@ -125,6 +129,8 @@ class DeviceMemory(ModelMemory):
         self.transfer = PipelinedTransfer(built.model, layout, self._flat, lane)
         """Brings the states that were not staged."""
         self._ooms = _ooms(device) if device.type == "cuda" else 0
+        # Processors wait for the GPU, and its next task of this job for the hashes.
+        self.hashers = ThreadPoolExecutor(min(_HASHERS, len(os.sched_getaffinity(0))))
 
     def stage(self, state: Buffer, round_no: int) -> None:
         """Bring a round's state into the model; wait until it is here."""

@@ -127,7 +127,7 @@ class TaskRunner:
         present = self._collect(self._memory.places(place))
         self._memory.finish(place)
         whole = memoryview(place)
-        marks = marks_of(self.layout, value, present, whole)
+        marks = marks_of(self.layout, value, present, whole, self._memory.hashers)
         return TaskResult(loss=value, present=present, marks=marks, update=(whole,))
 
     def _batch(self, round_no: int, shard: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -15,6 +16,9 @@ from warren.live.transport.frames import Buffer
 
 class ModelMemory:
     """A model in main memory: states are copied into its tensors, and updates out of them."""
+
+    hashers: ThreadPoolExecutor | None = None
+    """Threads that hash updates; None: the one that computes does it, for it has one core."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
