@@ -74,9 +74,13 @@ class Child:
         self.put(0)
 
     def warm(self) -> None:
-        """Compute the tasks that are watched, and one more."""
+        """Compute the tasks that are watched, and one more; rehearse as trainers do."""
         for _ in range(4):
             self.run("pipelined")
+        self.memory.transfer.whole = False
+        state = memoryview(self.states[0].clone().numpy())
+        self.memory.rehearse(lambda: self.runner._trial(state), state)
+        self.chosen = "whole" if self.memory.transfer.whole else "pipelined"
 
     def put(self, number: int) -> None:
         """Put one of two states where the next task finds it."""
@@ -97,6 +101,8 @@ class Child:
             return self.copies()
         if what == "bare":
             return self.bare(*rest)
+        if what == "chosen":
+            return self.chosen
         if what == "marks":
             return self.result.marks.hex()
         raise ValueError(what)

@@ -130,6 +130,7 @@ def measured(one: Trainer, other: Trainer) -> dict[str, Any]:
             "share": median(switches) / (found["task_s"] + median(switches)),
             "to_the_end_s": median(whole for _, whole in times[how]) - found["task_s"],
         }
+    found["chosen"] = one.get("chosen")
     found["deterministic_s"] = one.get("bare", True)
     found["free_s"] = one.get("bare", False)
     return found
@@ -181,7 +182,8 @@ def main() -> None:
         cells = [row["task_s"], row["computed_s"], row["plain_s"], row["staged_s"]]
         cells += [row[how]["median_s"] for how in WAYS]
         text = "".join(f"{1000 * one:10.2f}" for one in (*cells, row["cold_s"]))
-        print(f"{name:13}{text}{100 * row['resident']['share']:10.2f}   {HARE[name]}", flush=True)
+        share = 100 * row["resident"]["share"]
+        print(f"{name:13}{text}{share:10.2f}   {HARE[name]} {row['chosen']}", flush=True)
     for trainer in trainers.values():
         trainer.end()
     if asked.out:

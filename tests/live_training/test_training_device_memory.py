@@ -17,7 +17,7 @@ from warren.apps.protocol import TorchApp
 from warren.live.device.trainer import Trainer
 from warren.live.gpu.app_tensors import bring, moved
 from warren.live.gpu.gpu_memory import DeviceMemory
-from warren.live.gpu.transfer import PipelinedTransfer, pieces_of
+from warren.live.gpu.transfer import PipelinedTransfer, pieces_of, whole_is_sooner
 from warren.live.oracle.plain import _There, train
 from warren.live.training.app.app_calls import BuiltApp, build
 from warren.live.training.memory.model_memory import ModelMemory
@@ -167,6 +167,21 @@ def test_a_rehearsal_finds_who_reads_what_it_does_not_wait_for(
         store.step()
         store.conclude()
     assert store.digest() == train(kind(), JOB).digest
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_states_come_in_the_way_that_was_sooner(whole: bool) -> None:
+    model = nn.Linear(4, 4)
+    layout = Layout.of(model)
+    transfer = PipelinedTransfer(model, layout, torch.zeros(layout.total_bytes), LateLane())
+    now_s = 0.0
+    slow = iter([5.0, 5.0, 0.0, 0.0] * 4)  # what others take of the machine
+
+    def trial() -> None:
+        nonlocal now_s
+        now_s += (1.0 if transfer.whole is whole else 1.1) + next(slow)
+
+    assert whole_is_sooner(transfer, trial, lambda: now_s) is whole
 
 
 def test_a_second_stream_waits_too() -> None:

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from warren.live.gpu.app_tensors import bring, moved
-from warren.live.gpu.transfer import Lane, PipelinedTransfer
+from warren.live.gpu.transfer import Lane, PipelinedTransfer, whole_is_sooner
 from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.memory.model_memory import ModelMemory
 from warren.live.training.memory.shared_memory import MappedMemories, StateMemory
@@ -144,15 +144,22 @@ class DeviceMemory(ModelMemory):
         """Forget the state that is here."""
         self._staged = None
 
-    def rehearse(self, trial: Callable[[], bytes]) -> None:
-        """Find out whether all that the app reads waits for its piece; else states come whole.
+    def rehearse(self, trial: Callable[[], bytes], state: Buffer) -> None:
+        """Find out whether states may come piece by piece, and whether that is sooner than whole.
 
         A trial whose pieces come only when they are waited for, and are nothing before, has to give
-        what one does whose state comes whole.
+        what one does whose state comes whole. Which of both takes less time is measured: to look at
+        what each function reads takes longer than the copy of a small model with many of them.
         """
+        if not self.transfer.whole:
+            self._watched(trial)
+        if not self.transfer.whole and self._device.type == "cuda":
+            with pinned(flat_of(state)):
+                self.transfer.whole = whole_is_sooner(self.transfer, trial)
+
+    def _watched(self, trial: Callable[[], bytes]) -> None:
+        """Let states come whole if the app reads a piece that it does not wait for."""
         transfer, lane = self.transfer, self.transfer.lane
-        if transfer.whole:
-            return
         transfer.whole, transfer.lane = True, LateCopies()
         try:
             whole = trial()
@@ -226,6 +233,20 @@ class DeviceMemory(ModelMemory):
         for tensor, view in zip(targets, self._home, strict=True):
             if tensor.data_ptr() != view.data_ptr() or tensor.device != view.device:
                 tensor.data = view
+
+
+@contextlib.contextmanager
+def pinned(flat: Tensor) -> Iterator[None]:
+    """Pin memory inside; where that is refused, nothing but speed is lost."""
+    failed = int(_cudart().cudaHostRegister(flat.data_ptr(), flat.nbytes, _PORTABLE))
+    if failed:
+        _forget_error()
+    try:
+        yield
+    finally:
+        if not failed:
+            torch.cuda.synchronize()
+            _cudart().cudaHostUnregister(flat.data_ptr())
 
 
 class PinnedMemories(MappedMemories):

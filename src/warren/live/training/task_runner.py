@@ -145,7 +145,7 @@ class TaskRunner:
     def warm(self) -> None:
         """Compute a task and forget it, so that the first real one pays for no loading."""
         state = raw(self.layout.pack(self._model))
-        self._memory.rehearse(lambda: self._trial(state))
+        self._memory.rehearse(lambda: self._trial(state), state)
         self.run(state, 0, 0)
         self._reset(state, 0)
         self._memory.forget()  # that of the rehearsal is not needed again

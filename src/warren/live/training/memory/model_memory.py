@@ -30,8 +30,8 @@ class ModelMemory:
     def unstage(self) -> None:
         """Forget what was brought near ahead of its task."""
 
-    def rehearse(self, trial: Callable[[], bytes]) -> None:
-        """Find out how states may come, by trials of a task that give its hashes; here as usual."""
+    def rehearse(self, trial: Callable[[], bytes], state: Buffer) -> None:
+        """Find out how states may come, by trials of a task with a state, which give its hashes."""
 
     def load(self, targets: Sequence[Tensor], state: Buffer, round_no: int) -> Sequence[Tensor]:
         """Put a round's state into the model's tensors; return what they are to hold, in order."""
