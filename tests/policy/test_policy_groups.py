@@ -53,6 +53,7 @@ def described(
             "model": f"{one['bytes']} B",
             "comp": {"A": f"{1000 * one['comp_s']:.3f} ms"},
             "sync": {"A": "1 ms"},
+            "step": f"{one.get('step_s', 0.0):.6f} s",
         }
         for one in jobs
     }
@@ -92,7 +93,7 @@ def model(jobs: list[dict[str, Any]], hosts: int) -> JobGroupingProblem:
     state_s = np.array([one["bytes"] for one in jobs]) / NIC_BYTES
     return JobGroupingProblem(
         comp_machine_s_J=task_s * scale,
-        net_s_J=np.zeros(len(jobs)),
+        net_s_J=np.array([one.get("step_s", 0.0) for one in jobs]),
         machines=hosts,
         rounds=RoundTerms(pull_s_J=state_s, push_s_J=state_s * scale, task_s_J=task_s),
     )
@@ -128,6 +129,19 @@ def test_where_jobs_send_in_turns_a_group_takes_what_eq_4_1_says(
     expected_s = max(comp_s, problem.comm_s_J(HOSTS).sum(), float(problem.alone_s_J(HOSTS).max()))
     took_s = group_round_s(simulated(tmp_path, together(jobs, "turns")), count)
     assert took_s == pytest.approx(expected_s, rel=0.02)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_step_of_servers_counts_as_comm_of_its_job(tmp_path: Path, seed: int) -> None:
+    jobs = drawn_jobs(seed, 1)
+    jobs[0]["step_s"] = 1.5
+    run = together(jobs, "turns")
+    expected_s = float(model(jobs, HOSTS).alone_s_J(HOSTS).max())
+    assert group_round_s(simulated(tmp_path, run), 1) == pytest.approx(expected_s, rel=0.02)
+    # The folder has it, too: what is told of the run later counts with it.
+    costs = load_record("groups", {one.name: one.read_bytes() for one in tmp_path.iterdir()}).costs
+    assert costs.step_ns_J is not None
+    assert costs.step_ns_J.tolist() == [1_500_000_000]
 
 
 def test_where_they_share_links_alike_some_groups_take_longer(tmp_path: Path) -> None:

@@ -68,6 +68,31 @@ def test_a_server_that_has_all_updates_sends_its_new_state_ahead_of_the_barrier(
     assert uneven(servers([1, 1, 1], [(1, 1, 2)], count=2, look_ahead=0)) == uneven(one)
 
 
+def stepping(one: World, step_s: float) -> World:
+    """The same, with servers that take so long for a step."""
+    jobs = range(len(one.run.workload.jobs))
+    step_ns_J = np.array([round(step_s * S) for _ in jobs], dtype=np.int64)
+    return World(one.run, replace(one.costs, step_ns_J=step_ns_J))
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_a_step_of_the_servers_ends_a_round_so_much_later(rounds: int) -> None:
+    one = stepping(servers([1, 1], [(0, 1, 3)]), 0.5)
+    rows = [row for at in range(0, 3, rounds) for row in gang(0, [1], rounds, at)]
+    assert ends(one, rows) == [3 * 5.5]
+    # Where no byte is on a link servers step, too; of two tasks only the last one waits for that.
+    near = stepping(servers([2], [(0, 2, 1)]), 0.5)
+    assert sorted(row[2] for row in tasks(events_of(near, gang(0, [0, 1], 1))).values()) == [1, 1.5]
+
+
+def test_each_server_steps_when_it_has_all_updates() -> None:
+    """The second server has its part at 5 s, and sends its state from 5.5 to 6 s; the first one
+    from 6.5 s on. Behind the last round, 9 s, the second has its part at 10 s and sends it to the
+    first from 10.5 s on, at half the rate as the rest of the push: both end at 11.5 s."""
+    one = stepping(servers([1, 1, 1], [(1, 1, 2)], count=2), 0.5)
+    assert uneven(one) == [(3, 4, 6.5), (8, 9, 12)]
+
+
 def test_a_round_that_a_delay_holds_gets_its_state_when_it_begins() -> None:
     one = servers([1, 1, 1], [(1, 1, 2)], count=2)
     shape = (0.0, lambda port: port.reshape({0: Shape(None, (0, 1), (1_500_000, 500_000))}))

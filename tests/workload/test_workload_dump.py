@@ -93,6 +93,7 @@ PROFILES = st.dictionaries(
             "sync": st.dictionaries(LINES, SECONDS, max_size=3),
             "overhead": st.dictionaries(LINES, SECONDS, max_size=3),
             "build": st.dictionaries(LINES, SECONDS, max_size=3),
+            "step": SECONDS,
         },
     ),
     max_size=3,

@@ -121,6 +121,7 @@ def _table(
     overhead_ns_JT = np.full(shape, -1, dtype=np.int64)
     turn_ns_JT = np.zeros(shape, dtype=np.int64)
     build_ns_JT = turn_ns_JT.copy()
+    step_ns_J = np.zeros_like(model_bytes_J)
     seen: dict[tuple[object, ...], tuple[ProfileRow, list[tuple[int, int, int]]]] = {}
     for job in jobs:
         # Jobs with the same row and batch have the same costs, which are found once; a job that is
@@ -136,6 +137,7 @@ def _table(
             refused.setdefault(str(error), []).append(job)
             continue
         model_bytes_J[job.index] = min(row.model_bytes, NEVER_NS)
+        step_ns_J[job.index] = seconds_to_ns(row.step_s)
         for column, comp_ns, sync_ns in prices:
             comp_ns_JT[job.index, column] = comp_ns
             sync_ns_JT[job.index, column] = sync_ns
@@ -155,6 +157,7 @@ def _table(
         overhead_ns_JT=overhead_ns_JT,
         turn_ns_JT=turn_ns_JT,
         build_ns_JT=build_ns_JT,
+        step_ns_J=step_ns_J if step_ns_J.any() else None,
     )
 
 

@@ -68,7 +68,9 @@ GATHERED_COLUMN: Final = "gathered"
 BEGIN_COLUMN: Final = "begin"
 """The last column of ``servers.csv``; folders of earlier versions are without it."""
 SWITCH_COLUMN: Final = "switch_s"
-"""The last column of ``profile.csv`` where switching between jobs is charged."""
+"""A column of ``profile.csv`` where switching between jobs is charged."""
+STEP_COLUMN: Final = "step_s"
+"""A column of ``profile.csv`` where a step of servers takes time."""
 
 _FLOATS: Final = frozenset(
     {
@@ -82,6 +84,7 @@ _FLOATS: Final = frozenset(
         "sync_s",
         "bytes",
         SWITCH_COLUMN,
+        STEP_COLUMN,
     }
 )
 _INTS: Final = frozenset({"rounds", "scale", "batch", "seed", GATHERED_COLUMN, BEGIN_COLUMN})
@@ -102,13 +105,14 @@ class DeviceRow(TypedDict):
 
 
 class CostRow(TypedDict):
-    """A row of ``profile.csv``: T^c, T^s and, where it is charged, a switch to the job, seconds."""
+    """A row of ``profile.csv``, in seconds: T^c, T^s and, where charged, a switch and a step."""
 
     job: str
     type: str
     comp_s: float
     sync_s: float
     switch_s: NotRequired[float]
+    step_s: NotRequired[float]
 
 
 class ServerRow(TypedDict):
@@ -143,10 +147,14 @@ def devices_csv(record: Record) -> str:
 def profile_csv(record: Record) -> str:
     """Return ``profile.csv``: T^c and T^s in seconds of each job on each type it fits, as used.
 
-    Where switching between jobs is charged, ``switch_s`` says what a switch to the job takes.
+    Where switching between jobs is charged, ``switch_s`` says what a switch to the job takes; where
+    servers take time for a step, ``step_s`` says how much.
     """
-    charged = record.costs.switch_ns_JT is not None
-    columns = (*PROFILE_COLUMNS, SWITCH_COLUMN) if charged else PROFILE_COLUMNS
+    columns = list(PROFILE_COLUMNS)
+    if record.costs.switch_ns_JT is not None:
+        columns.append(SWITCH_COLUMN)
+    if record.costs.step_ns_J is not None:
+        columns.append(STEP_COLUMN)
     return _text(columns, _profile_rows(record))
 
 
@@ -162,6 +170,8 @@ def _profile_rows(record: Record) -> Iterable[list[str | float]]:
                 row += [comp_ns / NS_PER_S, sync_ns / NS_PER_S]
                 if costs.switch_ns_JT is not None:
                     row.append(int(costs.switch_ns_JT[job.index, column]) / NS_PER_S)
+                if costs.step_ns_J is not None:
+                    row.append(int(costs.step_ns_J[job.index]) / NS_PER_S)
                 yield row
 
 
@@ -261,23 +271,26 @@ def read_profile_csv(data: bytes, run: Run, file: str = PROFILE) -> CostTable:
 def costs_of(rows: Sequence[CostRow], jobs: Sequence[str], types: Sequence[str]) -> CostTable:
     """Return the costs of these jobs on these types; rows of other types are passed over.
 
-    Switching is None where no row tells it: it is not charged.
+    Switching and steps are None where no row tells them: they are not charged.
     """
     place_J = {name: index for index, name in enumerate(jobs)}
     place_T = {name: index for index, name in enumerate(types)}
     comp_ns_JT = np.full((len(place_J), len(place_T)), NEVER_NS, dtype=np.int64)
     sync_ns_JT, switch_ns_JT = comp_ns_JT.copy(), np.zeros_like(comp_ns_JT)
+    step_ns_J = np.zeros(len(place_J), dtype=np.int64)
     for row in rows:
         if row["type"] in place_T:
             place = place_J[row["job"]], place_T[row["type"]]
             comp_ns_JT[place] = seconds_to_ns(row["comp_s"])
             sync_ns_JT[place] = seconds_to_ns(row["sync_s"])
             switch_ns_JT[place] = seconds_to_ns(row.get(SWITCH_COLUMN, 0.0))
+            step_ns_J[place[0]] = seconds_to_ns(row.get(STEP_COLUMN, 0.0))
     return CostTable(
         comp_ns_JT=comp_ns_JT,
         sync_ns_JT=sync_ns_JT,
         fits_JT=comp_ns_JT < NEVER_NS,
         switch_ns_JT=switch_ns_JT if any(SWITCH_COLUMN in row for row in rows) else None,
+        step_ns_J=step_ns_J if any(STEP_COLUMN in row for row in rows) else None,
     )
 
 

@@ -89,6 +89,7 @@ def raised_costs(run: Run, costs: CostTable, at_work: int) -> CostTable:
         model_bytes_J=costs.model_bytes_J,
         overhead_ns_JT=costs.overhead_ns_JT,
         build_ns_JT=costs.build_ns_JT,
+        step_ns_J=costs.step_ns_J,
     )
 
 

@@ -2,7 +2,8 @@
 
 A machine of ``warren.solve.job_groups`` is a host with all its devices; hosts count as alike, each
 as fast as their mean. A job has a server on each host of its group, of an equal part of the model,
-so its states and updates pass links as ``RoundTerms`` has it. A job whose bytes are on no link
+so its states and updates pass links as ``RoundTerms`` has it; the step of its servers counts as
+COMM, too, as its profile has it. A job whose bytes are on no link
 (``network`` is not ``fluid``, or nobody knows its model) has T^s a round for COMM. Each device of a
 host counts as one that pulls, though in a round of fewer tasks than devices some do not.
 """
@@ -94,10 +95,11 @@ def grouping_problem(
     bytes_J = np.array([_linked_bytes(cluster, costs, job) for job in jobs], dtype=float)
     state_s_J = bytes_J / float(np.mean(cluster.link_bytes_per_s))
     late_s_J = np.array([late_s.get(job.index, 0.0) for job in jobs])
+    step_s_J = np.array([_step_s(costs, job) for job in jobs])
     sync_s_J = np.array([_sync_s(costs, job) for job in jobs])
     return JobGroupingProblem(
         comp_machine_s_J=scale_J * task_s_J / devices,
-        net_s_J=np.where(bytes_J > 0, 0.0, sync_s_J) + late_s_J,
+        net_s_J=np.where(bytes_J > 0, step_s_J, sync_s_J) + late_s_J,
         machines=len(cluster.hosts),
         rounds=RoundTerms(
             pull_s_J=state_s_J * devices, push_s_J=state_s_J * scale_J, task_s_J=task_s_J
@@ -131,6 +133,11 @@ def _linked_bytes(cluster: Cluster, costs: CostTable, job: Job) -> int:
     if cluster.network.model != "fluid" or costs.model_bytes_J is None:
         return 0
     return int(costs.model_bytes_J[job.index])
+
+
+def _step_s(costs: CostTable, job: Job) -> float:
+    """Return what the servers of a job take for a step."""
+    return 0.0 if costs.step_ns_J is None else float(costs.step_ns_J[job.index]) / NS_PER_S
 
 
 def _sync_s(costs: CostTable, job: Job) -> float:

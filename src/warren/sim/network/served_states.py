@@ -3,7 +3,8 @@
 *What.* A device has the state of a round when all servers of the job have sent it their parts. The
 first server, which keeps the barrier, does so when the round has begun. Each other one does once
 the updates of all tasks of the round before have brought it theirs: it steps by itself, ahead of
-the barrier, unless a delay holds the next round or other servers will have it. Behind a round that
+the barrier, unless a delay holds the next round or other servers will have it. A step takes what
+the job's profile says, 0 if nothing, on all servers alike. Behind a round that
 is evaluated, and the last one, the others also send their parts to the first server, and the
 barrier waits for them.
 
@@ -13,9 +14,11 @@ barrier waits for them.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Protocol
 
 from warren.cost.run_servers import ServerParts
+from warren.model.costs import CostTable
 from warren.model.run import Run
 from warren.sim.lanes import Lanes
 from warren.sim.network.link_flows import Arrival, LinkFlows
@@ -109,12 +112,21 @@ class ServedStates:
         "_whole_J",
         "at_J",
         "begun_J",
+        "step_ns_J",
     )
 
     def __init__(
-        self, run: Run, lanes: Lanes, flows: LinkFlows, host_D: list[int], waiting: Waiting
+        self,
+        run: Run,
+        costs: CostTable,
+        lanes: Lanes,
+        flows: LinkFlows,
+        host_D: list[int],
+        waiting: Waiting,
     ) -> None:
         jobs = run.workload.jobs
+        step_ns_J = costs.step_ns_J
+        self.step_ns_J = [0 for _ in jobs] if step_ns_J is None else step_ns_J.tolist()
         self._lanes = lanes
         self._flows = flows
         self._host_D = host_D
@@ -186,6 +198,15 @@ class ServedStates:
         updates[part] += 1
         if part == 0 or updates[part] < self._lanes.scale_J[job]:
             return
+        step_ns = self.step_ns_J[job]
+        if step_ns:
+            stepped = partial(self._stepped, job, part)
+            self._flows.delays.hold(self._lanes.now_ns + step_ns, stepped)
+        else:
+            self._stepped(job, part)
+
+    def _stepped(self, job: int, part: int) -> None:
+        """Send a server's part of the next state to whom it is needed by; its step is over."""
         done, rounds = self.at_J[job] + 1, self._lanes.rounds_J[job]
         if done == rounds or self._evaluated_J[job](done):
             self._collect(job, part)

@@ -58,10 +58,10 @@ class _Push:
         self._rounds.pushed(self, now)
 
     def arrived(self, now: int) -> None:
-        """Note one transfer that is over; with the last one the task has ended."""
+        """Note one transfer that is over; with the last one the servers have the update."""
         self.left -= 1
         if self.left == 0:
-            self._rounds.pushed(self, now)
+            self._rounds.arrived(self, now)
 
 
 class _Work:
@@ -178,7 +178,7 @@ class ServerRounds:
         # Shapes that hold from the next barrier of their jobs on.
         self._moving: dict[int, Shape] = {}
         self._servers_J: list[ServerParts | None] = [None for _ in jobs]
-        self._states = ServedStates(run, lanes, flows, self._host_D, self)
+        self._states = ServedStates(run, costs, lanes, flows, self._host_D, self)
         # By job: updates that have not arrived.
         self._pushing_D: list[dict[int, int]] = [{} for _ in devices]
         # The last update of a round whose barrier waits for the servers.
@@ -272,7 +272,7 @@ class ServerRounds:
                 work.round, work.place = work.round + 1, 0
         # It may have arrived at once: then a barrier may pass here.
         if push.left == 0:
-            self.pushed(push, now)
+            self.arrived(push, now)
         if work.waits:
             self._try(work)
 
@@ -287,6 +287,16 @@ class ServerRounds:
         push, self._wait_J[job] = self._wait_J[job], None
         if push is not None:
             self._pass_barrier(push, now)
+
+    def arrived(self, push: _Push, now: int) -> None:
+        """End a task whose update the servers have; the last one of a round after their step."""
+        job = push.work.one.job
+        step_ns = self._states.step_ns_J[job]
+        if step_ns and self._linked_J[job] and self._lanes.left_J[job] == 1:
+            end_ns = now + step_ns
+            self._flows.delays.hold(end_ns, partial(self.pushed, push, end_ns))
+        else:
+            self.pushed(push, now)
 
     def pushed(self, push: _Push, now: int) -> None:
         """End a task whose update has arrived, and its round with the last one."""

@@ -134,6 +134,9 @@ class ProfileSpec(Spec):
         default_factory=dict,
         description="Processor time of a process before its first task, live, by device type.",
     )
+    step: TimeS = Field(
+        0, description="What servers on links take from a round's last update to its next state."
+    )
     source: dict[Line, str] = Field(default_factory=dict, description="Where figures come from.")
 
 
@@ -265,6 +268,7 @@ def build_profiles(specs: Mapping[str, ProfileSpec]) -> tuple[ProfileRow, ...]:
             overhead_s=spec.overhead,
             switch_s=spec.switch,
             build_s=spec.build,
+            step_s=spec.step,
         )
         for name, spec in specs.items()
     )

@@ -193,6 +193,7 @@ def _profile(row: ProfileRow) -> dict[str, Any]:
             "overhead": dict(row.overhead_s) or None,
             "switch": dict(row.switch_s) or None,
             "build": dict(row.build_s) or None,
+            "step": row.step_s or None,
             "source": dict(row.source),
         }
     )
