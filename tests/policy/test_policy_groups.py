@@ -157,6 +157,19 @@ def test_where_they_share_links_alike_some_groups_take_longer(tmp_path: Path) ->
     assert min(longer) > 0.98
 
 
+@pytest.mark.parametrize(
+    ("policy", "follows"), [("harmony", True), ("harmony-published", False), ("isolated", False)]
+)
+def test_harmony_groups_anew_where_a_job_takes_other_times_than_was_thought(
+    tmp_path: Path, policy: str, follows: bool
+) -> None:
+    run = described(drawn_jobs(0, 8), {"joint": policy, "flow": "turns"})
+    run["truth"] = {"job_cv": 1.0, "seed": 0}
+    history = simulated(tmp_path, run)
+    due = {0, *history.finish_ns_J.tolist()}
+    assert any(at_ns not in due for at_ns, _ in history.groups_over_time()) == follows
+
+
 @pytest.mark.parametrize("policy", sorted(JOINT_POLICIES))
 def test_every_job_ends_on_hosts_of_its_group_and_decisions_repeat(
     tmp_path: Path, policy: str

@@ -1,21 +1,22 @@
 """Harmony: jobs share hosts in groups, so that while one sends another computes.
 
 What
-    When a job comes or ends, all jobs are grouped anew: which of them run, who shares hosts, and
-    how many hosts each group gets, so that the weighed speed of all jobs is the largest
-    (``warren.solve.job_groups.worth``). The new groups are taken if they are worth ``threshold``
-    more than those there are, with jobs that wait wherever that gains. Each job of a group has a
-    server and its tasks on all of the group's hosts; rounds begin when their barrier has passed, so
-    computation of one job goes on while others send.
+    When a job comes or ends, or rounds of one take other times than those it was grouped by, all
+    jobs are grouped anew: which of them run, who shares hosts, and how many hosts each group gets,
+    so that the weighed speed of all jobs is the largest (``warren.solve.job_groups.worth``). The
+    new groups are taken if they are worth ``threshold`` more than those there are, with jobs that
+    wait wherever that gains. Each job of a group has a server and its tasks on all of the group's
+    hosts; rounds begin when their barrier has passed, so computation of one job goes on while
+    others send.
 Source
     Harmony (dissertation 2020), chapter 4: groups, the model (4.1)-(4.3) and its use.
 Differs
     What is made largest is not utilisation but weighed speed, by a search of our own in place of
     Algorithms 1 and 2 (docs/decisions/0042): with the largest utilisation jobs end late. It knows
     how many rounds are left. COMM depends on the number of hosts, as it does with a server on each.
-    COMP is known before a job runs, and follows what tasks take; there is no profiling phase. Which
-    of two jobs that send is the secondary one is left to ``flow``: with ``turns`` who began later,
-    else none. ``harmony-published`` stands beside it.
+    COMP and COMM are known before a job runs, and follow what is measured (``learned_comm``); there
+    is no profiling phase. Which of two jobs that send is the secondary one is left to ``flow``:
+    with ``turns`` who began later, else none. ``harmony-published`` stands beside it.
 """
 
 from __future__ import annotations
@@ -43,10 +44,13 @@ _WORK: Final = 1_000_000
 class Harmony:
     """Group all jobs for the largest weighed speed, if that gains more than ``threshold``.
 
-    ``least``: the hosts that each job needs at least.
+    ``surprise``: by how large a part a round has to differ from what its job was grouped by, so
+    that all are grouped anew before a job comes or ends. ``least``: the hosts that each job needs
+    at least.
     """
 
     threshold: float = 0.05
+    surprise: float = 0.2
     least: int = 1
 
     name: ClassVar[str] = "harmony"
@@ -60,6 +64,8 @@ class Harmony:
         """Refuse numbers that mean nothing."""
         if not 0 <= self.threshold < 1:
             raise ValueError(f"threshold is {self.threshold}; allowed: 0 up to 1")
+        if not self.surprise > 0:
+            raise ValueError(f"surprise is {self.surprise}; allowed: more than 0")
         if self.least < 1:
             raise ValueError(f"least is {self.least}; allowed: 1 and more")
 
@@ -69,8 +75,8 @@ class Harmony:
         return HostGroups()
 
     def decide(self, view: View, memory: HostGroups) -> tuple[Decision, HostGroups]:
-        """Regroup if a job has come or ended; start the rounds whose barrier has passed."""
-        return decided(view, memory, self._choose)
+        """Regroup if that is due; start the rounds whose barrier has passed."""
+        return decided(view, memory, self._choose, surprise=self.surprise)
 
     def explain(self, view: View, memory: HostGroups, job: int) -> str:
         """Say in one sentence why the job is where it is."""

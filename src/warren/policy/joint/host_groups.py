@@ -39,7 +39,8 @@ from warren.model.view import View
 from warren.policy.common.round_spread import spread_tasks
 from warren.policy.common.round_times import made_ready, may_start
 from warren.policy.joint.group_rounds import grouping_problem
-from warren.solve.job_groups.problem import NOT_RUN
+from warren.policy.joint.learned_comm import late_s
+from warren.solve.job_groups.problem import NOT_RUN, JobGroupingProblem
 from warren.solve.job_groups.regrouping import RunningGroups
 
 ANSWERS: Final = frozenset({Question.SHAPE, Question.GROUP, Question.PLACE})
@@ -50,6 +51,8 @@ TRIGGERS: Final[frozenset[type[Event]]] = frozenset(
 """After which events a policy has to be asked that keeps groups."""
 _UNSETTLED: Final = 2
 """Rounds of a job in a new group that tell nothing."""
+_TOLD: Final = 5
+"""After so many rounds in its group it is known how long a job takes there."""
 _NEWEST: Final = 0.3
 """The weight of the newest value in a moving average."""
 
@@ -58,15 +61,20 @@ _NEWEST: Final = 0.3
 class HostGroups:
     """What a policy of groups remembers: the groups, and how long tasks take.
 
-    ``longer``: how many times as long as planned tasks of a job compute; ``late_s``: what a round
-    takes beyond the model where a job had hosts for itself; both by job, moving averages.
-    ``rounds``: how many rounds of a job have passed since it is in its group.
+    ``longer``: how many times as long as planned tasks of a job compute; ``late_s``: what its round
+    takes beyond the model (``learned_comm``); both by job, moving averages. ``rounds``: how many
+    rounds of a job have passed since it is in its group. ``ended_ns``: when its last COMP ended;
+    ``after_s``: how long that was before its last barrier. ``chosen_by``: ``longer`` and ``late_s``
+    as they were when groups were chosen.
     """
 
     groups: tuple[Group, ...] = ()
     longer: Map[int, float] = field(default_factory=Map)
     late_s: Map[int, float] = field(default_factory=Map)
     rounds: Map[int, int] = field(default_factory=Map)
+    ended_ns: Map[int, int] = field(default_factory=Map)
+    after_s: Map[int, float] = field(default_factory=Map)
+    chosen_by: tuple[Map[int, float], Map[int, float]] = field(default=(Map(), Map()))
 
     def after(self, view: View) -> HostGroups:
         """Return it with what has happened at this instant."""
@@ -86,21 +94,62 @@ class HostGroups:
         planned_ns = view.costs.comp_ns_JT.item(event.job, view.type_D.item(event.device))
         took_ns = event.busy_ns / (event.rounds * len(event.shards))
         times = took_ns / max(1, planned_ns)
-        return replace(self, longer=_mean(self.longer, event.job, times))
+        longer = _mean(self.longer, event.job, times)
+        last_ns = max(event.comp_end_ns, self.ended_ns.get(event.job, 0))
+        return replace(self, longer=longer, ended_ns=self.ended_ns.set(event.job, last_ns))
 
     def _passed(self, view: View, event: RoundsDone) -> HostGroups:
         """Return it with a barrier that has passed."""
         job = event.job
         rounds = self.rounds.get(job, 0) + event.rounds
-        seen = replace(self, rounds=self.rounds.set(job, rounds))
-        alone = next((group for group in self.groups if group.jobs == (job,)), None)
+        after_s = (event.time_ns - self.ended_ns.get(job, event.time_ns)) / NS_PER_S
+        seen = replace(
+            self, rounds=self.rounds.set(job, rounds), after_s=self.after_s.set(job, after_s)
+        )
+        group = self._group_of(job)
         # The first round in a group began in another, and its servers may have moved in it.
-        if alone is None or rounds <= _UNSETTLED or view.round_ns_J[job] <= 0:
+        if group is None or any(seen.rounds.get(one, 0) <= _UNSETTLED for one in group.jobs):
             return seen
-        problem = grouping_problem(view.cluster, view.costs, [view.jobs[job]], self.longer)
-        model_s = float(problem.alone_s_J(len(alone.hosts))[0])
-        late_s = max(0.0, view.round_ns_J.item(job) / NS_PER_S - model_s)
-        return replace(seen, late_s=_mean(self.late_s, job, late_s))
+        members = list(group.jobs)
+        round_s_J = view.round_ns_J[members] / NS_PER_S
+        if (round_s_J <= 0).any():
+            return seen
+        found_J = late_s(
+            self._problem(view, members, self.longer, self.late_s),
+            len(group.hosts),
+            round_s_J,
+            np.array([seen.after_s[one] for one in members]),
+            np.array([self.late_s.get(one, 0.0) for one in members]),
+        )
+        found = float(found_J[members.index(job)])
+        return replace(seen, late_s=_mean(self.late_s, job, found))
+
+    def is_surprised(self, view: View, by: float) -> bool:
+        """Tell whether a round of a job takes other times than those it was grouped by.
+
+        ``by``: the part by which it differs at least. Each job is looked at once in its group.
+        """
+        for event in view.changes:
+            if isinstance(event, RoundsDone) and self.rounds.get(event.job) == _TOLD:
+                group = self._group_of(event.job)
+                if group is None:
+                    continue
+                then, now = (
+                    self._problem(view, [event.job], *known).alone_s_J(len(group.hosts)).item(0)
+                    for known in (self.chosen_by, (self.longer, self.late_s))
+                )
+                if abs(now - then) > by * then:
+                    return True
+        return False
+
+    def _group_of(self, job: int) -> Group | None:
+        return next((group for group in self.groups if job in group.jobs), None)
+
+    def _problem(
+        self, view: View, jobs: Sequence[int], longer: Map[int, float], late_s: Map[int, float]
+    ) -> JobGroupingProblem:
+        some = [view.jobs[job] for job in jobs]
+        return grouping_problem(view.cluster, view.costs, some, longer, late_s)
 
     def running(self, jobs: Sequence[int], hosts: int) -> RunningGroups:
         """Return the groups as ``solve`` has them: by place in ``jobs``; some may be empty.
@@ -130,10 +179,18 @@ Chooser = Callable[[View, HostGroups, list[int]], RunningGroups]
 """Returns the groups of the jobs that are there, by place in their list."""
 
 
-def decided(view: View, memory: HostGroups, choose: Chooser) -> tuple[Decision, HostGroups]:
-    """Regroup if a job has come or ended; start the rounds whose barrier has passed."""
+def decided(
+    view: View, memory: HostGroups, choose: Chooser, *, surprise: float | None = None
+) -> tuple[Decision, HostGroups]:
+    """Regroup if a job has come or ended; start the rounds whose barrier has passed.
+
+    ``surprise``: regroup also where the round of a job differs by such a part from what it was
+    grouped by; None: not then.
+    """
     memory, before = memory.after(view), memory.groups
     changed = membership_changed(view)
+    if surprise is not None:
+        changed = changed or memory.is_surprised(view, surprise)
     decision = NOTHING
     if changed:
         jobs = present_jobs(view)
@@ -142,6 +199,7 @@ def decided(view: View, memory: HostGroups, choose: Chooser) -> tuple[Decision, 
         hosts = len(view.cluster.hosts)
         found = choose(view, memory, jobs) if jobs else memory.running(jobs, hosts)
         groups = with_hosts(before, found, jobs, model_bytes, hosts)
+        memory = replace(memory, chosen_by=(memory.longer, memory.late_s))
         if groups != before:
             memory = replace(memory, groups=groups, rounds=Map())
         decision = regrouped(view, before, groups)
