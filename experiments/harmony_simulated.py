@@ -41,9 +41,8 @@ from _harmony_groups import (
     weighed,
 )
 
-from warren.solve.job_groups.published import Intensity
+from warren.solve.job_groups.published import INTENSITIES
 
-INTENSITIES: Final[tuple[Intensity, ...]] = ("ratio", "difference")
 SEEDS: Final = range(30, 35)
 """None of these was looked at before; 0 to 2 and 20 to 24 were."""
 JOBS: Final = 80

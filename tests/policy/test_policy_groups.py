@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,14 @@ from warren.policy.joint.host_groups import with_hosts
 from warren.policy.registry import JOINT_POLICIES, policy_of
 from warren.report.checks.check import check
 from warren.runs.results import load_record
-from warren.solve.job_groups.problem import JobGroupingProblem, RoundTerms
-from warren.solve.job_groups.published import published_grouping
-from warren.solve.job_groups.regrouping import RunningGroups
+from warren.solve.job_groups.problem import (
+    NOT_RUN,
+    JobGrouping,
+    JobGroupingProblem,
+    RoundTerms,
+)
+from warren.solve.job_groups.published import INTENSITIES, published_grouping
+from warren.solve.job_groups.regrouping import EndedMember, RunningGroups, without_job
 
 NIC_BYTES = 5e6
 HOSTS = 4
@@ -253,22 +260,67 @@ def test_harmony_keeps_to_the_hosts_that_a_group_needs(tmp_path: Path) -> None:
     assert all(len(group.hosts) >= 3 for _, groups in told for group in groups)
 
 
-def test_the_published_policy_begins_with_the_groups_of_algorithm_1(tmp_path: Path) -> None:
-    jobs = drawn_jobs(3, 6, rounds=4)
-    history = simulated(tmp_path, described(jobs, {"joint": "harmony-published"}))
-    found = history.groups_over_time()[0][1]
+def constant_model(jobs: list[dict[str, Any]]) -> JobGroupingProblem:
+    """The problem with a COMM that does not depend on the hosts, as (4.2) has it."""
     problem = model(jobs, HOSTS)
-    constant = JobGroupingProblem(
+    return JobGroupingProblem(
         comp_machine_s_J=problem.comp_machine_s_J,
         net_s_J=problem.comm_s_J(HOSTS),
         machines=HOSTS,
     )
-    expected = published_grouping(constant)
-    members = {group.jobs: len(group.hosts) for group in found}
-    assert members == {
-        tuple(np.flatnonzero(expected.group_J == number).tolist()): int(machines)
-        for number, machines in enumerate(expected.machine_G)
+
+
+def members(running: JobGrouping | RunningGroups, jobs: Sequence[int]) -> dict[Any, int]:
+    """The hosts of each group of these jobs, which are given by place."""
+    return {
+        tuple(jobs[at] for at in np.flatnonzero(running.group_J == number)): int(machines)
+        for number, machines in enumerate(running.machine_G)
     }
+
+
+def told_members(told: tuple[Group, ...]) -> dict[Any, int]:
+    return {group.jobs: len(group.hosts) for group in told}
+
+
+def test_the_published_policy_begins_with_the_groups_of_algorithm_1_as_it_is_read(
+    tmp_path: Path,
+) -> None:
+    jobs = drawn_jobs(9, 6, rounds=4)
+    expected = {}
+    for intensity in INTENSITIES:
+        options = {"intensity": intensity}
+        run = described(jobs, {"joint": "harmony-published"}, options)
+        told = simulated(tmp_path / intensity, run).groups_over_time()
+        found = published_grouping(constant_model(jobs), intensity=intensity)
+        expected[intensity] = members(found, range(6))
+        assert told_members(told[0][1]) == expected[intensity]
+    assert expected["ratio"] != expected["difference"]
+
+
+def test_when_a_job_ends_the_published_policy_takes_those_first_that_its_option_names(
+    tmp_path: Path,
+) -> None:
+    """Three of six jobs run, and the first ends; then others, or two more beside those two."""
+    jobs = drawn_jobs(34, 6, rounds=6)
+    problem = constant_model(jobs)
+    ended = EndedMember(
+        comp_machine_s=problem.comp_machine_s_J.item(0), net_s=problem.net_s_J.item(0), group=0
+    )
+    before = RunningGroups(
+        group_J=np.array([0, 0, NOT_RUN, NOT_RUN, NOT_RUN]), machine_G=np.array([HOSTS])
+    )
+    left = replace(
+        problem, comp_machine_s_J=problem.comp_machine_s_J[1:], net_s_J=problem.net_s_J[1:]
+    )
+    for first, expected in ((True, (3, 4, 5)), (False, (1, 2, 3, 4, 5))):
+        found = without_job(
+            left, before, ended, lambda part, _: published_grouping(part), waiting_first=first
+        )
+        assert members(found, range(1, 6)) == {expected: HOSTS}
+        run = described(jobs, {"joint": "harmony-published"}, {"waiting_first": first})
+        told = simulated(tmp_path / str(first), run).groups_over_time()
+        assert told_members(told[0][1]) == {(0, 1, 2): HOSTS}
+        assert told_members(told[1][1]) == {expected: HOSTS}
 
 
 def test_harmony_ends_jobs_sooner_than_isolated_where_their_data_needs_most_hosts(
@@ -325,5 +377,11 @@ def test_what_no_group_can_have_is_refused(tmp_path: Path) -> None:
             policy_of("joint", "harmony", options)
     with pytest.raises(SpecError, match="order is 'x'; allowed: arrival, shortest"):
         policy_of("joint", "isolated", {"order": "x"})
-    with pytest.raises(SpecError, match="patience is 0; allowed: 1 and more"):
-        policy_of("joint", "harmony-published", {"patience": 0})
+    for published, message in (
+        ({"patience": 0}, "patience is 0; allowed: 1 and more"),
+        ({"intensity": "x"}, "intensity is 'x'; allowed: ratio, difference"),
+        ({"intensity": ["ratio"]}, r"intensity is \['ratio'\]; allowed: ratio, difference"),
+        ({"waiting_first": 1}, "waiting_first: harmony-published expects true or false, got 1"),
+    ):
+        with pytest.raises(SpecError, match=message):
+            policy_of("joint", "harmony-published", published)

@@ -11,7 +11,8 @@ Differs
     There is no profiling: COMP of a job is known before it runs. COMM counts as the same on any
     number of hosts, as (4.2) has it: what it takes on all of them. The primary and the secondary
     COMM of two jobs are ``flow: turns``; without it they share links alike. ``patience`` 1 is as
-    printed; see ``warren.solve.job_groups.published``.
+    printed; ``intensity`` and ``waiting_first`` are readings of what the paper leaves open; see
+    ``warren.solve.job_groups.published`` and ``regrouping``.
 """
 
 from __future__ import annotations
@@ -35,7 +36,12 @@ from warren.policy.joint.host_groups import (
 )
 from warren.solve.common.arrays import IntArray
 from warren.solve.job_groups.problem import NOT_RUN, JobGrouping, JobGroupingProblem
-from warren.solve.job_groups.published import published_grouping
+from warren.solve.job_groups.published import (
+    AS_PRINTED,
+    INTENSITIES,
+    Intensity,
+    published_grouping,
+)
 from warren.solve.job_groups.regrouping import (
     EndedMember,
     RunningGroups,
@@ -46,9 +52,15 @@ from warren.solve.job_groups.regrouping import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HarmonyPublished:
-    """Group jobs by Algorithm 1; ``patience``: how many worse numbers of jobs end it."""
+    """Group jobs by Algorithm 1; ``patience``: how many worse numbers of jobs end it.
 
-    patience: int = 1
+    ``intensity``: to which group machines go first, by COMP over COMM or COMP less COMM;
+    ``waiting_first``: which jobs come first where some wait and some run.
+    """
+
+    patience: int = AS_PRINTED
+    intensity: Intensity = "ratio"
+    waiting_first: bool = True
 
     name: ClassVar[str] = "harmony-published"
     source: ClassVar[str] = "Harmony (dissertation 2020) 4.3.2, Algorithms 1 and 2"
@@ -60,9 +72,12 @@ class HarmonyPublished:
     triggers: ClassVar[frozenset[type[Event]]] = TRIGGERS
 
     def __post_init__(self) -> None:
-        """Refuse numbers that mean nothing."""
+        """Refuse what means nothing."""
         if self.patience < 1:
             raise ValueError(f"patience is {self.patience}; allowed: 1 and more")
+        if self.intensity not in INTENSITIES:
+            allowed = ", ".join(INTENSITIES)
+            raise ValueError(f"intensity is {self.intensity!r}; allowed: {allowed}")
 
     def initial(self, view: View) -> HostGroups:
         """Return a memory of no groups."""
@@ -113,11 +128,13 @@ class HarmonyPublished:
             ]
             if now:
                 one = replace(ended, group=now[0])
-                running = without_job(problem, running, one, self._grouped)
+                running = without_job(
+                    problem, running, one, self._grouped, waiting_first=self.waiting_first
+                )
         return running
 
     def _grouped(self, problem: JobGroupingProblem, _: IntArray) -> JobGrouping:
-        return published_grouping(problem, self.patience)
+        return published_grouping(problem, self.patience, self.intensity)
 
 
 def _problem(view: View, memory: HostGroups, jobs: list[int]) -> JobGroupingProblem:

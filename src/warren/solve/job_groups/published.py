@@ -32,7 +32,7 @@ printed; then it may leave most jobs out.
 from __future__ import annotations
 
 from heapq import heapify, heapreplace
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import numpy as np
 
@@ -50,6 +50,7 @@ AS_PRINTED: Final = 1
 """The patience of Algorithm 1."""
 Intensity = Literal["ratio", "difference"]
 """Of computation: COMP over COMM, or COMP less COMM."""
+INTENSITIES: Final[tuple[Intensity, ...]] = get_args(Intensity)
 
 
 def published_grouping(
