@@ -49,6 +49,8 @@ class Jobs:
     """All jobs of a run, by column: true times, iterations, arrivals, and memory in machines.
 
     ``profile``: what is multiplied onto the true times to get what decisions see, (2, jobs).
+    ``filled_machines``: what data fill of the machines of a group; None: they are read again from
+    disk, and all fit.
     """
 
     comp_machine_s: Floats
@@ -58,6 +60,7 @@ class Jobs:
     least_machines: np.ndarray
     machines: int
     profile: Floats
+    filled_machines: Floats | None = None
 
     def problem(self, present: np.ndarray) -> JobGroupingProblem:
         """The jobs that are there, as a decision sees them."""
@@ -65,6 +68,7 @@ class Jobs:
             comp_machine_s_J=self.comp_machine_s[present] * self.profile[0, present],
             net_s_J=self.net_s[present] * self.profile[1, present],
             machines=self.machines,
+            memory_J=None if self.filled_machines is None else self.filled_machines[present],
             job_weight=FEW,
         )
 
@@ -238,6 +242,9 @@ def _move(
 
     A group stays where it was if it has as many machines as one before with one of its jobs.
     """
+    running = state.running
+    if state.present and not state.problem.fits(running.group_J, running.machine_G):
+        raise RuntimeError("the data of a group do not fit on its machines")
     after, rate = groups_by_job(state), rates(state)
     begun = state.left < state.jobs.iterations
     moved = []
@@ -277,6 +284,50 @@ def harmony(
         return without_job(state.problem, running, ended, group, waiting_first=waiting_first)
 
     return rule
+
+
+def naive(groups: int, seed: int) -> Rule:
+    """Put jobs into so many groups on equal parts of the machines, whoever is there already.
+
+    Who waits comes in an order that is drawn, to the group with the fewest jobs of those where its
+    data fit, and nobody leaves. Machines of a group that nobody can join go to the others alike.
+    """
+
+    def rule(state: State, came: list[int], ended: EndedMember | None) -> RunningGroups:
+        running = state.running
+        runs = (running.group_J != NOT_RUN).any()
+        slots = len(running.machine_G) if runs else groups
+        order = np.random.default_rng([seed, 3]).permutation(len(state.jobs.net_s))
+        group_J = _joined(state, running.group_J, slots, order[np.array(state.present)])
+        there, group_J[group_J != NOT_RUN] = np.unique(
+            group_J[group_J != NOT_RUN], return_inverse=True
+        )
+        if len(there) < slots:
+            group_J = _joined(state, group_J, len(there), order[np.array(state.present)])
+        return RunningGroups(group_J=group_J, machine_G=_alike(state.jobs.machines, len(there)))
+
+    return rule
+
+
+def _joined(state: State, group_J: np.ndarray, slots: int, rank_J: np.ndarray) -> np.ndarray:
+    """The groups with those who wait, as far as their data fit."""
+    problem, group_J = state.problem, group_J.copy()
+    machine_G = _alike(problem.machines, slots)
+    for job in np.argsort(rank_J).tolist():
+        if group_J[job] != NOT_RUN:
+            continue
+        size_G = np.bincount(group_J[group_J != NOT_RUN], minlength=slots)
+        for group in np.argsort(size_G, kind="stable").tolist():
+            group_J[job] = group
+            if problem.fits(group_J, machine_G):
+                break
+            group_J[job] = NOT_RUN
+    return group_J
+
+
+def _alike(machines: int, groups: int) -> np.ndarray:
+    """Equal parts of the machines; where that does not come out even the first have one more."""
+    return machines // groups + (np.arange(groups) < machines % groups).astype(np.int64)
 
 
 def busiest(state: State, came: list[int], ended: EndedMember | None) -> RunningGroups:

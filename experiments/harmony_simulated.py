@@ -19,10 +19,17 @@ many iterations are left, Harmony does not.
 
 *Variants*: the 60 jobs with most COMP for their COMM, and with least (Fig. 4.13); Poisson arrivals
 (Fig. 4.15); profiles that are wrong by a factor e to the normal power (Fig. 4.16a); pauses.
+
+*Breakdown* (Fig. 4.12), one thing after the other: jobs share machines in drawn groups, but by
+(4.1), so one COMP and one COMM at a time (``subtasks``); groups are chosen; their data are read
+again, so that memory does not bind. Before that groups hold the data of all of their jobs, as much
+as jobs alone hold. The step before, jobs that contend, is not in the model. A drawn choice: 1 to 5
+groups (of more, the largest job fits into none) and an order of the jobs.
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping
 from dataclasses import replace
 from statistics import mean
@@ -37,6 +44,7 @@ from _harmony_groups import (
     busiest,
     harmony,
     isolated,
+    naive,
     simulate,
     weighed,
 )
@@ -72,14 +80,33 @@ READINGS: Final[Mapping[str, Rule]] = {
     for first in (True, False)
 }
 """Of what the paper leaves open."""
-ONCE: Final = ("harmony-published, all jobs",)
-"""Rules that are run on the first variant only, since they take long."""
+OFTEN: Final = {name: rule for name, rule in RULES.items() if name != "harmony-published, all jobs"}
+"""Rules that do not take long."""
+NAIVE: Final = [(groups, order) for groups in range(1, 6) for order in range(8)]
+"""Choices of groups: how many, and a seed of the order of the jobs."""
+BY_GROUPING: Final = {
+    name: rule
+    for name, rule in RULES.items()
+    if name == "isolated" or not name.startswith("isolated")
+}
+PARTS: Final = ("variants", "breakdown")
 
 
 def main() -> None:
-    """Run all variants and save."""
+    """Make a part, or all that are not there yet, and save."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--part", action="append", choices=PARTS)
+    parts, asked = _common.earlier("harmony_simulated"), parser.parse_args()
+    for part in asked.part or [one for one in PARTS if one not in parts]:
+        rows = {"variants": variants, "breakdown": breakdown}[part]()
+        parts |= {part: {"made_by": _common.made_by(), "seeds": list(SEEDS), "rows": rows}}
+        _common.save("harmony_simulated", SEEDS[0], {"parts": parts})
+
+
+def variants() -> list[dict[str, Any]]:
+    """The rows of all variants."""
     base = [drawn(seed, MEMORY) for seed in SEEDS]
-    rows = variant("all", base)
+    rows = variant("all", base, rules=RULES)
     rows += variant("readings", base, rules={"isolated": RULES["isolated"], **READINGS})
     for memory in (2.0, 5.0):
         rows += variant(f"memory {memory:g}", [drawn(seed, memory) for seed in SEEDS])
@@ -93,20 +120,50 @@ def main() -> None:
         rows += variant(f"profiles wrong by {error:g}", wrong)
     for pause_s in (0.0, 60.0):
         rows += variant(f"pauses of {pause_s:g} s", base, pause_s)
-    _common.save("harmony_simulated", SEEDS[0], {"seeds": list(SEEDS), "rows": rows})
+    return rows
+
+
+def breakdown() -> list[dict[str, Any]]:
+    """A row a step of Fig. 4.12, of each algorithm that groups."""
+    base = [drawn(seed, MEMORY) for seed in SEEDS]
+    held = [drawn(seed, MEMORY, held=True) for seed in SEEDS]
+    rows = chosen_at_random(held)
+    rows += variant("grouping", held, rules=BY_GROUPING)
+    return rows + variant("reloading", base, rules=BY_GROUPING)
+
+
+def chosen_at_random(workloads: list[Jobs]) -> list[dict[str, Any]]:
+    """Rows of the best of the drawn choices, of their mean, and of the worst, by workload."""
+    base = [simulate(jobs, isolated(), PAUSE_S).of(jobs) for jobs in workloads]
+    found = [
+        [simulate(jobs, naive(*choice), PAUSE_S).of(jobs) for choice in NAIVE] for jobs in workloads
+    ]
+    rows = []
+    for name, of in (("best", max), ("mean", mean), ("worst", min)):
+        row: dict[str, Any] = {"variant": "subtasks", "rule": f"{name} of {len(NAIVE)}"}
+        for key in ("jct_s", "makespan_s"):
+            times = [
+                of(alone[key] / one[key] for one in some)
+                for alone, some in zip(base, found, strict=True)
+            ]
+            row |= {f"{key[:-2]}_times": mean(times), f"{key[:-2]}_least": min(times)}
+        if name == "mean":
+            every = [one for some in found for one in some]
+            row |= {key: float(mean(one[key] for one in every)) for key in every[0]}
+        rows.append(row)
+        print({key: _common.short(cell) for key, cell in row.items()}, flush=True)
+    return rows
 
 
 def variant(
     name: str,
     workloads: list[Jobs],
     pause_s: float = PAUSE_S,
-    rules: Mapping[str, Rule] = RULES,
+    rules: Mapping[str, Rule] = OFTEN,
 ) -> list[dict[str, Any]]:
     """One row a rule: means over workloads, and speedups over ``isolated`` of the same."""
     rows, base = [], list[dict[str, float]]()
     for rule, choose in rules.items():
-        if rule in ONCE and name != "all":
-            continue
         found = [simulate(jobs, choose, pause_s).of(jobs) for jobs in workloads]
         base = base or found
         row: dict[str, Any] = {"variant": name, "rule": rule}
@@ -119,22 +176,23 @@ def variant(
     return rows
 
 
-def drawn(seed: int, memory: float) -> Jobs:
-    """The workload of a seed."""
+def drawn(seed: int, memory: float, *, held: bool = False) -> Jobs:
+    """The workload of a seed; ``held``: groups have to hold the data of all of their jobs."""
     random = np.random.default_rng(seed)
     kind = random.permutation(np.arange(JOBS) % len(MODEL_GB))
     net_s = TOGETHER_S * MODEL_GB[kind] / MODEL_GB.sum() * random.uniform(0.5, 1.5, JOBS)
     ratio = np.exp(random.normal(0, 0.8, JOBS))
     iterations = np.exp(random.uniform(np.log(20), np.log(200), JOBS)).round()
-    least = np.ceil((memory * INPUT_GB[kind] + MODEL_GB[kind]) / MACHINE_GB).astype(np.int64)
+    filled = (memory * INPUT_GB[kind] + MODEL_GB[kind]) / MACHINE_GB
     return Jobs(
         comp_machine_s=16 * ratio * net_s,
         net_s=net_s,
         iterations=iterations,
         arrival_s=np.zeros(JOBS),
-        least_machines=least,
+        least_machines=np.ceil(filled).astype(np.int64),
         machines=MACHINES,
         profile=np.ones((2, JOBS)),
+        filled_machines=filled if held else None,
     )
 
 

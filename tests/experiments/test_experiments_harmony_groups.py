@@ -17,6 +17,7 @@ from _harmony_groups import (
     busiest,
     harmony,
     isolated,
+    naive,
     simulate,
     weighed,
 )
@@ -69,9 +70,12 @@ def test_who_goes_to_other_machines_loses_the_pause() -> None:
 
 @pytest.mark.parametrize(
     "rule",
-    [isolated(), isolated("shortest"), harmony(), harmony(20), busiest, weighed],
+    [isolated(), isolated("shortest"), harmony(), harmony(20), busiest, weighed, naive(3, 0)],
 )
-def test_no_work_is_lost_or_done_twice(rule: Rule) -> None:
+@pytest.mark.parametrize("held", [False, True])
+def test_no_work_is_lost_or_done_twice_and_data_fit_where_they_are_held(
+    rule: Rule, held: bool
+) -> None:
     random = np.random.default_rng(4)
     some = jobs(
         random.uniform(1, 20, 12).tolist(),
@@ -79,9 +83,31 @@ def test_no_work_is_lost_or_done_twice(rule: Rule) -> None:
         random.integers(1, 30, 12).astype(float).tolist(),
         random.uniform(0, 100, 12).tolist(),
     )
+    # Of four machines; what does not fit is an error of the simulation.
+    filled = random.uniform(0.2, 1.3, 12)
+    if held:
+        some = replace(some, filled_machines=filled, least_machines=np.ceil(filled).astype(int))
     found = simulate(some, rule)
     assert np.isfinite(found.end_s).all()
     assert found.cpu_s * 4 == pytest.approx(float(some.comp_machine_s @ some.iterations))
+
+
+def test_groups_without_a_thought_take_who_fits_in_an_order_that_is_drawn() -> None:
+    # Two groups of two machines with two jobs each; then the fifth job comes to the first to end.
+    some = jobs([8.0] * 5, [1.0] * 5, [10.0, 10.0, 10.0, 10.0, 20.0])
+    held = replace(some, filled_machines=np.array([1.0, 1.0, 1.0, 1.0, 2.0]))
+    orders = [np.random.default_rng([seed, 3]).permutation(5).tolist() for seed in range(9)]
+    # An order gives each job its turn.
+    last = next(seed for seed, order in enumerate(orders) if order[4] == 4)
+    found = simulate(held, naive(2, last))
+    # In two groups max(4 + 4, 1 + 1) = 8 s an iteration; alone on four machines 3 s, on two 5 s.
+    assert found.end_s.tolist() == pytest.approx([80, 80, 80, 80, 80 + 20 * 3])
+    first = next(seed for seed, order in enumerate(orders) if order[4] == 0)
+    # The fifth has a group of its own, and 5 s an iteration; two have the other for 10 of 8 s.
+    ends = sorted(simulate(held, naive(2, first)).end_s[:4].tolist())
+    assert ends[:2] == pytest.approx([80, 80])
+    with pytest.raises(RuntimeError, match="the data of a group do not fit"):
+        simulate(held, together)
 
 
 def test_jobs_that_come_at_one_instant_are_handled_one_after_the_other() -> None:

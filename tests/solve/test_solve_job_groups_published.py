@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from job_group_cases import drawn, problem, table_4_1, value_of
@@ -15,6 +17,9 @@ from warren.solve.job_groups.published import (
     grouping_of_first,
     published_grouping,
 )
+
+NOTHING = 0.0
+"""The value where nobody runs."""
 
 
 def transcribed(comp_J: list[float], net_J: list[float], groups: int) -> list[list[int]]:
@@ -152,6 +157,24 @@ def test_algorithm_1_is_the_best_until_the_first_that_is_no_better(seed: int) ->
     assert patient.value == pytest.approx(
         value_of(one, patient.group_J.tolist(), patient.machine_G.tolist()), abs=1e-12
     )
+
+
+@pytest.mark.parametrize("seed", range(240, 280))
+def test_algorithm_1_leaves_out_jobs_whose_data_do_not_fit(seed: int) -> None:
+    one = drawn(seed)
+    random = np.random.default_rng(seed)
+    memory_J = random.uniform(0, 3 * one.machines / len(one.net_s_J), len(one.net_s_J))
+    one = replace(one, memory_J=memory_J)
+    allowed = [NOTHING]
+    for count in range(1, len(one.net_s_J) + 1):
+        found = grouping_of_first(one, count)
+        filled = [memory_J[found.group_J == group].sum() for group in range(len(found.machine_G))]
+        if all(a <= b for a, b in zip(filled, found.machine_G, strict=True)):
+            allowed.append(found.value)
+    patient = published_grouping(one, patience=len(one.net_s_J))
+    assert patient.value == max(allowed)
+    if memory_J[0] > one.machines:
+        assert published_grouping(one).value == NOTHING
 
 
 def test_all_jobs_of_a_large_case_are_in_groups_of_nearly_one_size() -> None:

@@ -38,7 +38,8 @@ def rounds_case(seed: int, jobs: int, machines: int) -> tuple[JobGroupingProblem
     left_J = random.integers(1, 200, jobs).astype(float)
     least_J = random.integers(1, 4, jobs) if seed % 2 else None
     worth_J = iteration_worth_J(problem, left_J)
-    return replace(problem, worth_J=worth_J, least_J=least_J), tasks_J
+    memory_J = random.integers(0, 9, jobs) / 4 if seed % 3 == 0 else None
+    return replace(problem, worth_J=worth_J, least_J=least_J, memory_J=memory_J), tasks_J
 
 
 def speed_by_hand(one: JobGroupingProblem, group_J: list[int], machine_G: list[int]) -> float:
@@ -58,6 +59,7 @@ def speed_by_hand(one: JobGroupingProblem, group_J: list[int], machine_G: list[i
             longest = max(longest, pull + max(waves * task + pull, task + push))
             worth += one.worths_J[job]
         runs = all(m >= one.leasts_J[job] for job in jobs)
+        runs = runs and m >= sum(one.memories_J[job] for job in jobs)
         total += runs * worth / max(comp, net, longest) - one.job_weight * m * len(jobs)
     return total / one.machines
 
@@ -100,6 +102,15 @@ def test_the_optimum_of_weighed_speed_is_the_best_of_all_groupings(seed: int) ->
     assert found.value == pytest.approx(max(every), abs=1e-9)
     by_hand = speed_by_hand(one, found.group_J.tolist(), found.machine_G.tolist())
     assert found.value == pytest.approx(by_hand, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 3))
+def test_a_search_that_ends_early_lets_no_group_run_that_does_not_fit(seed: int) -> None:
+    one, _ = rounds_case(seed, 12, 6)
+    found = grouped(one, work=1)
+    least = [one.leasts_J[found.group_J == group].max() for group in range(len(found.machine_G))]
+    assert one.fits(found.group_J, found.machine_G)
+    assert (found.machine_G >= np.array(least, dtype=int)).all()
 
 
 def test_the_search_for_weighed_speed_is_near_the_optimum() -> None:

@@ -173,6 +173,20 @@ def test_similar_is_within_five_percent(off: float) -> None:
     assert (found.group_J[1] == 1 and not said.places) == (off < 0.05)
 
 
+def test_who_takes_the_place_of_a_job_fits_beside_the_others() -> None:
+    ended = EndedMember(comp_machine_s=10.0, net_s=5.0, group=1)
+    running = groups([1, NOT_RUN, NOT_RUN], [3, 2])
+    # The second is the nearest; of two machines the first job fills half a machine.
+    for memory, place in (([0.5, 1.5, 1.5], 1), ([0.5, 1.6, 1.5], 2)):
+        jobs = replace(problem([9.0, 10.0, 10.2], [1.0, 5.0, 5.1], 5), memory_J=np.array(memory))
+        found = without_job(jobs, running, ended, never)
+        assert np.flatnonzero(found.group_J == 1).tolist() == [0, place]
+    jobs = replace(jobs, memory_J=np.array([0.5, 1.6, 1.6]))
+    said = Said()
+    without_job(jobs, running, ended, said)
+    assert said.places
+
+
 def test_a_bundle_of_three_jobs_will_do() -> None:
     ended = EndedMember(comp_machine_s=9.0, net_s=6.0, group=1)
     jobs = problem([9.0, 3.0, 3.0, 3.0], [1.0, 2.0, 2.0, 2.0], 5)

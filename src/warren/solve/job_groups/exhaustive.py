@@ -24,6 +24,7 @@ from warren.solve.common.arrays import FloatArray, IntArray
 from warren.solve.common.compile import kernel
 from warren.solve.job_groups.problem import (
     NOT_RUN,
+    WHOLE,
     JobGrouping,
     JobGroupingProblem,
     grouping_of,
@@ -85,6 +86,7 @@ def _values(problem: JobGroupingProblem) -> FloatArray:
         time_S = np.maximum(np.maximum(comp_S / machines, net_S), longest_S)
         busy_S = weight * comp_S + (1 - weight) * machines * net_S
         time_S[(member_SJ & (problem.leasts_J > machines)).any(axis=1)] = np.inf
+        time_S[member_SJ @ problem.memories_J > machines * (1 + WHOLE)] = np.inf
         gained_S = problem.busy_weight * busy_S + worth_S
         value_SM[1:, machines] = gained_S[1:] / time_S[1:]
         value_SM[:, machines] -= problem.job_weight * machines * count_S

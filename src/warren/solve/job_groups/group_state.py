@@ -18,16 +18,18 @@ NOBODY: Final = -1
 """In the place of a job that leaves or comes: none does."""
 ALL_SPLITS: Final = 16
 """Of so many machines of two groups every split is tried; of more, some (``best_split``)."""
+_SUMS: Final = 6
 
 
 class GroupColumns(NamedTuple):
     """The jobs J, slots G of groups, and scratch.
 
     ``comp_J`` to ``worth_J``: w, n, p, q, c and v of ``problem``; ``least_J``: the machines that
-    each needs; ``weights``: a, e and u.
+    each needs; ``memory_J``: those that its data fill; ``weights``: a, e and u.
     ``next_J``, ``before_J``, ``head_G``: the jobs of each slot as lists; the last head is that of
     the jobs that do not run. ``job_2J``, ``count_2``, ``sum_2S``: the two groups of a change as
-    they would be, and their sums of w, n, p, q and v. ``work``: jobs looked at so far.
+    they would be, and their sums of w, n, p, q, v and memory. ``work``: jobs looked at so
+    far.
     """
 
     comp_J: FloatArray
@@ -37,6 +39,7 @@ class GroupColumns(NamedTuple):
     task_J: FloatArray
     worth_J: FloatArray
     least_J: IntArray
+    memory_J: FloatArray
     weights: FloatArray
     group_J: IntArray
     next_J: IntArray
@@ -65,6 +68,7 @@ def new_columns(problem: JobGroupingProblem) -> GroupColumns:
         task_J,
         _floats(problem.worths_J),
         np.ascontiguousarray(problem.leasts_J, np.int64),
+        _floats(problem.memories_J),
         np.array([problem.cpu_weight, problem.job_weight, problem.busy_weight]),
         np.zeros(jobs, np.int64),
         np.zeros(jobs, np.int64),
@@ -75,7 +79,7 @@ def new_columns(problem: JobGroupingProblem) -> GroupColumns:
         np.zeros(slots),
         np.zeros((2, jobs), np.int64),
         np.zeros(2, np.int64),
-        np.zeros((2, 5)),
+        np.zeros((2, _SUMS)),
         np.zeros(1, np.int64),
     )
 
@@ -147,7 +151,7 @@ def gather(columns: GroupColumns, side: Int, slot: Int, leaves: Int, comes: Int)
 def clear(columns: GroupColumns, side: Int) -> None:
     """Empty a group in scratch."""
     columns.count_2[side] = 0
-    for kind in range(5):
+    for kind in range(_SUMS):
         columns.sum_2S[side, kind] = 0.0
 
 
@@ -161,6 +165,7 @@ def add(columns: GroupColumns, side: Int, job: Int) -> None:
     columns.sum_2S[side, 2] += columns.pull_J[job]
     columns.sum_2S[side, 3] += columns.push_J[job]
     columns.sum_2S[side, 4] += columns.worth_J[job]
+    columns.sum_2S[side, 5] += columns.memory_J[job]
 
 
 @kernel
@@ -174,6 +179,7 @@ def take_back(columns: GroupColumns, side: Int) -> None:
     columns.sum_2S[side, 2] -= columns.pull_J[job]
     columns.sum_2S[side, 3] -= columns.push_J[job]
     columns.sum_2S[side, 4] -= columns.worth_J[job]
+    columns.sum_2S[side, 5] -= columns.memory_J[job]
 
 
 @kernel
@@ -190,6 +196,8 @@ def gathered_value(columns: GroupColumns, side: Int, machines: Int) -> float:
     time = max(comp * part, net)
     columns.work[0] += count
     sharing = columns.weights[1] * machines * count
+    if columns.sum_2S[side, 5] > machines * (1.0 + WHOLE):
+        return float(-sharing)
     for place in range(count):
         job = columns.job_2J[side, place]
         if machines < columns.least_J[job]:

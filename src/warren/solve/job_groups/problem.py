@@ -29,7 +29,8 @@ the last as ``warren.solve.shapes.task_rounds`` has it for equal machines that w
 tasks come out even (else some machine sends more). Where c_j is 0, tasks can be cut at will and
 nothing is sent while a job computes.
 
-*Memory.* A group with fewer machines than one of its jobs needs is worth nothing.
+*Memory.* A group with fewer machines than one of its jobs needs, or than the data of all of its
+jobs fill together, is worth nothing.
 
 *Source.* Harmony (dissertation 2020), 4.3.2, (4.1) to (4.4); v_j, u and rounds of tasks are ours.
 ``warren.cost.job_groups`` has the same closed forms, group by group, and says how the vector U of
@@ -51,7 +52,7 @@ from warren.solve.common.arrays import FloatArray, IntArray
 NOT_RUN: Final = -1
 """The group of a job that does not run."""
 WHOLE: Final = 1e-9
-"""So little more than whole tasks are whole tasks: quotients round."""
+"""So little more than whole tasks are whole tasks, and fits: quotients and sums round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,7 @@ class JobGroupingProblem:
     ``comp_machine_s_J`` (J,): COMP (s) of an iteration on one machine, above 0. ``net_s_J`` (J,):
     its COMM (s) on any number of machines, at least 0. ``rounds``: what changes with the machines;
     None: nothing. ``worth_J``: v; None: 0. ``least_J``: the machines that each needs; None: one.
+    ``memory_J``: the machines that the data of each fill, in parts of a machine; None: 0.
     ``cpu_weight``: a; ``job_weight``: e; ``busy_weight``: u. ``all_run``: each job
     must be in a group, where none can be made to wait.
 
@@ -86,6 +88,7 @@ class JobGroupingProblem:
     rounds: RoundTerms | None = None
     worth_J: FloatArray | None = None
     least_J: IntArray | None = None
+    memory_J: FloatArray | None = None
     cpu_weight: float = 2 / 3
     job_weight: float = 1e-9
     busy_weight: float = 1.0
@@ -96,7 +99,7 @@ class JobGroupingProblem:
             raise ValueError("the columns of the jobs are not of one length")
         if not len(self.net_s_J) or self.machines < 1:
             raise ValueError("there is no job or no machine")
-        parts = [self.net_s_J, *self.terms, self.worths_J, self.leasts_J]
+        parts = [self.net_s_J, *self.terms, self.worths_J, self.leasts_J, self.memories_J]
         if any(part.shape != self.net_s_J.shape for part in parts):
             raise ValueError("the columns of the jobs are not of one length")
         if not (np.isfinite(self.comp_machine_s_J).all() and (self.comp_machine_s_J > 0).all()):
@@ -104,7 +107,7 @@ class JobGroupingProblem:
         if not all(np.isfinite(part).all() for part in parts):
             raise ValueError("a time is not finite, or a COMP is not above 0")
         if any((part < 0).any() for part in parts):
-            raise ValueError("a COMM, a task or a worth is negative")
+            raise ValueError("a COMM, a task, a worth or a memory is negative")
         weights = self.cpu_weight, self.job_weight, self.busy_weight
         if not all(0 <= one <= 1 for one in weights):
             raise ValueError("a weight is not within 0 and 1")
@@ -127,6 +130,17 @@ class JobGroupingProblem:
     def leasts_J(self) -> IntArray:
         """Return the machines that each job needs."""
         return np.ones(len(self.net_s_J), np.int64) if self.least_J is None else self.least_J
+
+    @cached_property
+    def memories_J(self) -> FloatArray:
+        """Return the machines that the data of each job fill."""
+        return np.zeros(len(self.net_s_J)) if self.memory_J is None else self.memory_J
+
+    def fits(self, group_J: IntArray, machine_G: IntArray) -> bool:
+        """Tell whether each group's machines hold the data of all of its jobs."""
+        runs_J = group_J != NOT_RUN
+        filled_G = sums(self.memories_J[runs_J], group_J[runs_J], len(machine_G))
+        return bool((filled_G <= machine_G * (1 + WHOLE)).all())
 
     def comm_s_J(self, machine_J: IntArray | int) -> FloatArray:
         """Compute n_j(m) of each job, on as many machines as stand for it."""
@@ -191,7 +205,8 @@ def grouping_of(problem: JobGroupingProblem, group_J: IntArray, machine_G: IntAr
     total, least_G = problem.machines, np.ones(groups, np.int64)
     np.maximum.at(least_G, member_J, problem.leasts_J[runs_J])
     # Infinite where it may not run: it keeps nothing busy, and is worth nothing.
-    time_G[machine_G < least_G] = np.inf
+    filled_G = sums(problem.memories_J[runs_J], member_J, groups)
+    time_G[(machine_G < least_G) | (filled_G > machine_G * (1 + WHOLE))] = np.inf
     cpu, net = (float((machine_G * part / time_G).sum()) / total for part in (comp_G, net_G))
     sharing = float((machine_G * np.bincount(member_J, minlength=groups)).sum()) / total
     worth = float((sums(problem.worths_J[runs_J], member_J, groups) / time_G).sum()) / total

@@ -58,21 +58,25 @@ def published_grouping(
 ) -> JobGrouping:
     """Group jobs by Algorithm 1, which takes them in their order.
 
-    ``patience``: numbers of jobs in a row that are no better before it ends, at least 1. Where all
-    jobs must run their number is given, and nothing is tried.
+    ``patience``: numbers of jobs in a row that are no better before it ends, at least 1. Groups
+    whose data do not fit are none; where not even the first job's do, nobody runs. Where all jobs
+    must run their number is given, and nothing is tried.
     """
     if problem.all_run:
         return grouping_of_first(problem, len(problem.net_s_J), intensity)
     best, since = None, 0
     for count in range(1, len(problem.net_s_J) + 1):
         found = grouping_of_first(problem, count, intensity)
-        if best is None or found.value > best.value:
+        fits = problem.fits(found.group_J, found.machine_G)
+        if fits and (best is None or found.value > best.value):
             best, since = found, 0
         else:
             since += 1
         if since >= patience:
             break
-    assert best is not None, "there is one job at least"
+    if best is None:
+        nobody_J = np.full(len(problem.net_s_J), NOT_RUN, np.int64)
+        return grouping_of(problem, nobody_J, np.zeros(0, np.int64))
     return best
 
 

@@ -6,7 +6,8 @@ largest, or waits where none makes U larger. The first job of all takes all mach
 *A job ends.* In this order:
 
 1. A waiting job that is similar takes its place: iteration times (T_cpu + T_net, at the group's
-   DoP) and ratios of COMP to COMM differ by ``SIMILAR`` at most. Of several the nearest.
+   DoP) and ratios of COMP to COMM differ by ``SIMILAR`` at most. Of several the nearest of those
+   whose data fit.
 2. Else a bundle of waiting jobs whose sums are similar.
 3. Else Algorithm 1 regroups the group of the ended job with other groups, and the jobs that wait.
    Of all that was tried, one with more jobs is taken only if U is larger by ``WORTH`` of it than
@@ -42,6 +43,7 @@ import numpy as np
 from warren.solve.common.arrays import FloatArray, IntArray
 from warren.solve.job_groups.problem import (
     NOT_RUN,
+    WHOLE,
     JobGrouping,
     JobGroupingProblem,
     grouping_of,
@@ -203,6 +205,8 @@ def _replacement(
     machines = int(running.machine_G[ended.group])
     comp_J, net_J = problem.comp_machine_s_J / machines, problem.net_s_J
     comp_s, net_s = ended.comp_machine_s / machines, ended.net_s
+    filled = float(problem.memories_J[running.group_J == ended.group].sum())
+    free = machines * (1 + WHOLE) - filled
     limit_s = (comp_s + net_s) * (1 + SIMILAR)
     short = waiting[(comp_J + net_J)[waiting] <= limit_s]
     longest = short[np.argsort(-(comp_J + net_J)[short], kind="stable")]
@@ -211,10 +215,13 @@ def _replacement(
         if not sets:
             continue
         chosen = np.array(sets)
+        chosen = chosen[problem.memories_J[chosen].sum(axis=1) <= free]
+        if not len(chosen):
+            continue
         apart = _apart(comp_J[chosen].sum(axis=1), net_J[chosen].sum(axis=1), comp_s, net_s)
         nearest = int(np.argmin(apart))
         if apart[nearest] <= SIMILAR:
-            return sets[nearest]
+            return tuple(chosen[nearest].tolist())
     return ()
 
 
@@ -289,6 +296,7 @@ def _with_regrouped(
         problem,
         comp_machine_s_J=problem.comp_machine_s_J[jobs],
         net_s_J=problem.net_s_J[jobs],
+        memory_J=None if problem.memory_J is None else problem.memory_J[jobs],
         machines=int(running.machine_G[list(involved)].sum()),
     )
     found = group(part, jobs)

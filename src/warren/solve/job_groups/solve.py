@@ -27,6 +27,7 @@ from warren.solve.job_groups.group_state import (
 from warren.solve.job_groups.local_search import descend, new_exchange, total_value
 from warren.solve.job_groups.problem import (
     NOT_RUN,
+    WHOLE,
     JobGrouping,
     JobGroupingProblem,
     grouping_of,
@@ -66,7 +67,7 @@ def grouped(
         if search.columns.work[0] >= work:
             break
         search.consider(*_disturbed(search), work, few=kick % 2 > 0)
-    return grouping_of(problem, search.group_J, _trimmed(problem, search))
+    return grouping_of(problem, _that_run(problem, search), _trimmed(problem, search))
 
 
 def _starts(
@@ -108,6 +109,20 @@ def _of_dearest(problem: JobGroupingProblem) -> Iterator[tuple[IntArray, IntArra
         group_J[some] = found.group_J
         yield group_J, found.machine_G
         count *= 2
+
+
+def _that_run(problem: JobGroupingProblem, search: _Search) -> IntArray:
+    """Return the best grouping without groups that have too few machines: where work ends early."""
+    group_J = search.group_J.copy()
+    if problem.all_run:
+        return group_J
+    for slot in np.flatnonzero(search.machine_G).tolist():
+        jobs = np.flatnonzero(group_J == slot)
+        least = problem.leasts_J[jobs].max(initial=1)
+        filled = problem.memories_J[jobs].sum()
+        if max(least, filled) > search.machine_G[slot] * (1 + WHOLE):
+            group_J[jobs] = NOT_RUN
+    return group_J
 
 
 def _trimmed(problem: JobGroupingProblem, search: _Search) -> IntArray:
