@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from threading import Event
 from typing import Any, Final
 
-import _common
 import numpy as np
-import yaml
 from _common import ROOT
-from _host_speed import During, beside
-from _jpas_live import folder_files
+from _testbeds import limited_hosts
 
 from warren.core.journal_reader import History
 from warren.live.testbed.names import NIC
 from warren.live.testbed.namespaces import places
-from warren.model.decision import Group
-from warren.runs.results import load_record
+from warren.model.units import NS_PER_S
+from warren.report.standing_groups import GroupHistory
+from warren.solve.job_groups.iteration import GroupIteration, iteration_of
 from warren.solve.job_groups.problem import JobGroupingProblem, RoundTerms
 
 NAME: Final = "harmony"
@@ -86,18 +83,10 @@ JOBS: Final[dict[str, LiveJob]] = {
 }  # fmt: skip
 
 
-@contextmanager
-def testbed() -> Iterator[float]:
+def testbed() -> AbstractContextManager[float]:
     """The hosts; what their links carry of their rates, in the mean."""
-    hosts = [{"name": name, "link": f"{LINK_BPS / 1e6:.0f} Mbit", "cpus": CPUS} for name in HOSTS]
-    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-        yaml.safe_dump({"format": 1, "queue": "fair", "hosts": hosts}, file)
-        file.flush()
-        up = _common.warren_json("testbed", "up", "--file", file.name, "--name", NAME)
-    try:
-        yield fmean(one["goodput_bps"] / one["expected_bps"] for one in up["measured"])
-    finally:
-        _common.warren_json("testbed", "down", "--name", NAME)
+    link = f"{LINK_BPS / 1e6:.0f} Mbit"
+    return limited_hosts(NAME, [{"name": name, "link": link, "cpus": CPUS} for name in HOSTS])
 
 
 def described(
@@ -137,19 +126,6 @@ def described(
         "workload": {"jobs": listed}, "scheduler": dict(scheduler), "policy": dict(options),
         "seed": 1,
     }  # fmt: skip
-
-
-def played(
-    run: Mapping[str, Any], *, live: bool = True, during: During | None = None
-) -> tuple[History, dict[str, Any]]:
-    """The history of a run, live or in virtual time, and its summary; ``during`` goes on beside."""
-    with tempfile.TemporaryDirectory() as folder:
-        file, out = Path(folder) / "run.yaml", Path(folder) / "out"
-        file.write_text(yaml.safe_dump(dict(run), sort_keys=False))
-        command = "run" if live else "simulate"
-        with beside(during, out):
-            summary = _common.warren_json(command, str(file), "--out", str(out))
-        return load_record("run", folder_files(out)).history, summary
 
 
 @dataclass
@@ -205,33 +181,13 @@ def tasks_s(history: History, names: Sequence[str]) -> dict[str, float]:
     return {name: median(took_s[line.job_R == job].tolist()) for job, name in enumerate(names)}
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """(4.1) for a group of jobs on so many hosts, and its three terms."""
-
-    comp_s: float
-    net_s: float
-    alone_s: float
-
-    @property
-    def round_s(self) -> float:
-        """T_g_itr."""
-        return max(self.comp_s, self.net_s, self.alone_s)
-
-    @property
-    def limit(self) -> str:
-        """What limits the group."""
-        terms = {"CPU": self.comp_s, "network": self.net_s, "job": self.alone_s}
-        return max(terms, key=lambda name: terms[name])
-
-
 def predicted(
     names: Sequence[str],
     hosts: int,
     task_s: Mapping[str, float],
     share: float,
     late_s: Mapping[str, float] | None = None,
-) -> Prediction:
+) -> GroupIteration:
     """What a group iteration takes by the model; ``late_s``: what more of COMM was measured."""
     comp_J = np.array([TASKS * task_s[name] for name in names])
     state_J = np.array([8 * JOBS[name].model_bytes / (LINK_BPS * share) for name in names])
@@ -240,30 +196,18 @@ def predicted(
         comp_machine_s_J=comp_J, net_s_J=late_s_J, machines=hosts,
         rounds=RoundTerms(pull_s_J=state_J, push_s_J=TASKS * state_J, task_s_J=comp_J / TASKS),
     )  # fmt: skip
-    return Prediction(
-        float(comp_J.sum() / hosts),
-        float(problem.comm_s_J(hosts).sum()),
-        float(problem.alone_s_J(hosts).max()),
-    )
+    return iteration_of(problem, hosts)
 
 
-def stays_of(history: History) -> list[tuple[Group, float, float]]:
-    """Each group of the run, as long as it had the same jobs on the same hosts: from, to (s)."""
-    told = history.groups_over_time()
-    end_s = float(history.finish_ns_J.max()) / 1e9
-    found: list[tuple[Group, float, float]] = []
-    begun: dict[Group, float] = {}
-    for at_ns, groups in [*told, (int(end_s * 1e9), ())]:
-        for group in [one for one in begun if one not in groups]:
-            found.append((group, begun.pop(group), at_ns / 1e9))
-        for group in groups:
-            begun.setdefault(group, at_ns / 1e9)
-    return found
+def groups_of(history: History) -> GroupHistory:
+    """What the history of a run tells of groups; all jobs are there from the beginning."""
+    arrival_ns_J = np.zeros(len(history.finish_ns_J), dtype=np.int64)
+    return GroupHistory(history=history, arrival_ns_J=arrival_ns_J)
 
 
-def rounds_in(history: History, job: int, begin_s: float, end_s: float) -> list[float]:
-    """How long a job's rounds took that began two rounds or more after ``begin_s``."""
-    ends = [one.barrier_ns / 1e9 for one in history.rounds if one.job == job]
-    inside = [end for end in ends if begin_s <= end <= end_s]
+def settled_round_s(told: GroupHistory, job: int, begin_ns: int, end_ns: int) -> float:
+    """How long a job's rounds took in the mean that began two rounds or more after a time."""
     # The first barrier inside ends a round of before; the round after it still meets others.
-    return np.diff(inside[2:]).tolist()
+    round_ns = told.round_ns(job, begin_ns, end_ns, skip=2)
+    assert round_ns is not None, f"job {job} has no two rounds there"
+    return round_ns / NS_PER_S

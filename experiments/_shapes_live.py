@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import Any, Final
 
-import _common
 import numpy as np
-import yaml
 from _common import ROOT
-from _host_speed import During, beside
-from _jpas_live import folder_files
 from _shape_sweep import hosts_of
+from _testbeds import limited_hosts
 
 from warren.core.journal_reader import History
 from warren.model.events import TasksDone
 from warren.policy.shape.measured import Measured
-from warren.runs.results import load_record
 from warren.solve.shapes.task_rounds import TaskMachines, TaskRound, task_round
 
 NAME: Final = "shapes"
@@ -84,18 +78,10 @@ def names(kinds: Sequence[BedKind]) -> list[tuple[str, BedKind]]:
     ]
 
 
-@contextmanager
-def testbed(kinds: Sequence[BedKind]) -> Iterator[float]:
+def testbed(kinds: Sequence[BedKind]) -> AbstractContextManager[float]:
     """The hosts of these kinds; what their links carry of their rates, in the mean."""
     hosts = [{"name": name, "link": kind.link, "cpus": kind.cpus} for name, kind in names(kinds)]
-    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-        yaml.safe_dump({"format": 1, "queue": "fair", "hosts": hosts}, file)
-        file.flush()
-        up = _common.warren_json("testbed", "up", "--file", file.name, "--name", NAME)
-    try:
-        yield fmean(one["goodput_bps"] / one["expected_bps"] for one in up["measured"])
-    finally:
-        _common.warren_json("testbed", "down", "--name", NAME)
+    return limited_hosts(NAME, hosts)
 
 
 def described(
@@ -128,16 +114,6 @@ def described(
         "workload": {"jobs": [job]}, "scheduler": {"place": "srtf", "shape": shape},
         "policy": {"shape": options}, "seed": 1,
     }  # fmt: skip
-
-
-def played(run: dict[str, Any], during: During | None = None) -> tuple[History, dict[str, Any]]:
-    """The history of a live run, and its summary; ``during`` goes on beside it."""
-    with tempfile.TemporaryDirectory() as folder:
-        file, out = Path(folder) / "run.yaml", Path(folder) / "out"
-        file.write_text(yaml.safe_dump(run, sort_keys=False))
-        with beside(during, out):
-            summary = _common.warren_json("run", str(file), "--out", str(out))
-        return load_record("run", folder_files(out)).history, summary
 
 
 def round_s(history: History) -> list[float]:

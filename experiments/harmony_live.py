@@ -24,15 +24,17 @@ import argparse
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from random import Random
-from statistics import fmean
 from typing import Any, Final
 
 import _common
 import _harmony_live as live
-from _harmony_live import HOSTS, JOBS, Used, described, played, predicted, rounds_in, stays_of
+from _harmony_live import HOSTS, JOBS, Used, described, groups_of, predicted, settled_round_s
 from _rights import cannot, no_quota
+from _testbeds import played
 
 from warren.core.journal_reader import History
+from warren.model.units import NS_PER_S
+from warren.solve.job_groups.iteration import Limit
 
 SEED: Final = 1
 GUESS: Final = {
@@ -50,6 +52,7 @@ POLICIES: Final[tuple[tuple[str, dict[str, str], dict[str, Any]], ...]] = (
 )
 NAIVE: Final = {"place": "naive", "group": "fixed", "shape": "fixed"}
 """Jobs state where their servers are: on the hosts of their group."""
+LIMITS: Final[dict[Limit, str]] = {"cpu": "CPU", "network": "network", "job": "job"}
 PARTS: Final = ("policies", "naive", "groups")
 ROUNDS: Final = 8
 """Of jobs in part ``groups``."""
@@ -134,10 +137,10 @@ def _row(name: str, run: dict[str, Any], share: float) -> tuple[History, dict[st
         "sha256": [history.saved[job].sha256 for job in range(len(NAMES))],
         "groups": [
             {
-                "jobs": [NAMES[job] for job in group.jobs], "hosts": len(group.hosts),
-                "begin_s": begin_s, "end_s": end_s,
+                "jobs": [NAMES[job] for job in one.group.jobs], "hosts": len(one.group.hosts),
+                "begin_s": one.begin_ns / NS_PER_S, "end_s": one.end_ns / NS_PER_S,
             }
-            for group, begin_s, end_s in stays_of(history)
+            for one in groups_of(history).answered()
         ],
     }  # fmt: skip
     _, guessed = played(run, live=False)
@@ -148,12 +151,12 @@ def _row(name: str, run: dict[str, Any], share: float) -> tuple[History, dict[st
 
 def _profile(history: History, share: float) -> dict[str, Any]:
     """COMP of a task of each job alone, and what its round took beyond the model."""
-    task_s = live.tasks_s(history, NAMES)
+    task_s, told = live.tasks_s(history, NAMES), groups_of(history)
     late_s, round_s = {}, {}
-    for group, begin_s, end_s in stays_of(history):
-        (job,) = group.jobs
-        round_s[NAMES[job]] = fmean(rounds_in(history, job, begin_s, end_s))
-        model_s = predicted([NAMES[job]], len(group.hosts), task_s, share).round_s
+    for one in told.answered():
+        (job,) = one.group.jobs
+        round_s[NAMES[job]] = settled_round_s(told, job, one.begin_ns, one.end_ns)
+        model_s = predicted([NAMES[job]], len(one.group.hosts), task_s, share).iteration_s
         late_s[NAMES[job]] = max(0.0, round_s[NAMES[job]] - model_s)
     return {"task_s": task_s, "late_s": late_s, "round_s": round_s}
 
@@ -178,18 +181,19 @@ def _group(names: Sequence[str], profile: Mapping[str, Any], share: float) -> di
     for job in run["workload"]["jobs"]:
         job["rounds"] = ROUNDS
     history, _ = played(run)
-    group, begin_s, _ = stays_of(history)[0]
+    found = groups_of(history)
+    first = found.answered()[0]
     # While all are there.
-    end_s = float(history.finish_ns_J.min()) / 1e9
-    took_s = [fmean(rounds_in(history, job, begin_s, end_s)) for job in group.jobs]
+    end_ns = int(history.finish_ns_J.min())
+    took_s = [settled_round_s(found, job, first.begin_ns, end_ns) for job in first.group.jobs]
     one = predicted(names, len(HOSTS), profile["task_s"], share, profile["late_s"])
     formula = predicted(names, len(HOSTS), profile["task_s"], share)
     task_s = live.tasks_s(history, names)
     told = predicted(names, len(HOSTS), task_s, share, profile["late_s"])
     return {
         "jobs": list(names), "measured_s": max(took_s), "rounds_s": took_s,
-        "predicted_s": one.round_s, "limit": one.limit, "formula_s": formula.round_s,
-        "told_s": told.round_s, "task_s": task_s,
+        "predicted_s": one.iteration_s, "limit": LIMITS[one.limit],
+        "formula_s": formula.iteration_s, "told_s": told.iteration_s, "task_s": task_s,
     }  # fmt: skip
 
 

@@ -36,13 +36,13 @@ from _shapes_live import (
     described,
     moves_of,
     names,
-    played,
     predicted,
     round_s,
     rounds_s,
     testbed,
     turns_s,
 )
+from _testbeds import played
 
 from warren.solve.shapes.kinds import kinds_of
 from warren.solve.shapes.shape_search import Epoch, best_shape

@@ -64,6 +64,17 @@ def test_a_job_that_has_ended_is_in_no_group_though_nobody_says_so() -> None:
     assert history.groups_at(35 * S) == (LAST,)
 
 
+def test_what_was_answered_stands_until_it_is_answered_otherwise_though_jobs_end() -> None:
+    assert stood(told(ANSWERS).answered()) == {
+        PAIR: (0, 20), LAST: (10, 30), Group((0,), (0, 1)): (20, 30),
+        Group((2,), (0, 1, 2)): (30, 40),
+    }  # fmt: skip
+    assert stood(told([(0, (PAIR,)), (10, (PAIR, LAST))]).answered()) == {
+        PAIR: (0, 40), LAST: (10, 40),
+    }  # fmt: skip
+    assert told([]).answered() == []
+
+
 def test_before_the_first_answer_there_is_no_group() -> None:
     history = told([(10, (LAST,))])
     assert history.standing(5 * S) == []
@@ -92,6 +103,8 @@ def test_rounds_of_a_job_are_counted_between_its_first_and_last_barrier_within()
     # 2 to 20 s: rounds of 3, 3, 3 and 9 s; the stretch counts as two.
     assert history.round_ns(0, 0, 20 * S) == 18 * S / 4
     assert history.round_ns(0, 3 * S, 20 * S) == 15 * S / 3
+    assert history.round_ns(0, 0, 20 * S, skip=1) == 15 * S / 3
+    assert history.round_ns(0, 0, 20 * S, skip=3) is None
     assert history.round_ns(1, 0, 20 * S) is None
     assert history.round_ns(2, 0, 20 * S) is None
 

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from job_group_cases import drawn, groupings, problem, table_4_1, value_of
 
+from warren.cost.job_groups import comp_s_J, group_iteration_s
 from warren.solve.job_groups.bound import most_utilization
 from warren.solve.job_groups.construction import busiest_first
 from warren.solve.job_groups.exhaustive import JOBS_MOST, best_grouping
 from warren.solve.job_groups.group_state import load, new_columns
+from warren.solve.job_groups.iteration import iteration_of
 from warren.solve.job_groups.local_search import descend, new_exchange, total_value
 from warren.solve.job_groups.problem import (
     NOT_RUN,
@@ -54,6 +56,25 @@ def test_where_all_jobs_must_run_it_is_the_best_of_those_groupings(seed: int) ->
     every = groupings(len(one.net_s_J), one.machines)
     best = max(value_of(one, *each) for each in every if NOT_RUN not in each[0])
     assert best_grouping(one).value == pytest.approx(best, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_iteration_of_all_jobs_as_one_group_is_eq_4_1(seed: int) -> None:
+    one = drawn(seed)
+    found, machines = iteration_of(one, one.machines), one.machines
+    comp_J = comp_s_J(one.comp_machine_s_J, machines)
+    assert found.iteration_s == pytest.approx(group_iteration_s(comp_J, one.net_s_J))
+    terms = {
+        "cpu": comp_J.sum(), "network": one.net_s_J.sum(), "job": (comp_J + one.net_s_J).max()
+    }  # fmt: skip
+    assert terms[found.limit] == pytest.approx(max(terms.values()))
+
+
+def test_of_terms_that_are_equal_the_first_limits_a_group() -> None:
+    # All three are 4; COMM and the first job are 4; the first job is.
+    assert iteration_of(problem([4, 4], [2, 2], 2), 2).limit == "cpu"
+    assert iteration_of(problem([4, 2], [2, 2], 2), 2).limit == "network"
+    assert iteration_of(problem([4, 1], [2, 1], 2), 2).limit == "job"
 
 
 @pytest.mark.parametrize("seed", range(6100, 6140))

@@ -81,13 +81,31 @@ class GroupHistory:
             found.append(StandingGroup(group=group, begin_ns=changes_ns[first], end_ns=end_ns))
         return found
 
-    def round_ns(self, job: int, begin_ns: int, end_ns: int) -> float | None:
+    def answered(self) -> list[StandingGroup]:
+        """Return each group as it was answered, from when to when, in the order of their ends.
+
+        Jobs of it may end meanwhile: as long as nobody answers anew, it is the same group.
+        """
+        end_ns = int(self.history.finish_ns_J.max(initial=0))
+        found: list[StandingGroup] = []
+        begun: dict[Group, int] = {}
+        times_ns, answers = self._answers
+        for at_ns, groups in zip([*times_ns, end_ns], [*answers, ()], strict=True):
+            for group in [one for one in begun if one not in groups]:
+                begin_ns = begun.pop(group)
+                found.append(StandingGroup(group=group, begin_ns=begin_ns, end_ns=at_ns))
+            for group in groups:
+                begun.setdefault(group, at_ns)
+        return found
+
+    def round_ns(self, job: int, begin_ns: int, end_ns: int, skip: int = 0) -> float | None:
         """Compute the mean time between barriers of a job within an interval, both ends included.
 
-        None if fewer than two of its barriers are told there.
+        ``skip``: so many barriers at first are left out, whose rounds began before or met others.
+        None if fewer than two others of its barriers are told there.
         """
         told = self._rounds.get(job, [])
-        barriers = [one for one in told if begin_ns <= one.barrier_ns <= end_ns]
+        barriers = [one for one in told if begin_ns <= one.barrier_ns <= end_ns][skip:]
         rounds = sum(one.rounds for one in barriers[1:])
         if not rounds:
             return None

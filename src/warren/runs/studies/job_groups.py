@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
@@ -36,12 +36,10 @@ from warren.report.standing_groups import GroupHistory, StandingGroup
 from warren.runs.compose import Attend, Options, PreparedRun, simulate
 from warren.runs.inputs import renamed
 from warren.runs.notices import say
+from warren.solve.job_groups.iteration import Limit, iteration_of
 
-Limit = Literal["cpu", "network", "job"]
-"""Which term of (4.1) is the largest; of equal ones the first."""
 INSTEAD: Final = "harmony"
 """The joint policy for a run whose own policies do not group."""
-_EQUAL: Final = 1 - 1e-9
 _MOST_S: Final = 1e9
 _COMMAND: Final = "warren group"
 
@@ -198,16 +196,11 @@ def _predicted(record: Record, told: GroupHistory, one: StandingGroup) -> GroupP
     """Return the prediction of a group, with what its jobs had in the simulation."""
     run, members, machines = record.run, one.group.jobs, len(one.group.hosts)
     jobs = [run.workload.jobs[job] for job in members]
-    problem = grouping_problem(run.cluster, record.costs, jobs, {})
-    comp_J, comm_J = problem.comp_machine_s_J / machines, problem.comm_s_J(machines)
-    alone_J = problem.alone_s_J(machines)
-    comp_s, comm_s = float(comp_J.sum()), float(comm_J.sum())
-    iteration_s = max(comp_s, comm_s, float(alone_J.max()))
-    limit: Limit = "job"
-    if max(comp_s, comm_s) >= iteration_s * _EQUAL:
-        limit = "cpu" if comp_s >= iteration_s * _EQUAL else "network"
+    group = iteration_of(grouping_problem(run.cluster, record.costs, jobs, {}), machines)
+    iteration_s, limit = group.iteration_s, group.limit
+    columns = (group.comp_s_J.tolist(), group.comm_s_J.tolist(), group.alone_s_J.tolist())
     rounds_ns = [told.round_ns(job, one.begin_ns, one.end_ns) for job in members]
-    rows = zip(jobs, comp_J.tolist(), comm_J.tolist(), alone_J.tolist(), rounds_ns, strict=True)
+    rows = zip(jobs, *columns, rounds_ns, strict=True)
     return GroupPrediction(
         hosts=tuple(run.cluster.hosts[host].name for host in one.group.hosts),
         jobs=tuple(
@@ -221,9 +214,9 @@ def _predicted(record: Record, told: GroupHistory, one: StandingGroup) -> GroupP
             for job, comp_s, comm_s, alone_s, round_ns in rows
         ),
         iteration_s=iteration_s,
-        use=Utilization(comp_s / iteration_s, comm_s / iteration_s),
+        use=Utilization(group.comp_s / iteration_s, group.comm_s / iteration_s),
         limit=limit,
-        job=jobs[int(np.argmax(alone_J))].name if limit == "job" else None,
+        job=jobs[int(np.argmax(group.alone_s_J))].name if limit == "job" else None,
         begin_s=one.begin_ns / NS_PER_S,
         end_s=one.end_ns / NS_PER_S,
     )

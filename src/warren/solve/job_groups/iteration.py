@@ -1,0 +1,62 @@
+"""The iteration of one group by Harmony's model, its three terms, and which of them limits it.
+
+With m machines, all of the group's::
+
+    (4.1)  T = max(sum_j COMP_j(m), sum_j COMM_j(m), max_j alone_j(m))
+
+*Source.* Harmony (dissertation 2020), 4.3.2; ``problem`` has the terms.
+
+*Symbols.* j: axis J (the jobs of the group).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from warren.solve.common.arrays import FloatArray
+from warren.solve.job_groups.problem import JobGroupingProblem
+
+Limit = Literal["cpu", "network", "job"]
+"""Which term of (4.1) is the largest; of equal ones the first."""
+_EQUAL: Final = 1 - 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupIteration:
+    """COMP, COMM and the iteration alone of each job of a group (J,), in seconds."""
+
+    comp_s_J: FloatArray
+    comm_s_J: FloatArray
+    alone_s_J: FloatArray
+
+    @property
+    def comp_s(self) -> float:
+        """Return the COMP of all jobs."""
+        return float(self.comp_s_J.sum())
+
+    @property
+    def comm_s(self) -> float:
+        """Return the COMM of all jobs."""
+        return float(self.comm_s_J.sum())
+
+    @property
+    def iteration_s(self) -> float:
+        """Return T."""
+        return max(self.comp_s, self.comm_s, float(self.alone_s_J.max()))
+
+    @property
+    def limit(self) -> Limit:
+        """Return what limits the group."""
+        if self.comp_s >= self.iteration_s * _EQUAL:
+            return "cpu"
+        return "network" if self.comm_s >= self.iteration_s * _EQUAL else "job"
+
+
+def iteration_of(problem: JobGroupingProblem, machines: int) -> GroupIteration:
+    """Compute the iteration of all jobs of a problem as one group on so many machines."""
+    return GroupIteration(
+        comp_s_J=problem.comp_machine_s_J / machines,
+        comm_s_J=problem.comm_s_J(machines),
+        alone_s_J=problem.alone_s_J(machines),
+    )
