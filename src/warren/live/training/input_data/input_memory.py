@@ -131,6 +131,7 @@ class InputMemory:
             data.file.close()
             print("input data stay in memory: the app keeps them in other tensors too", flush=True)
             return None
+        return_freed_memory()  # what came from the C library's heap is kept there when it is freed
         ratio = self._budget.disk_ratio
         if self._table is None and ratio is not None:
             data.resize(round((1 - ratio) * data.total_bytes))
@@ -151,6 +152,7 @@ class InputMemory:
             allow_more_data(data.total_bytes)
             let_go(data)
             data.file.close()
+            return_freed_memory()
 
     def _forget(self) -> None:
         """Let go of the data of an app that is to be built anew."""
