@@ -8,7 +8,9 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from random import Random
 from statistics import median
 from threading import Event
 from typing import Any, Final
@@ -20,6 +22,9 @@ from _testbeds import limited_hosts
 from warren.core.journal_reader import History
 from warren.live.testbed.names import NIC
 from warren.live.testbed.namespaces import places
+from warren.live.training.app.app_loader import build_app
+from warren.live.training.tensor_layout import Layout
+from warren.model.job import Job
 from warren.model.units import NS_PER_S
 from warren.report.standing_groups import GroupHistory
 from warren.solve.job_groups.iteration import GroupIteration, iteration_of
@@ -38,25 +43,41 @@ EXAMPLES: Final = ROOT / "examples/apps"
 
 @dataclass(frozen=True)
 class LiveJob:
-    """An app with its parameters, the bytes of its model, and a first guess of a task's time."""
+    """An app with its parameters and the batch of a task; how many rounds it has."""
 
     app: str
     params: Mapping[str, Any]
     batch: int
-    model_bytes: int
     rounds: int
+
+    @cached_property
+    def model_bytes(self) -> int:
+        """The bytes of a state, as they are sent."""
+        job = Job(
+            index=0, name="sized", app=self.app, params=dict(self.params), scale=TASKS, rounds=1,
+            batch=self.batch,
+        )  # fmt: skip
+        return Layout.of(build_app(job, str(ROOT)).model()).total_bytes
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Of each job the COMP of a task, and what its round takes beyond COMP and links, in s."""
+
+    task_s: Mapping[str, float]
+    late_s: Mapping[str, float] = field(default_factory=dict)
 
 
 JOBS: Final[dict[str, LiveJob]] = {
     "mlr": LiveJob(
         f"{EXAMPLES / 'mlr.py'}:Mlr",
         {"data": "synthetic", "rows": 4000, "features": 2500, "classes": 100, "blocks": 12},
-        20_000, 1_000_400, 10,
+        20_000, 10,
     ),
     "mlr-small": LiveJob(
         f"{EXAMPLES / 'mlr.py'}:Mlr",
         {"data": "synthetic", "rows": 2000, "features": 2500, "classes": 100, "blocks": 12},
-        2500, 1_000_400, 14,
+        2500, 14,
     ),
     "nmf": LiveJob(
         f"{EXAMPLES / 'nmf.py'}:Nmf",
@@ -64,7 +85,7 @@ JOBS: Final[dict[str, LiveJob]] = {
             "data": "synthetic", "rows": 1000, "columns": 2500, "true_rank": 20, "rank": 100,
             "inner": 2500, "blocks": 12,
         },
-        400, 1_000_000, 9,
+        400, 9,
     ),
     "lda": LiveJob(
         f"{EXAMPLES / 'lda.py'}:Lda",
@@ -72,15 +93,45 @@ JOBS: Final[dict[str, LiveJob]] = {
             "data": "synthetic", "topics": 100, "vocabulary": 1000, "documents": 2000,
             "length": 300, "scale": TASKS, "batch": 250, "blocks": 12,
         },
-        250, 1_150_000, 9,
+        250, 9,
     ),
     "net": LiveJob(
-        f"{ROOT / 'experiments/_deep.py'}:Deep", {"layers": 12, "width": 150}, 7500, 1_130_000, 12,
+        f"{ROOT / 'experiments/_deep.py'}:Deep", {"layers": 12, "width": 150}, 7500, 12,
     ),
     "net-small": LiveJob(
-        f"{ROOT / 'experiments/_deep.py'}:Deep", {"layers": 12, "width": 150}, 1500, 1_130_000, 14,
+        f"{ROOT / 'experiments/_deep.py'}:Deep", {"layers": 12, "width": 150}, 1500, 14,
     ),
 }  # fmt: skip
+
+
+LASSO: Final = LiveJob(
+    f"{EXAMPLES / 'lasso.py'}:Lasso",
+    {"data": "synthetic", "rows": 400, "features": 50_000, "blocks": 12}, 2000, 10,
+)  # fmt: skip
+
+
+def drawn_jobs(seed: int) -> dict[str, LiveJob]:
+    """Six jobs of the same apps, and lasso, with sizes that were not looked at.
+
+    COMP, model and rounds are drawn around those of ``JOBS``, each by a factor of 0.6 to 1.6 and
+    that to the power of a uniform number; of lasso around 0.2 s a task and 0.2 MB.
+    """
+    random = Random(seed)
+
+    def factor() -> float:
+        return float(0.6 * (1.6 / 0.6) ** random.random())
+
+    found: dict[str, LiveJob] = {}
+    for name in ("mlr", "nmf", "lda", "lasso", "net", "net-small"):
+        base, comp, model, rounds = JOBS.get(name, LASSO), factor(), factor(), factor()
+        params, batch = dict(base.params), round(base.batch * comp)
+        size = {"mlr": "features", "nmf": "columns", "lda": "vocabulary", "lasso": "features"}
+        wide = size.get(name, "width")
+        params[wide] = round(params[wide] * (model**0.5 if wide == "width" else model))
+        if "batch" in params:
+            params["batch"] = batch
+        found[f"drawn {name}"] = LiveJob(base.app, params, batch, round(10 * rounds))
+    return found
 
 
 def testbed() -> AbstractContextManager[float]:
@@ -92,26 +143,27 @@ def testbed() -> AbstractContextManager[float]:
 def described(
     scheduler: Mapping[str, Any],
     options: Mapping[str, Any],
-    task_s: Mapping[str, float],
+    profile: Profile,
     share: float,
+    jobs: Mapping[str, LiveJob],
     devices: int = 1,
-    jobs: Sequence[str] = tuple(JOBS),
 ) -> dict[str, Any]:
-    """A run of the jobs; ``task_s``: what is known of a task's time; ``devices`` of each host."""
+    """A run of the jobs; ``profile``: what is known of them; ``devices`` of each host."""
     rows = {
         name: {
-            "model": f"{JOBS[name].model_bytes} B",
-            "comp": {"cpu": f"{1000 * task_s[name]:.1f} ms"},
+            "model": f"{job.model_bytes} B",
+            "comp": {"cpu": f"{1000 * profile.task_s[name]:.1f} ms"},
             "sync": {"cpu": "1 ms"},
+            "step": f"{1000 * profile.late_s.get(name, 0.0):.1f} ms",
         }
-        for name in jobs
+        for name, job in jobs.items()
     }
     listed = [
         {
-            "name": name, "app": JOBS[name].app, "params": dict(JOBS[name].params), "model": name,
-            "scale": TASKS, "batch": JOBS[name].batch, "rounds": JOBS[name].rounds,
+            "name": name, "app": job.app, "params": dict(job.params), "model": name,
+            "scale": TASKS, "batch": job.batch, "rounds": job.rounds,
         }
-        for name in jobs
+        for name, job in jobs.items()
     ]  # fmt: skip
     cluster = {
         "format": 1, "engine": "local", "network": {"model": "fluid"},
@@ -182,16 +234,12 @@ def tasks_s(history: History, names: Sequence[str]) -> dict[str, float]:
 
 
 def predicted(
-    names: Sequence[str],
-    hosts: int,
-    task_s: Mapping[str, float],
-    share: float,
-    late_s: Mapping[str, float] | None = None,
+    jobs: Mapping[str, LiveJob], hosts: int, profile: Profile, share: float
 ) -> GroupIteration:
-    """What a group iteration takes by the model; ``late_s``: what more of COMM was measured."""
-    comp_J = np.array([TASKS * task_s[name] for name in names])
-    state_J = np.array([8 * JOBS[name].model_bytes / (LINK_BPS * share) for name in names])
-    late_s_J = np.array([(late_s or {}).get(name, 0.0) for name in names])
+    """What an iteration of these jobs as a group takes by the model."""
+    comp_J = np.array([TASKS * profile.task_s[name] for name in jobs])
+    state_J = np.array([8 * job.model_bytes / (LINK_BPS * share) for job in jobs.values()])
+    late_s_J = np.array([profile.late_s.get(name, 0.0) for name in jobs])
     problem = JobGroupingProblem(
         comp_machine_s_J=comp_J, net_s_J=late_s_J, machines=hosts,
         rounds=RoundTerms(pull_s_J=state_J, push_s_J=TASKS * state_J, task_s_J=comp_J / TASKS),

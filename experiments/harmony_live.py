@@ -6,14 +6,18 @@ chosen while looking at rounds of mlr, nmf, lda and a net, alone and together, a
 the policies with half the computation a task: there ``harmony, least 2`` had 1.08 times the JCT and
 1.16 times the makespan of ``isolated, least 2`` (links of 20 Mbit), and 0.99 and 1.14 (40 Mbit).
 
-Part ``policies``: each policy has the six jobs from time 0. ``least 2``: as if a job's data needed
-the memory of two of the three hosts, the most, and stayed there. ``naive``: each job computes on
-its own, beside others: all on all hosts; a drawn choice of a pair a host, and one of three jobs on
-two hosts and three on one.
+Part ``policies``: each policy has the six jobs from time 0. Each knows of each job what a run of it
+alone on the three hosts showed: COMP of a task, and what a round took beyond COMP and links, as
+T_cpu and T_net of the paper's profile; the latter is the ``step`` of its profile row. ``least 2``:
+as if a job's data needed the memory of two of the three hosts, the most, and stayed there.
 
-Part ``groups``: eight drawn pairs and four triples, on the three hosts. What the model says of them
-comes from the jobs alone: COMP of a task, and COMM by formula plus what a round took beyond it
-(T_cpu and T_net of the paper's profile), of the first policy's run.
+Part ``naive``: each job computes on its own, beside others: all on all hosts; a drawn choice of a
+pair a host, and one of three jobs on two hosts and three on one.
+
+Part ``drawn``: the same for six jobs whose sizes were drawn and not looked at.
+
+Part ``groups``: all 15 pairs of the six jobs and six drawn triples, on the three hosts, beside what
+the model says of them by the profile.
 
 Needs the rights of a testbed and cgroups with a quota.
 """
@@ -24,11 +28,22 @@ import argparse
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import _common
 import _harmony_live as live
-from _harmony_live import HOSTS, JOBS, Used, described, groups_of, predicted, settled_round_s
+from _harmony_live import (
+    HOSTS,
+    JOBS,
+    LiveJob,
+    Profile,
+    Used,
+    described,
+    drawn_jobs,
+    groups_of,
+    predicted,
+    settled_round_s,
+)
 from _rights import cannot, no_quota
 from _testbeds import played
 
@@ -43,7 +58,8 @@ GUESS: Final = {
 """Of a task's time, until one was measured."""
 NAMES: Final = tuple(JOBS)
 SHARED: Final = {"joint": "harmony", "flow": "turns"}
-POLICIES: Final[tuple[tuple[str, dict[str, str], dict[str, Any]], ...]] = (
+Policies: TypeAlias = Sequence[tuple[str, dict[str, str], dict[str, Any]]]
+POLICIES: Final[Policies] = (
     ("isolated, least 2", {"joint": "isolated"}, {"least": 2}),
     ("isolated", {"joint": "isolated"}, {}),
     ("harmony-published", {"joint": "harmony-published", "flow": "turns"}, {}),
@@ -53,11 +69,12 @@ POLICIES: Final[tuple[tuple[str, dict[str, str], dict[str, Any]], ...]] = (
 NAIVE: Final = {"place": "naive", "group": "fixed", "shape": "fixed"}
 """Jobs state where their servers are: on the hosts of their group."""
 LIMITS: Final[dict[Limit, str]] = {"cpu": "CPU", "network": "network", "job": "job"}
-PARTS: Final = ("policies", "naive", "groups")
+PARTS: Final = ("policies", "naive", "drawn", "groups")
 ROUNDS: Final = 8
 """Of jobs in part ``groups``."""
-PAIRS: Final = 8
-TRIPLES: Final = 4
+TRIPLES: Final = 6
+DRAW: Final = 7
+"""The seed of the jobs of part ``drawn``, the first one that was taken."""
 
 
 def main() -> None:
@@ -69,38 +86,50 @@ def main() -> None:
     parser.add_argument("--part", action="append", choices=PARTS)
     parts, asked = _common.earlier("harmony_live"), parser.parse_args()
     for part in asked.part or [one for one in PARTS if one not in parts]:
-        profile = parts.get("policies", {}).get("profile", {})
-        made = {"policies": _policies, "naive": _naive, "groups": _groups}[part](profile)
-        parts |= {part: {"made_by": _common.made_by(), "seed": SEED, **made}}
+        told = parts.get("policies", {}).get("profile", {"task_s": GUESS, "late_s": {}})
+        profile = Profile(told["task_s"], told["late_s"])
+        with live.testbed() as share:
+            made = {
+                "policies": _policies, "naive": _naive, "drawn": _drawn, "groups": _groups
+            }[part](profile, share)  # fmt: skip
+        parts |= {part: {"made_by": _common.made_by(), "seed": SEED, "share": share, **made}}
         _common.save("harmony_live", SEED, {"parts": parts})
 
 
-def _policies(_: Mapping[str, Any]) -> dict[str, Any]:
-    """A row a policy; and the profile of each job alone."""
-    rows: list[dict[str, Any]] = []
-    task_s: Mapping[str, float] = GUESS
-    profile: dict[str, Any] = {}
-    with live.testbed() as share:
-        for name, scheduler, options in POLICIES:
-            history, row = _row(name, described(scheduler, options, task_s, share), share)
-            rows.append(row)
-            if not profile:
-                profile = _profile(history, share)
-                task_s = profile["task_s"]
-    return {"rows": rows, "profile": profile, "share": share}
+def _policies(_: Profile, share: float) -> dict[str, Any]:
+    return _compared(JOBS, GUESS, POLICIES, share)
 
 
-def _naive(profile: Mapping[str, Any]) -> dict[str, Any]:
+def _drawn(_: Profile, share: float) -> dict[str, Any]:
+    jobs = drawn_jobs(DRAW)
+    some = [one for one in POLICIES if one[0] != "harmony-published"]
+    told = {name: {"batch": job.batch, "rounds": job.rounds, "model_bytes": job.model_bytes}
+            for name, job in jobs.items()}  # fmt: skip
+    return {"jobs": told, **_compared(jobs, dict.fromkeys(jobs, 0.5), some, share)}
+
+
+def _compared(
+    jobs: Mapping[str, LiveJob], guess: Mapping[str, float], policies: Policies, share: float
+) -> dict[str, Any]:
+    """A row a policy, all with the profile of each job alone on all hosts, which is made first."""
+    run = described({"joint": "isolated"}, {"least": len(HOSTS)}, Profile(guess), share, jobs)
+    profile = _profile(played(run)[0], jobs, share)
+    print(profile, flush=True)
+    rows = [
+        _row(name, described(scheduler, options, profile, share, jobs))
+        for name, scheduler, options in policies
+    ]
+    return {"rows": rows, "profile": {"task_s": profile.task_s, "late_s": profile.late_s}}
+
+
+def _naive(profile: Profile, share: float) -> dict[str, Any]:
     """A row a naive choice."""
     rows = []
-    with live.testbed() as share:
-        for name, groups in naive_choices().items():
-            run = described(
-                NAIVE, {"group": {"groups": groups}}, profile["task_s"], share, len(NAMES)
-            )
-            _serve_where_they_work(run, groups)
-            rows.append(_row(name, run, share)[1])
-    return {"rows": rows, "share": share}
+    for name, groups in naive_choices().items():
+        run = described(NAIVE, {"group": {"groups": groups}}, profile, share, JOBS, len(JOBS))
+        _serve_where_they_work(run, groups)
+        rows.append(_row(name, run))
+    return {"rows": rows}
 
 
 def _serve_where_they_work(
@@ -127,17 +156,17 @@ def naive_choices() -> dict[str, list[dict[str, list[str]]]]:
     return found
 
 
-def _row(name: str, run: dict[str, Any], share: float) -> tuple[History, dict[str, Any]]:
+def _row(name: str, run: dict[str, Any]) -> dict[str, Any]:
     """What a run took, live and in virtual time."""
-    used = Used()
+    used, names = Used(), [job["name"] for job in run["workload"]["jobs"]]
     history, summary = played(run, during=used)
     row: dict[str, Any] = {
         "policy": name, "jct_s": summary["mean_jct_s"], "makespan_s": summary["makespan_s"],
         **used.over(summary["makespan_s"]),
-        "sha256": [history.saved[job].sha256 for job in range(len(NAMES))],
+        "sha256": [history.saved[job].sha256 for job in range(len(names))],
         "groups": [
             {
-                "jobs": [NAMES[job] for job in one.group.jobs], "hosts": len(one.group.hosts),
+                "jobs": [names[job] for job in one.group.jobs], "hosts": len(one.group.hosts),
                 "begin_s": one.begin_ns / NS_PER_S, "end_s": one.end_ns / NS_PER_S,
             }
             for one in groups_of(history).answered()
@@ -146,36 +175,36 @@ def _row(name: str, run: dict[str, Any], share: float) -> tuple[History, dict[st
     _, guessed = played(run, live=False)
     row |= {"simulated_jct_s": guessed["mean_jct_s"], "simulated_s": guessed["makespan_s"]}
     print({key: cell for key, cell in row.items() if key not in ("sha256", "groups")}, flush=True)
-    return history, row
+    return row
 
 
-def _profile(history: History, share: float) -> dict[str, Any]:
+def _profile(history: History, jobs: Mapping[str, LiveJob], share: float) -> Profile:
     """COMP of a task of each job alone, and what its round took beyond the model."""
-    task_s, told = live.tasks_s(history, NAMES), groups_of(history)
-    late_s, round_s = {}, {}
+    names, told = list(jobs), groups_of(history)
+    task_s, late_s = live.tasks_s(history, names), {}
     for one in told.answered():
         (job,) = one.group.jobs
-        round_s[NAMES[job]] = settled_round_s(told, job, one.begin_ns, one.end_ns)
-        model_s = predicted([NAMES[job]], len(one.group.hosts), task_s, share).iteration_s
-        late_s[NAMES[job]] = max(0.0, round_s[NAMES[job]] - model_s)
-    return {"task_s": task_s, "late_s": late_s, "round_s": round_s}
+        name, hosts = names[job], len(one.group.hosts)
+        round_s = settled_round_s(told, job, one.begin_ns, one.end_ns)
+        model = predicted({name: jobs[name]}, hosts, Profile(task_s), share)
+        late_s[name] = max(0.0, round_s - model.iteration_s)
+    return Profile(task_s, late_s)
 
 
-def _groups(profile: Mapping[str, Any]) -> dict[str, Any]:
+def _groups(profile: Profile, share: float) -> dict[str, Any]:
     """A row a group: what an iteration took, and what was said of it."""
-    pairs = Random(4).sample(list(combinations(NAMES, 2)), PAIRS)
-    triples = Random(4).sample(list(combinations(NAMES, 3)), TRIPLES)
+    pairs = list(combinations(JOBS, 2))
+    triples = Random(4).sample(list(combinations(JOBS, 3)), TRIPLES)
     rows = []
-    with live.testbed() as share:
-        for names in (*pairs, *triples):
-            rows.append(_group(names, profile, share))
-            print(rows[-1], flush=True)
-    return {"rows": rows, "share": share}
+    for names in (*pairs, *triples):
+        rows.append(_group({name: JOBS[name] for name in names}, profile, share))
+        print(rows[-1], flush=True)
+    return {"rows": rows}
 
 
-def _group(names: Sequence[str], profile: Mapping[str, Any], share: float) -> dict[str, Any]:
-    run = described(SHARED, {"least": len(HOSTS)}, profile["task_s"], share, jobs=names)
-    groups = [{"jobs": list(names), "hosts": list(HOSTS)}]
+def _group(jobs: Mapping[str, LiveJob], profile: Profile, share: float) -> dict[str, Any]:
+    run = described(SHARED, {"least": len(HOSTS)}, profile, share, jobs)
+    groups = [{"jobs": list(jobs), "hosts": list(HOSTS)}]
     run |= {"scheduler": {**NAIVE, "flow": "turns"}, "policy": {"group": {"groups": groups}}}
     _serve_where_they_work(run, groups)
     for job in run["workload"]["jobs"]:
@@ -186,12 +215,13 @@ def _group(names: Sequence[str], profile: Mapping[str, Any], share: float) -> di
     # While all are there.
     end_ns = int(history.finish_ns_J.min())
     took_s = [settled_round_s(found, job, first.begin_ns, end_ns) for job in first.group.jobs]
-    one = predicted(names, len(HOSTS), profile["task_s"], share, profile["late_s"])
-    formula = predicted(names, len(HOSTS), profile["task_s"], share)
-    task_s = live.tasks_s(history, names)
-    told = predicted(names, len(HOSTS), task_s, share, profile["late_s"])
+    task_s = live.tasks_s(history, list(jobs))
+    one, formula, told = (
+        predicted(jobs, len(HOSTS), known, share)
+        for known in (profile, Profile(profile.task_s), Profile(task_s, profile.late_s))
+    )
     return {
-        "jobs": list(names), "measured_s": max(took_s), "rounds_s": took_s,
+        "jobs": list(jobs), "measured_s": max(took_s), "rounds_s": took_s,
         "predicted_s": one.iteration_s, "limit": LIMITS[one.limit],
         "formula_s": formula.iteration_s, "told_s": told.iteration_s, "task_s": task_s,
     }  # fmt: skip

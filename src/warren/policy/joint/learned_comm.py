@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from warren.model.costs import FloatArray
+from warren.solve.job_groups.iteration import iteration_of
 from warren.solve.job_groups.problem import JobGroupingProblem
 
 
@@ -41,13 +42,8 @@ def late_s(
     known_s_J
         What ``problem`` counts already, at least 0.
     """
-    iteration_s = max(
-        float(problem.comp_machine_s_J.sum()) / machines,
-        float(problem.comm_s_J(machines).sum()),
-        float(problem.alone_s_J(machines).max()),
-    )
     # A job that waits for nobody may have more rounds than others.
-    beyond_s = float(round_s_J.max()) - iteration_s
+    beyond_s = float(round_s_J.max()) - iteration_of(problem, machines).iteration_s
     if beyond_s < 0:
         part_J = known_s_J
     else:
