@@ -84,7 +84,15 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", action="append", choices=PARTS)
+    names = [name for name, _, _ in POLICIES]
+    parser.add_argument(
+        "--only", action="append", choices=names, help="of part policies, with its profile"
+    )
     parts, asked = _common.earlier("harmony_live"), parser.parse_args()
+    if asked.only:
+        _again(parts["policies"], asked.only)
+        _common.save("harmony_live", SEED, {"parts": parts})
+        return
     for part in asked.part or [one for one in PARTS if one not in parts]:
         told = parts.get("policies", {}).get("profile", {"task_s": GUESS, "late_s": {}})
         profile = Profile(told["task_s"], told["late_s"])
@@ -98,6 +106,18 @@ def main() -> None:
 
 def _policies(_: Profile, share: float) -> dict[str, Any]:
     return _compared(JOBS, GUESS, POLICIES, share)
+
+
+def _again(part: dict[str, Any], names: Sequence[str]) -> None:
+    """Put new rows of some policies in the place of old ones, which say their commit."""
+    profile = Profile(part["profile"]["task_s"], part["profile"]["late_s"])
+    with live.testbed() as share:
+        for name, scheduler, options in POLICIES:
+            if name in names:
+                row = _row(name, described(scheduler, options, profile, share, JOBS))
+                row["commit"] = _common.made_by()["commit"]
+                old = [one["policy"] for one in part["rows"]]
+                part["rows"][old.index(name)] = row
 
 
 def _drawn(_: Profile, share: float) -> dict[str, Any]:

@@ -14,9 +14,10 @@ Differs
     What is made largest is not utilisation but weighed speed, by a search of our own in place of
     Algorithms 1 and 2 (docs/decisions/0042): with the largest utilisation jobs end late. It knows
     how many rounds are left. COMM depends on the number of hosts, as it does with a server on each.
-    COMP and COMM are known before a job runs, and follow what is measured (``learned_comm``); there
-    is no profiling phase. Which of two jobs that send is the secondary one is left to ``flow``:
-    with ``turns`` who began later, else none. ``harmony-published`` stands beside it.
+    COMP and COMM are known before a job runs; COMP follows what tasks take, of jobs that have not
+    run as of others, COMM what a round of a job alone takes longer. There is no profiling phase.
+    Which of two jobs that send is the secondary one is left to ``flow``: with ``turns`` who began
+    later, else none. ``harmony-published`` stands beside it.
 """
 
 from __future__ import annotations
@@ -95,9 +96,8 @@ class Harmony:
 
     def _problem(self, view: View, memory: HostGroups, jobs: list[int]) -> JobGroupingProblem:
         """Return the problem of these jobs, by what they have left."""
-        problem = grouping_problem(
-            view.cluster, view.costs, [view.jobs[job] for job in jobs], memory.longer, memory.late_s
-        )
+        some, longer = [view.jobs[job] for job in jobs], memory.expected_longer(jobs)
+        problem = grouping_problem(view.cluster, view.costs, some, longer, memory.late_s)
         if self.least > 1:
             least = min(self.least, problem.machines)
             problem = replace(problem, least_J=np.full(len(jobs), least, np.int64))

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import exp, log
+from statistics import fmean
 from typing import Final
 
 import msgspec
@@ -39,7 +41,6 @@ from warren.model.view import View
 from warren.policy.common.round_spread import spread_tasks
 from warren.policy.common.round_times import made_ready, may_start
 from warren.policy.joint.group_rounds import grouping_problem
-from warren.policy.joint.learned_comm import late_s
 from warren.solve.job_groups.problem import NOT_RUN, JobGroupingProblem
 from warren.solve.job_groups.regrouping import RunningGroups
 
@@ -61,20 +62,17 @@ _NEWEST: Final = 0.3
 class HostGroups:
     """What a policy of groups remembers: the groups, and how long tasks take.
 
-    ``longer``: how many times as long as planned tasks of a job compute; ``late_s``: what its round
-    takes beyond the model (``learned_comm``); both by job, moving averages. ``rounds``: how many
-    rounds of a job have passed since it is in its group. ``ended_ns``: when its last COMP ended;
-    ``after_s``: how long that was before its last barrier. ``chosen_by``: ``longer`` and ``late_s``
-    as they were when groups were chosen.
+    ``longer``: how many times as long as planned tasks of a job compute; ``late_s``: what a round
+    takes beyond the model where a job had hosts for itself; both by job, moving averages.
+    ``rounds``: how many rounds of a job have passed since it is in its group. ``chosen_by``:
+    ``expected_longer`` and ``late_s`` as they were when groups were chosen.
     """
 
     groups: tuple[Group, ...] = ()
     longer: Map[int, float] = field(default_factory=Map)
     late_s: Map[int, float] = field(default_factory=Map)
     rounds: Map[int, int] = field(default_factory=Map)
-    ended_ns: Map[int, int] = field(default_factory=Map)
-    after_s: Map[int, float] = field(default_factory=Map)
-    chosen_by: tuple[Map[int, float], Map[int, float]] = field(default=(Map(), Map()))
+    chosen_by: tuple[Mapping[int, float], Mapping[int, float]] = field(default=(Map(), Map()))
 
     def after(self, view: View) -> HostGroups:
         """Return it with what has happened at this instant."""
@@ -94,35 +92,32 @@ class HostGroups:
         planned_ns = view.costs.comp_ns_JT.item(event.job, view.type_D.item(event.device))
         took_ns = event.busy_ns / (event.rounds * len(event.shards))
         times = took_ns / max(1, planned_ns)
-        longer = _mean(self.longer, event.job, times)
-        last_ns = max(event.comp_end_ns, self.ended_ns.get(event.job, 0))
-        return replace(self, longer=longer, ended_ns=self.ended_ns.set(event.job, last_ns))
+        return replace(self, longer=_mean(self.longer, event.job, times))
 
     def _passed(self, view: View, event: RoundsDone) -> HostGroups:
         """Return it with a barrier that has passed."""
         job = event.job
         rounds = self.rounds.get(job, 0) + event.rounds
-        after_s = (event.time_ns - self.ended_ns.get(job, event.time_ns)) / NS_PER_S
-        seen = replace(
-            self, rounds=self.rounds.set(job, rounds), after_s=self.after_s.set(job, after_s)
-        )
+        seen = replace(self, rounds=self.rounds.set(job, rounds))
         group = self._group_of(job)
         # The first round in a group began in another, and its servers may have moved in it.
-        if group is None or any(seen.rounds.get(one, 0) <= _UNSETTLED for one in group.jobs):
+        settled = rounds > _UNSETTLED and view.round_ns_J[job] > 0
+        if group is None or group.jobs != (job,) or not settled:
             return seen
-        members = list(group.jobs)
-        round_s_J = view.round_ns_J[members] / NS_PER_S
-        if (round_s_J <= 0).any():
-            return seen
-        found_J = late_s(
-            self._problem(view, members, self.longer, self.late_s),
-            len(group.hosts),
-            round_s_J,
-            np.array([seen.after_s[one] for one in members]),
-            np.array([self.late_s.get(one, 0.0) for one in members]),
-        )
-        found = float(found_J[members.index(job)])
-        return replace(seen, late_s=_mean(self.late_s, job, found))
+        problem = self._problem(view, job, self.longer, {})
+        model_s = float(problem.alone_s_J(len(group.hosts))[0])
+        late_s = max(0.0, view.round_ns_J.item(job) / NS_PER_S - model_s)
+        return replace(seen, late_s=_mean(self.late_s, job, late_s))
+
+    def expected_longer(self, jobs: Iterable[int]) -> dict[int, float]:
+        """Return how many times as long tasks compute; of jobs not measured, as others do.
+
+        Processes of hosts take processors from all tasks. If only jobs that have run were known to
+        take longer, those that wait would seem to gain by that.
+        """
+        logs = [log(times) for times in self.longer.values() if times > 0]
+        typical = exp(fmean(logs)) if logs else 1.0
+        return {job: self.longer.get(job, typical) for job in jobs}
 
     def is_surprised(self, view: View, by: float) -> bool:
         """Tell whether a round of a job takes other times than those it was grouped by.
@@ -135,7 +130,7 @@ class HostGroups:
                 if group is None:
                     continue
                 then, now = (
-                    self._problem(view, [event.job], *known).alone_s_J(len(group.hosts)).item(0)
+                    self._problem(view, event.job, *known).alone_s_J(len(group.hosts)).item(0)
                     for known in (self.chosen_by, (self.longer, self.late_s))
                 )
                 if abs(now - then) > by * then:
@@ -146,10 +141,9 @@ class HostGroups:
         return next((group for group in self.groups if job in group.jobs), None)
 
     def _problem(
-        self, view: View, jobs: Sequence[int], longer: Map[int, float], late_s: Map[int, float]
+        self, view: View, job: int, longer: Mapping[int, float], late_s: Mapping[int, float]
     ) -> JobGroupingProblem:
-        some = [view.jobs[job] for job in jobs]
-        return grouping_problem(view.cluster, view.costs, some, longer, late_s)
+        return grouping_problem(view.cluster, view.costs, [view.jobs[job]], longer, late_s)
 
     def running(self, jobs: Sequence[int], hosts: int) -> RunningGroups:
         """Return the groups as ``solve`` has them: by place in ``jobs``; some may be empty.
@@ -199,7 +193,7 @@ def decided(
         hosts = len(view.cluster.hosts)
         found = choose(view, memory, jobs) if jobs else memory.running(jobs, hosts)
         groups = with_hosts(before, found, jobs, model_bytes, hosts)
-        memory = replace(memory, chosen_by=(memory.longer, memory.late_s))
+        memory = replace(memory, chosen_by=(memory.expected_longer(jobs), memory.late_s))
         if groups != before:
             memory = replace(memory, groups=groups, rounds=Map())
         decision = regrouped(view, before, groups)
