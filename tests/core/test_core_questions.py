@@ -40,7 +40,7 @@ import question_worlds as q
 import worlds
 from question_worlds import Answering, Bound, RecordingPort, S
 
-SHAPE, GROUP, PLACE, FLOW = Question
+GROUP, SHAPE, PLACE, FLOW = Question
 
 
 def drawn_world(seed: int, jobs: int = 6) -> tuple[Run, Any]:
@@ -51,11 +51,11 @@ def test_questions_are_asked_in_order_and_each_sees_what_came_before() -> None:
     seen: list[tuple[str, Any]] = []
 
     def shape(view: View, memory: int) -> Decision:
-        seen.append(("shape", view.servers_J[0]))
+        seen.append(("shape", (view.groups, int(view.group_J[0]), view.servers_J[0])))
         return Decision(shapes={0: Shape((1,), (0, 1))})
 
     def group(view: View, memory: int) -> Decision:
-        seen.append(("group", (view.servers_J[0], view.shape_J[0])))
+        seen.append(("group", (int(view.group_J[0]), view.shape_J[0])))
         return Decision(groups=(Group((0,), (0, 1)),))
 
     def flow(view: View, memory: int) -> Decision:
@@ -64,7 +64,8 @@ def test_questions_are_asked_in_order_and_each_sees_what_came_before() -> None:
 
     class Place(Bound):
         def decide(self, view: View, memory: None) -> tuple[Decision, None]:
-            seen.append(("place", (int(view.group_J[0]), int(view.class_J[0]))))
+            bound = int(view.group_J[0]), view.shape_J[0], int(view.class_J[0])
+            seen.append(("place", bound))
             return super().decide(view, memory)
 
     policies = (
@@ -73,9 +74,9 @@ def test_questions_are_asked_in_order_and_each_sees_what_came_before() -> None:
     core, port, _ = q.core_of(*q.small_world(1, 1), Place(), policies)
     core.execute()
     assert seen[:4] == [
-        ("shape", (0,)),
-        ("group", ((0, 1), Shape((1,), (0, 1)))),
-        ("place", (0, 0)),
+        ("group", (-1, None)),
+        ("shape", ((Group((0,), (0, 1)),), 0, (0,))),
+        ("place", (0, Shape((1,), (0, 1)), 0)),
         ("flow", ((Group((0,), (0, 1)),), 0, [0, 0, 1, 0])),
     ]
     assert [name for name, _ in port.commands] == ["reshape", "regroup", "submit", "classify"]

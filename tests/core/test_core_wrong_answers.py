@@ -24,7 +24,7 @@ import question_worlds as q
 import worlds
 from question_worlds import GB, Answering, Bound, RecordingPort
 
-SHAPE, GROUP, PLACE, FLOW = Question
+GROUP, SHAPE, PLACE, FLOW = Question
 FIRST = Assignment(0, 0, 0, 1, (0,))
 
 

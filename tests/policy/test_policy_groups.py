@@ -151,6 +151,40 @@ def test_a_step_of_servers_counts_as_comm_of_its_job(tmp_path: Path, seed: int) 
     assert costs.step_ns_J.tolist() == [1_500_000_000]
 
 
+@pytest.mark.parametrize("shape", ["all", "cruise", "optimus"])
+def test_servers_and_workers_of_a_job_in_a_group_are_on_hosts_of_the_group(
+    tmp_path: Path, shape: str
+) -> None:
+    """Groups are answered at the instant at which shapes are: when the jobs arrive."""
+    jobs = drawn_jobs(2, 3)
+    jobs[2]["arrival"] = "7 s"
+    stated = [
+        {"jobs": ["j0", "j2"], "hosts": ["h2", "h3"]},
+        {"jobs": ["j1"], "hosts": ["h0", "h1"]},
+    ]
+    scheduler = {"place": "srtf", "group": "fixed", "shape": shape}
+    history = simulated(tmp_path, described(jobs, scheduler, {"group": {"groups": stated}}))
+    line = history.timeline
+    for job, hosts in enumerate(({2, 3}, {0, 1}, {2, 3})):
+        told = [one for _, one in history.shapes_of(job)]
+        assert told
+        for one in told:
+            assert set(one.servers) <= hosts
+            assert set(one.workers or hosts) <= hosts
+        assert set(line.device_R[line.job_R == job].tolist()) <= hosts
+        if shape == "all":
+            assert [set(one.servers) for one in told] == [hosts]
+
+
+def test_a_job_whose_group_has_one_host_needs_no_shape_to_be_measured(tmp_path: Path) -> None:
+    stated = [{"jobs": ["j0"], "hosts": ["h1"]}]
+    scheduler = {"place": "srtf", "group": "fixed", "shape": "optimus"}
+    run = described(drawn_jobs(2, 1), scheduler, {"group": {"groups": stated}})
+    history = simulated(tmp_path, run)
+    assert set(history.timeline.device_R.tolist()) == {1}
+    assert history.shapes_of(0) == []
+
+
 def test_where_they_share_links_alike_some_groups_take_longer(tmp_path: Path) -> None:
     longer = []
     for seed in range(4):

@@ -1,4 +1,4 @@
-"""Asking the policies of a run: shape, group, place and flow, in this order, each when it is due.
+"""Asking the policies of a run: group, shape, place and flow, in this order, each when it is due.
 
 A policy is asked after one of its triggers, or when a wake-up of its own has come. Its answer is
 checked and applied before the next policy is asked, so each sees what those before it answered. One

@@ -26,10 +26,10 @@ MOST_DELAY_NS: Final = 86_400 * 10**9
 class Question(StrEnum):
     """What a scheduler decides. The members stand in the order in which they are asked."""
 
-    SHAPE = "shape"
-    """How many workers and servers does a job get, and where?"""
     GROUP = "group"
     """Which jobs share hosts?"""
+    SHAPE = "shape"
+    """How many workers and servers does a job get, and where?"""
     PLACE = "place"
     """Which task runs where, and when?"""
     FLOW = "flow"

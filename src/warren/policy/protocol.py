@@ -12,7 +12,7 @@ M = TypeVar("M")
 
 
 class Policy(Protocol, Generic[M]):
-    """Answer one or more of the four questions: shape, group, place, flow.
+    """Answer one or more of the four questions: group, shape, place, flow.
 
     A class with capabilities as data and three pure methods. ``decide`` may not read a
     clock, draw from a global generator or change the view or ``memory`` (it returns the new

@@ -87,7 +87,8 @@ class Optimus:
                 continue
             job = event.job
             if isinstance(event, RoundsDone):
-                if event.finished or job in memory.moving:
+                # A job that may have one host alone has no shape to measure.
+                if event.finished or job in memory.moving or job not in memory.now:
                     continue
                 if memory.measured.rounds.get(job, 0) < self.after:
                     continue
