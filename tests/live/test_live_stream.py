@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import struct
 from collections.abc import Iterator
@@ -62,6 +63,56 @@ def fill(one: Stream) -> None:
     """Send until the kernel takes no more."""
     while not one._left:
         one.send(b"x", (bytes(9000),))
+
+
+@contextmanager
+def tcp() -> Iterator[tuple[socket.socket, Stream, select.epoll]]:
+    """A connection: the end of a sender as it is, and a stream that an epoll watches."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        sender = socket.create_connection(listener.getsockname())
+        reader = Stream(listener.accept()[0])
+    sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with sender, select.epoll() as epoll:
+        reader.watch(epoll)
+        yield sender, reader, epoll
+        reader.close()
+
+
+def framed(size: int) -> bytes:
+    """A frame of one part of so many bytes."""
+    return struct.pack("<IQ", 1, size) + bytes(size)
+
+
+def test_a_large_frame_that_comes_slowly_by_tcp_wakes_up_its_reader_a_few_times() -> None:
+    size, wakes, heard = 1_000_000, 0, []
+    with tcp() as (sender, reader, epoll):
+        frame = framed(size)
+        for begin in range(0, len(frame), 2000):
+            sender.sendall(frame[begin : begin + 2000])
+            if epoll.poll(0):
+                wakes += 1
+                heard += [len(header) for header, _ in reader.drain()]
+        while not heard:
+            assert epoll.poll(10)
+            heard += [len(header) for header, _ in reader.drain()]
+        assert heard == [size]
+        assert wakes < 30  # of 500 pieces
+        # What is small is heard at once again.
+        for _ in range(3):
+            sender.sendall(framed(5))
+            assert epoll.poll(10)
+            assert [len(header) for header, _ in reader.drain()] == [5]
+
+
+def test_who_waits_for_much_of_a_frame_hears_of_its_senders_end() -> None:
+    with tcp() as (sender, reader, epoll):
+        sender.sendall(framed(1_000_000)[:200_000])
+        while epoll.poll(0.2):
+            assert list(reader.drain()) == []
+        sender.close()
+        assert epoll.poll(10)
+        assert list(reader.drain()) == []
+        assert reader.closed
 
 
 def test_a_small_buffer_that_has_to_wait_may_be_written_and_a_large_one_is_not_copied() -> None:

@@ -25,6 +25,9 @@ COPY_BELOW_BYTES: Final = 65536
 """Buffers that have to wait are copied if they are smaller: nobody tracks who still needs them."""
 READ_BYTES: Final = 65536
 """So much is read at a time; the rest of a larger frame is read into memory of its own."""
+WAKE_BYTES: Final = 1 << 17
+"""By TCP so much of a large frame, or the rest of it, is waited for: a slow link brings it in pieces
+of some 3 kB, and to wake up for each was two thirds of what executors and servers computed."""
 _COUNT: Final = struct.Struct("<I")
 _LENGTH_BYTES: Final = 8
 # Beyond these no frame is ever believed: its memory would be reserved before it has come.
@@ -78,6 +81,8 @@ class Stream:
         self._received = bytearray()
         self._large: bytearray | None = None
         self._filled = 0
+        # How many bytes have to be here before who polls wakes up; None: any, by a Unix socket.
+        self._wake_at = 1 if end.family == socket.AF_INET else None
         # What watches this end, and whether it wakes up for room too.
         self._epoll: select.epoll | None = None
         self._armed = False
@@ -199,6 +204,7 @@ class Stream:
             with memoryview(self._large) as view:
                 count = self._end.recv_into(view[self._filled :])
             self._filled += count
+            self._wait_for_large()
             return count
         except BlockingIOError:
             return None
@@ -232,6 +238,15 @@ class Stream:
             self._large, self._filled = bytearray(size), len(self._received) - at
             self._large[: self._filled] = self._received[at:]
             del self._received[at:]
+            self._wait_for_large()
+
+    def _wait_for_large(self) -> None:
+        """Let who polls sleep until much of a large frame is here, or its rest."""
+        left = 0 if self._large is None else len(self._large) - self._filled
+        wake_at = max(1, min(left, WAKE_BYTES))
+        if self._wake_at not in (None, wake_at):
+            self._end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wake_at)
+            self._wake_at = wake_at
 
 
 def _until_sent(view: memoryview) -> memoryview:
