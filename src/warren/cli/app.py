@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, Final
 
@@ -39,6 +40,17 @@ COMMANDS: Final = {
 """A command's file in ``warren.cli.commands``, what it is called there, and its line of help."""
 
 
+@cache
+def _loaded(name: str) -> Any:
+    """Load a command, once: the library makes it of its function's parameters."""
+    file, _, attribute = COMMANDS[name][0].partition(":")
+    module = import_module(f"warren.cli.commands.{file}")
+    found = typer.main.get_command(getattr(module, attribute))
+    # Usage lines show this name; in its file a command is named after its function.
+    found.name = name
+    return found
+
+
 class _Commands(TyperGroup):
     """The group of all commands, whose files are loaded one at a time."""
 
@@ -49,14 +61,7 @@ class _Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Load the command of this name; None if there is none."""
-        if cmd_name not in COMMANDS:
-            return None
-        file, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        module = import_module(f"warren.cli.commands.{file}")
-        found = typer.main.get_command(getattr(module, attribute))
-        # Usage lines show this name; in its file a command is named after its function.
-        found.name = cmd_name
-        return found
+        return _loaded(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a line a command into the help, without loading any."""
