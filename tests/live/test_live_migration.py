@@ -35,6 +35,8 @@ from warren.model.units import NS_PER_S
 pytestmark = pytest.mark.live
 
 ROUNDS = 24
+LOSSES = 8
+"""Servers are lost in so many first rounds of a job that has twice as many."""
 JOBS = (
     job(0, rounds=ROUNDS, evaluate=Evaluate(every=7)),
     job(1, rounds=ROUNDS, params={"width": 6000}),  # its states lie in shared memory
@@ -101,7 +103,7 @@ def loser(port: LivePort, seed: int, kills: int) -> Callable[[AnyEvent], None]:
     At first all, so that who serves is among them, then an old one or a new one.
     """
     draw, move = random.Random(seed), mover(port, seed)
-    at = draw.sample(range(ROUNDS // 2), kills)
+    at = draw.sample(range(LOSSES), kills)
 
     def watch(event: AnyEvent) -> None:
         move(event)
@@ -124,8 +126,8 @@ def loser(port: LivePort, seed: int, kills: int) -> Callable[[AnyEvent], None]:
 def test_a_server_that_is_lost_on_the_way_costs_rounds_and_no_bits(
     seed: int, tmp_path: Path
 ) -> None:
-    run, costs = world(tmp_path, JOBS, 3)
-    expected = plain_bits(run, tmp_path / "plain")
+    run, costs = world(tmp_path, [replace(one, rounds=2 * LOSSES) for one in JOBS], 3)
+    expected = plain_bits(run, tmp_path / "plain", 2 * LOSSES)
     with LivePort(run, costs, tmp_path / "out") as port:
         events = drive(port, shuffled(run, seed), loser(port, seed, kills=2), held=True)
     assert not of(events, JobFailed)
