@@ -130,7 +130,7 @@ def drawn_jobs(seed: int) -> dict[str, LiveJob]:
         params[wide] = round(params[wide] * (model**0.5 if wide == "width" else model))
         if "batch" in params:
             params["batch"] = batch
-        found[f"drawn {name}"] = LiveJob(base.app, params, batch, round(10 * rounds))
+        found[f"drawn-{name}"] = LiveJob(base.app, params, batch, round(10 * rounds))
     return found
 
 
