@@ -49,7 +49,9 @@ def test_the_constants_are_the_least_squares_fit_to_table_3(scheme: str) -> None
 def test_our_schemes_are_what_was_measured_on_a_gpu() -> None:
     found = json.loads(MEASURED.read_text())["rows"].values()
     copies_s = np.array([row["plain_s"] for row in found])
-    copied_s = np.array([row["pipelined"]["median_s"] for row in found])
+    copied_s = np.array(
+        [min(row[way]["median_s"] for way in ("pipelined", "whole")) for row in found]
+    )
     design = np.column_stack((np.ones(len(copies_s)), copies_s))
     (fixed_s, exposed), *_ = np.linalg.lstsq(design, copied_s, rcond=None)
     assert SCHEMES["copied"].fixed_s == pytest.approx(fixed_s, rel=0.01)
