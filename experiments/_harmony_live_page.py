@@ -36,7 +36,7 @@ is 2.8. With both right it had 1.12 and 1.35 (e7a737b0), and 0.91 and 1.15 where
 iteration took beyond the model was learned as COMM (d04ccf65); mlr was let into the first group
 then. Where executors and servers no longer woke up for every 3 kB that came, it had 1.11 and 1.32
 (commit 5e09529b). In all of these the first two tasks of each job on a device were computed again,
-which holds the device: 3.4 s of a run of 31 s of two jobs. In those below none is (`verify: 0`).
+which holds the device. In those below none is (`verify: 0`).
 None of these runs is kept.
 
 {rows}

@@ -68,7 +68,7 @@ without (`cudnn.benchmark`, no filled memory), at the same precision.
 {determinism}
 
 An earlier run, on another machine of the kind (53ffcc0f2f2b), gave 1.58 for resnet50, 1.42 for
-graphsage and at most 1.15 for others; short kernels begin no sooner than a processor asks for them.
+graphsage and at most 1.15 for others.
 
 ## Six jobs on one GPU
 

@@ -27,7 +27,7 @@ READ_BYTES: Final = 65536
 """So much is read at a time; the rest of a larger frame is read into memory of its own."""
 WAKE_BYTES: Final = 1 << 17
 """By TCP so much of a large frame, or its rest, is waited for: a slow link brings it in pieces of
-some 3 kB, and to wake up for each was two thirds of what executors and servers computed."""
+some kB, each of which would wake up who polls."""
 _COUNT: Final = struct.Struct("<I")
 _LENGTH_BYTES: Final = 8
 # Beyond these no frame is ever believed: its memory would be reserved before it has come.
