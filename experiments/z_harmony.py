@@ -105,9 +105,10 @@ times its JCT.
 
 `experiments/harmony_surprise.py`, commit {surprise_commit}: eight jobs on four hosts whose links
 are simulated, twice eight draws; tasks of a job take the time of its profile times a hidden factor,
-with a coefficient of variation as below. `harmony` groups anew as soon as the round of a job differs by
-20 % from what it was grouped by; how many times its JCT and makespan those of `harmony` are which
-waits until a job comes or ends, in the mean. The rule was made on the draws that were looked at.
+with a coefficient of variation as below. `harmony` groups anew as soon as the round of a job
+differs by 20 % from what it was grouped by; how many times its JCT and makespan those of `harmony`
+are which waits until a job comes or ends, in the mean. The rule was made on the draws that were
+looked at.
 
 {surprise}
 
@@ -191,19 +192,7 @@ def page(
         breakdown=_breakdown(simulated["parts"]["breakdown"], simulated["parts"]["variants"]),
         **_muri(muri),
         live=live_text(live["parts"]),
-        surprise_commit=surprise["made_by"]["commit"],
-        surprise=table(
-            ["draws", "coefficient of variation", "JCT", "makespan"],
-            [
-                [
-                    row["set"],
-                    row["cv"],
-                    f"{row['mean']['jct']:.2f}",
-                    f"{row['mean']['makespan']:.2f}",
-                ]
-                for row in surprise["rows"]
-            ],
-        ),
+        **_surprise(surprise),
         optimum=table(
             ["cases", "algorithm", "mean", "worst", "within 2 %", "best found", "a case"],
             list(map(_optimum, found["optimum"])),
@@ -231,6 +220,16 @@ def page(
             list(map(_bound, bounds)),
         ),
     )
+
+
+def _surprise(content: Mapping[str, Any]) -> dict[str, str]:
+    """What the page says of times that were not as said."""
+    rows = [
+        [row["set"], row["cv"], f"{row['mean']['jct']:.2f}", f"{row['mean']['makespan']:.2f}"]
+        for row in content["rows"]
+    ]
+    head = ["draws", "coefficient of variation", "JCT", "makespan"]
+    return {"surprise_commit": content["made_by"]["commit"], "surprise": table(head, rows)}
 
 
 def _simulated(content: Mapping[str, Any]) -> dict[str, Any]:
