@@ -242,8 +242,10 @@ def predicted(
     state_J = np.array([8 * job.model_bytes / (LINK_BPS * share) for job in jobs.values()])
     late_s_J = np.array([profile.late_s.get(name, 0.0) for name in jobs])
     problem = JobGroupingProblem(
-        comp_machine_s_J=comp_J, net_s_J=late_s_J, machines=hosts,
-        rounds=RoundTerms(pull_s_J=state_J, push_s_J=TASKS * state_J, task_s_J=comp_J / TASKS),
+        comp_machine_s_J=comp_J, net_s_J=np.zeros(len(comp_J)), machines=hosts,
+        rounds=RoundTerms(
+            pull_s_J=state_J, push_s_J=TASKS * state_J, task_s_J=comp_J / TASKS, step_s_J=late_s_J
+        ),
     )  # fmt: skip
     return iteration_of(problem, hosts)
 

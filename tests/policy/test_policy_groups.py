@@ -100,10 +100,13 @@ def model(jobs: list[dict[str, Any]], hosts: int) -> JobGroupingProblem:
     state_s = np.array([one["bytes"] for one in jobs]) / NIC_BYTES
     return JobGroupingProblem(
         comp_machine_s_J=task_s * scale,
-        net_s_J=np.array([one.get("step_s", 0.0) for one in jobs]),
+        net_s_J=np.zeros(len(jobs)),
         machines=hosts,
-        rounds=RoundTerms(pull_s_J=state_s, push_s_J=state_s * scale, task_s_J=task_s),
-    )
+        rounds=RoundTerms(
+            pull_s_J=state_s, push_s_J=state_s * scale, task_s_J=task_s,
+            step_s_J=np.array([one.get("step_s", 0.0) for one in jobs]),
+        ),
+    )  # fmt: skip
 
 
 def group_round_s(history: History, jobs: int) -> float:

@@ -80,9 +80,16 @@ def test_a_step_of_the_servers_ends_a_round_so_much_later(rounds: int) -> None:
     one = stepping(servers([1, 1], [(0, 1, 3)]), 0.5)
     rows = [row for at in range(0, 3, rounds) for row in gang(0, [1], rounds, at)]
     assert ends(one, rows) == [3 * 5.5]
-    # Where no byte is on a link servers step, too; of two tasks only the last one waits for that.
+    # A round of which no byte passes a link has no such time.
     near = stepping(servers([2], [(0, 2, 1)]), 0.5)
-    assert sorted(row[2] for row in tasks(events_of(near, gang(0, [0, 1], 1))).values()) == [1, 1.5]
+    assert sorted(row[2] for row in tasks(events_of(near, gang(0, [0, 1], 1))).values()) == [1, 1]
+
+
+def test_a_step_counts_in_the_rounds_of_which_bytes_pass_links() -> None:
+    """The server's own host has the first round, and the third; another host the one between."""
+    one = stepping(servers([1, 1], [(0, 1, 3)]), 0.5)
+    rows = [row for at, device in enumerate([0, 1, 0]) for row in gang(0, [device], 1, at)]
+    assert ends(one, rows) == [1 + 5.5 + 1]
 
 
 def test_each_server_steps_when_it_has_all_updates() -> None:

@@ -3,9 +3,9 @@
 A machine of ``warren.solve.job_groups`` is a host with all its devices; hosts count as alike, each
 as fast as their mean. A job has a server on each host of its group, of an equal part of the model,
 so its states and updates pass links as ``RoundTerms`` has it; the step of its servers counts as
-COMM, too, as its profile has it. A job whose bytes are on no link
-(``network`` is not ``fluid``, or nobody knows its model) has T^s a round for COMM. Each device of a
-host counts as one that pulls, though in a round of fewer tasks than devices some do not.
+COMM, too, as its profile has it, where there are more hosts than one. A job whose bytes are on no
+link (``network`` is not ``fluid``, or nobody knows its model) has T^s a round for COMM. Each device
+of a host counts as one that pulls, though in a round of fewer tasks than devices some do not.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def grouping_problem(
         was measured.
     late_s
         What a round of a job takes beyond the model, by its index, where that was measured: it
-        counts as COMM.
+        counts as COMM, of a job whose bytes pass links only on several hosts.
     """
     task_s_J = np.array([_task_s(cluster, costs, job) * longer.get(job.index, 1.0) for job in jobs])
     scale_J = np.array([job.scale for job in jobs], dtype=float)
@@ -99,10 +99,13 @@ def grouping_problem(
     sync_s_J = np.array([_sync_s(costs, job) for job in jobs])
     return JobGroupingProblem(
         comp_machine_s_J=scale_J * task_s_J / devices,
-        net_s_J=np.where(bytes_J > 0, step_s_J, sync_s_J) + late_s_J,
+        net_s_J=np.where(bytes_J > 0, 0.0, sync_s_J + late_s_J),
         machines=len(cluster.hosts),
         rounds=RoundTerms(
-            pull_s_J=state_s_J * devices, push_s_J=state_s_J * scale_J, task_s_J=task_s_J
+            pull_s_J=state_s_J * devices,
+            push_s_J=state_s_J * scale_J,
+            task_s_J=task_s_J,
+            step_s_J=np.where(bytes_J > 0, step_s_J + late_s_J, 0.0),
         ),
     )
 

@@ -105,6 +105,9 @@ class HostGroups:
         if group is None or group.jobs != (job,) or not settled:
             return seen
         problem = self._problem(view, job, self.longer, {})
+        if len(group.hosts) == 1 and problem.terms.pull_s_J.any():
+            # No byte passes a link there, which tells nothing of other numbers of hosts.
+            return seen
         model_s = float(problem.alone_s_J(len(group.hosts))[0])
         late_s = max(0.0, view.round_ns_J.item(job) / NS_PER_S - model_s)
         return replace(seen, late_s=_mean(self.late_s, job, late_s))

@@ -4,7 +4,8 @@
 first server, which keeps the barrier, does so when the round has begun. Each other one does once
 the updates of all tasks of the round before have brought it theirs: it steps by itself, ahead of
 the barrier, unless a delay holds the next round or other servers will have it. A step takes what
-the job's profile says, 0 if nothing, on all servers alike. Behind a round that
+the job's profile says, 0 if nothing, on all servers alike; and no time in a round of which no byte
+passes a link. Behind a round that
 is evaluated, and the last one, the others also send their parts to the first server, and the
 barrier waits for them.
 
@@ -101,10 +102,12 @@ class ServedStates:
     __slots__ = (
         "_ahead_J",
         "_evaluated_J",
+        "_far_J",
         "_flows",
         "_here_D",
         "_host_D",
         "_lanes",
+        "_step_ns_J",
         "_updates_J",
         "_waiting",
         "_wanted_D",
@@ -112,7 +115,6 @@ class ServedStates:
         "_whole_J",
         "at_J",
         "begun_J",
-        "step_ns_J",
     )
 
     def __init__(
@@ -126,7 +128,7 @@ class ServedStates:
     ) -> None:
         jobs = run.workload.jobs
         step_ns_J = costs.step_ns_J
-        self.step_ns_J = [0 for _ in jobs] if step_ns_J is None else step_ns_J.tolist()
+        self._step_ns_J = [0 for _ in jobs] if step_ns_J is None else step_ns_J.tolist()
         self._lanes = lanes
         self._flows = flows
         self._host_D = host_D
@@ -135,6 +137,8 @@ class ServedStates:
         # The round that has begun; -1 before a job arrives. And whether bytes of it have flowed.
         self.at_J = [-1 for _ in jobs]
         self.begun_J = [False for _ in jobs]
+        # The latest round of which bytes pass links.
+        self._far_J = [-1 for _ in jobs]
         # By job: the latest round that the device wants, or has the state of.
         self._wanted_D: list[dict[int, int]] = [{} for _ in host_D]
         self._here_D: list[dict[int, int]] = [{} for _ in host_D]
@@ -190,6 +194,14 @@ class ServedStates:
         """Return what waits for the part of an update that a server gets."""
         return _Part(self, job, part, update)
 
+    def pushes_far(self, job: int) -> None:
+        """Take note that an update of the round at hand passes a link."""
+        self._far_J[job] = max(self._far_J[job], self.at_J[job])
+
+    def step_ns(self, job: int) -> int:
+        """Return what servers take for a step after the round at hand."""
+        return self._step_ns_J[job] if self._far_J[job] >= self.at_J[job] else 0
+
     def updated(self, job: int, part: int) -> None:
         """Let a server have one more update of the round at hand, and step with the last one."""
         updates = self._updates_J[job]
@@ -198,7 +210,7 @@ class ServedStates:
         updates[part] += 1
         if part == 0 or updates[part] < self._lanes.scale_J[job]:
             return
-        step_ns = self.step_ns_J[job]
+        step_ns = self.step_ns(job)
         if step_ns:
             stepped = partial(self._stepped, job, part)
             self._flows.delays.hold(self._lanes.now_ns + step_ns, stepped)
@@ -237,7 +249,9 @@ class ServedStates:
             bit = 1 << part
             if parts & bit and not before & bit:
                 pull.sent |= bit
-                pull.left += self._flows.transfer(job, source, target, size, pull)
+                if self._flows.transfer(job, source, target, size, pull):
+                    pull.left += 1
+                    self._far_J[job] = max(self._far_J[job], pull.round)
         if pull.left == 0:
             self.came(pull)
 

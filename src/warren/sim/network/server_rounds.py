@@ -291,8 +291,8 @@ class ServerRounds:
     def arrived(self, push: _Push, now: int) -> None:
         """End a task whose update the servers have; the last one of a round after their step."""
         job = push.work.one.job
-        step_ns = self._states.step_ns_J[job]
-        if step_ns and self._linked_J[job] and self._lanes.left_J[job] == 1:
+        step_ns = self._states.step_ns(job)
+        if step_ns and self._lanes.left_J[job] == 1:
             end_ns = now + step_ns
             self._flows.delays.hold(end_ns, partial(self.pushed, push, end_ns))
         else:
@@ -371,6 +371,7 @@ class ServerRounds:
             arrival: Arrival = push if len(servers) == 1 else self._states.part_of(push, job, part)
             if transfer(job, host, target, size, arrival):
                 push.left += 1
+                self._states.pushes_far(job)
             elif len(servers) > 1:
                 self._states.updated(job, part)
 

@@ -18,17 +18,17 @@ NOBODY: Final = -1
 """In the place of a job that leaves or comes: none does."""
 ALL_SPLITS: Final = 16
 """Of so many machines of two groups every split is tried; of more, some (``best_split``)."""
-_SUMS: Final = 6
+_SUMS: Final = 7
 
 
 class GroupColumns(NamedTuple):
     """The jobs J, slots G of groups, and scratch.
 
-    ``comp_J`` to ``worth_J``: w, n, p, q, c and v of ``problem``; ``least_J``: the machines that
+    ``comp_J`` to ``worth_J``: w, n, p, q, c, d and v of ``problem``; ``least_J``: the machines that
     each needs; ``memory_J``: those that its data fill; ``weights``: a, e and u.
     ``next_J``, ``before_J``, ``head_G``: the jobs of each slot as lists; the last head is that of
     the jobs that do not run. ``job_2J``, ``count_2``, ``sum_2S``: the two groups of a change as
-    they would be, and their sums of w, n, p, q, v and memory. ``work``: jobs looked at so
+    they would be, and their sums of w, n, p, q, v, memory and d. ``work``: jobs looked at so
     far.
     """
 
@@ -37,6 +37,7 @@ class GroupColumns(NamedTuple):
     pull_J: FloatArray
     push_J: FloatArray
     task_J: FloatArray
+    step_J: FloatArray
     worth_J: FloatArray
     least_J: IntArray
     memory_J: FloatArray
@@ -59,13 +60,14 @@ def new_columns(problem: JobGroupingProblem) -> GroupColumns:
     jobs = len(problem.net_s_J)
     # One more than there can be groups, so that one is always empty.
     slots = min(jobs, problem.machines) + 1
-    pull_J, push_J, task_J = map(_floats, problem.terms)
+    terms = problem.terms
     return GroupColumns(
         _floats(problem.comp_machine_s_J),
         _floats(problem.net_s_J),
-        pull_J,
-        push_J,
-        task_J,
+        _floats(terms.pull_s_J),
+        _floats(terms.push_s_J),
+        _floats(terms.task_s_J),
+        _floats(terms.step_s_J),
         _floats(problem.worths_J),
         np.ascontiguousarray(problem.leasts_J, np.int64),
         _floats(problem.memories_J),
@@ -166,6 +168,7 @@ def add(columns: GroupColumns, side: Int, job: Int) -> None:
     columns.sum_2S[side, 3] += columns.push_J[job]
     columns.sum_2S[side, 4] += columns.worth_J[job]
     columns.sum_2S[side, 5] += columns.memory_J[job]
+    columns.sum_2S[side, 6] += columns.step_J[job]
 
 
 @kernel
@@ -180,6 +183,7 @@ def take_back(columns: GroupColumns, side: Int) -> None:
     columns.sum_2S[side, 3] -= columns.push_J[job]
     columns.sum_2S[side, 4] -= columns.worth_J[job]
     columns.sum_2S[side, 5] -= columns.memory_J[job]
+    columns.sum_2S[side, 6] -= columns.step_J[job]
 
 
 @kernel
@@ -190,9 +194,11 @@ def gathered_value(columns: GroupColumns, side: Int, machines: Int) -> float:
         return 0.0
     part = 1.0 / machines
     comp = columns.sum_2S[side, 0]
-    # N(m) = sum n + (1 - 1/m) (sum p + sum q / m)
+    # N(m) = sum n + (1 - 1/m) (sum p + sum q / m), and sum d where m > 1
     sent = columns.sum_2S[side, 2] + columns.sum_2S[side, 3] * part
     net = columns.sum_2S[side, 1] + (1.0 - part) * sent
+    if machines > 1:
+        net += columns.sum_2S[side, 6]
     time = max(comp * part, net)
     columns.work[0] += count
     sharing = columns.weights[1] * machines * count
@@ -219,6 +225,8 @@ def _alone_s(columns: GroupColumns, job: Int, part: float) -> float:
         rest = comp + push
     else:
         rest = max(np.ceil(comp / task - WHOLE) * task + pull, task + push)
+    if part < 1.0:
+        rest += columns.step_J[job]
     return float(columns.net_J[job] + pull + rest)
 
 
@@ -259,10 +267,10 @@ def best_split(columns: GroupColumns, total: Int, now: Int, thorough: bool) -> t
 def balanced_machines(columns: GroupColumns, side: Int, most: Int) -> Int:
     """Return on how many machines COMP and COMM of a group take equally long, down; or ``most``.
 
-    W / m = N + P (1 - 1/m) + Q (1 - 1/m) / m, where Q / m^2 is left out.
+    W / m = N + D + P (1 - 1/m) + Q (1 - 1/m) / m, where Q / m^2 is left out.
     """
     comp = columns.sum_2S[side, 0] + columns.sum_2S[side, 2] - columns.sum_2S[side, 3]
-    net = columns.sum_2S[side, 1] + columns.sum_2S[side, 2]
+    net = columns.sum_2S[side, 1] + columns.sum_2S[side, 2] + columns.sum_2S[side, 6]
     if comp >= net * most:
         return np.int64(most)
     return np.int64(max(0.0, comp / net))

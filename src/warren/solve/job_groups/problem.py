@@ -19,11 +19,14 @@ T does not, so neither W / T nor m N / T falls.
 
 *Rounds of tasks* (``RoundTerms``). A round is whole tasks of c_j seconds, and each machine works
 and serves: it pulls the state once and pushes an update a task, all but what stays on it. With p_j
-the time of a link for a state of every device of a machine, q_j for the updates of all tasks::
+the time of a link for a state of every device of a machine, q_j for the updates of all tasks, and
+d_j what a round takes besides where its bytes pass links::
 
     pull_j(m) = p_j (1 - 1/m)         push_j(m) = q_j (1 - 1/m) / m
-    n_j(m) = n_j + pull_j(m) + push_j(m)
-    alone_j(m) = n_j + pull_j(m) + max(k c_j + pull_j(m), c_j + push_j(m)),  k = ceil(w_j / (m c_j))
+    rest_j(m) = n_j + d_j if m > 1, else n_j
+    n_j(m) = rest_j(m) + pull_j(m) + push_j(m)
+    alone_j(m) = rest_j(m) + pull_j(m) + max(k c_j + pull_j(m), c_j + push_j(m)),
+                 k = ceil(w_j / (m c_j))
 
 the last as ``warren.solve.shapes.task_rounds`` has it for equal machines that work and serve, where
 tasks come out even (else some machine sends more). Where c_j is 0, tasks can be cut at will and
@@ -57,11 +60,12 @@ WHOLE: Final = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundTerms:
-    """What a round of each job consists of where it is whole tasks (J,), in seconds: p, q, c."""
+    """What a round of each job consists of where it is whole tasks (J,), in seconds: p, q, c, d."""
 
     pull_s_J: FloatArray
     push_s_J: FloatArray
     task_s_J: FloatArray
+    step_s_J: FloatArray
 
 
 # Without slots: ``cached_property`` keeps its values in ``__dict__``.
@@ -99,7 +103,11 @@ class JobGroupingProblem:
             raise ValueError("the columns of the jobs are not of one length")
         if not len(self.net_s_J) or self.machines < 1:
             raise ValueError("there is no job or no machine")
-        parts = [self.net_s_J, *self.terms, self.worths_J, self.leasts_J, self.memories_J]
+        terms = self.terms
+        parts = [
+            self.net_s_J, terms.pull_s_J, terms.push_s_J, terms.task_s_J, terms.step_s_J,
+            self.worths_J, self.leasts_J, self.memories_J,
+        ]  # fmt: skip
         if any(part.shape != self.net_s_J.shape for part in parts):
             raise ValueError("the columns of the jobs are not of one length")
         if not (np.isfinite(self.comp_machine_s_J).all() and (self.comp_machine_s_J > 0).all()):
@@ -113,13 +121,12 @@ class JobGroupingProblem:
             raise ValueError("a weight is not within 0 and 1")
 
     @cached_property
-    def terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return p, q and c of each job; zeros as published."""
-        rounds = self.rounds
-        if rounds is None:
-            none_J = np.zeros(len(self.net_s_J))
-            return none_J, none_J, none_J
-        return rounds.pull_s_J, rounds.push_s_J, rounds.task_s_J
+    def terms(self) -> RoundTerms:
+        """Return p, q, c and d of each job; zeros as published."""
+        if self.rounds is not None:
+            return self.rounds
+        none_J = np.zeros(len(self.net_s_J))
+        return RoundTerms(pull_s_J=none_J, push_s_J=none_J, task_s_J=none_J, step_s_J=none_J)
 
     @cached_property
     def worths_J(self) -> FloatArray:
@@ -145,23 +152,28 @@ class JobGroupingProblem:
     def comm_s_J(self, machine_J: IntArray | int) -> FloatArray:
         """Compute n_j(m) of each job, on as many machines as stand for it."""
         pull_J, push_J = self._sent_s_J(machine_J)
-        comm_J: FloatArray = self.net_s_J + pull_J + push_J
+        comm_J: FloatArray = self._rest_s_J(machine_J) + pull_J + push_J
         return comm_J
 
     def alone_s_J(self, machine_J: IntArray | int) -> FloatArray:
         """Compute alone_j(m) of each job, on as many machines as stand for it."""
-        comp_J, task_J = self.comp_machine_s_J / machine_J, self.terms[2]
+        comp_J, task_J = self.comp_machine_s_J / machine_J, self.terms.task_s_J
         pull_J, push_J = self._sent_s_J(machine_J)
         cut_J = task_J == 0
         waves_J = np.ceil(comp_J / np.where(cut_J, 1.0, task_J) - WHOLE)
         whole_J = np.maximum(waves_J * task_J + pull_J, task_J + push_J)
-        alone_J: FloatArray = self.net_s_J + pull_J + np.where(cut_J, comp_J + push_J, whole_J)
+        rest_J = self._rest_s_J(machine_J) + pull_J
+        alone_J: FloatArray = rest_J + np.where(cut_J, comp_J + push_J, whole_J)
         return alone_J
+
+    def _rest_s_J(self, machine_J: IntArray | int) -> FloatArray:
+        rest_J: FloatArray = self.net_s_J + self.terms.step_s_J * (np.asarray(machine_J) > 1)
+        return rest_J
 
     def _sent_s_J(self, machine_J: IntArray | int) -> tuple[FloatArray, FloatArray]:
         part_J = 1 / np.asarray(machine_J, float)
-        pull_J, push_J, _ = self.terms
-        return pull_J * (1 - part_J), push_J * (1 - part_J) * part_J
+        terms = self.terms
+        return terms.pull_s_J * (1 - part_J), terms.push_s_J * (1 - part_J) * part_J
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
