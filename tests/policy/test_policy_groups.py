@@ -291,8 +291,10 @@ def test_isolated_jobs_share_no_host_and_have_as_many_as_they_need(tmp_path: Pat
         assert all(len(group.jobs) == 1 and len(group.hosts) >= 2 for group in groups)
 
 
-def test_harmony_keeps_to_the_hosts_that_a_group_needs(tmp_path: Path) -> None:
-    run = described(drawn_jobs(1, 5, rounds=6), {"joint": "harmony", "flow": "turns"}, {"least": 3})
+@pytest.mark.parametrize("foreseen", [0, 16])
+def test_harmony_keeps_to_the_hosts_that_a_group_needs(tmp_path: Path, foreseen: int) -> None:
+    options = {"least": 3, "foreseen": foreseen}
+    run = described(drawn_jobs(1, 5, rounds=6), {"joint": "harmony", "flow": "turns"}, options)
     told = simulated(tmp_path, run).groups_over_time()
     assert all(len(group.hosts) >= 3 for _, groups in told for group in groups)
 
@@ -409,6 +411,8 @@ def test_what_no_group_can_have_is_refused(tmp_path: Path) -> None:
     for options, message in (
         ({"threshold": 1.0}, "threshold is 1.0; allowed: 0 up to 1"),
         ({"least": 0}, "least is 0; allowed: 1 and more"),
+        ({"foreseen": -1}, "foreseen is -1; allowed: 0 and more"),
+        ({"surprise": 0.0}, "surprise is 0.0; allowed: more than 0"),
     ):
         with pytest.raises(SpecError, match=message):
             policy_of("joint", "harmony", options)

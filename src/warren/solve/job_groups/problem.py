@@ -44,14 +44,15 @@ jobs fill together, is worth nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
 from warren.solve.common.arrays import FloatArray, IntArray
 
+Column = TypeVar("Column", FloatArray, IntArray)
 NOT_RUN: Final = -1
 """The group of a job that does not run."""
 WHOLE: Final = 1e-9
@@ -142,6 +143,30 @@ class JobGroupingProblem:
     def memories_J(self) -> FloatArray:
         """Return the machines that the data of each job fill."""
         return np.zeros(len(self.net_s_J)) if self.memory_J is None else self.memory_J
+
+    def part(self, jobs: IntArray) -> JobGroupingProblem:
+        """Return the problem of some of the jobs, by index, on all machines."""
+
+        def some(column: Column | None) -> Column | None:
+            return None if column is None else column[jobs]
+
+        rounds = self.rounds
+        if rounds is not None:
+            rounds = RoundTerms(
+                pull_s_J=rounds.pull_s_J[jobs],
+                push_s_J=rounds.push_s_J[jobs],
+                task_s_J=rounds.task_s_J[jobs],
+                step_s_J=rounds.step_s_J[jobs],
+            )
+        return replace(
+            self,
+            comp_machine_s_J=self.comp_machine_s_J[jobs],
+            net_s_J=self.net_s_J[jobs],
+            rounds=rounds,
+            worth_J=some(self.worth_J),
+            least_J=some(self.least_J),
+            memory_J=some(self.memory_J),
+        )
 
     def fits(self, group_J: IntArray, machine_G: IntArray) -> bool:
         """Tell whether each group's machines hold the data of all of its jobs."""

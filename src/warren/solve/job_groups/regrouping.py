@@ -292,13 +292,7 @@ def _with_regrouped(
     jobs = np.concatenate(parts if waiting_first else parts[::-1])
     if not len(jobs):
         return None
-    part = replace(
-        problem,
-        comp_machine_s_J=problem.comp_machine_s_J[jobs],
-        net_s_J=problem.net_s_J[jobs],
-        memory_J=None if problem.memory_J is None else problem.memory_J[jobs],
-        machines=int(running.machine_G[list(involved)].sum()),
-    )
+    part = replace(problem.part(jobs), machines=int(running.machine_G[list(involved)].sum()))
     found = group(part, jobs)
     stay = [one for one in range(len(running.machine_G)) if one not in involved]
     number_G = {old: new for new, old in enumerate(stay)}

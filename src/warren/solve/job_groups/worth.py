@@ -28,11 +28,17 @@ LEFT_POWER: Final = 0.2
 
 
 def iteration_worth_J(
-    problem: JobGroupingProblem, left_J: FloatArray, weight_J: FloatArray | None = None
+    problem: JobGroupingProblem,
+    left_J: FloatArray,
+    weight_J: FloatArray | None = None,
+    power: float = LEFT_POWER,
 ) -> FloatArray:
-    """Compute v of each job (J,); ``left_J``: iterations left, above 0; no weights: all alike."""
+    """Compute v of each job (J,); ``left_J``: iterations left, above 0; no weights: all alike.
+
+    ``power``: b.
+    """
     fastest_J = fastest_s_J(problem)
-    share_J = (left_J * fastest_J) ** -LEFT_POWER
+    share_J = (left_J * fastest_J) ** -power
     if weight_J is not None:
         share_J = share_J * weight_J
     worth_J: FloatArray = problem.machines * share_J / share_J.sum() * fastest_J

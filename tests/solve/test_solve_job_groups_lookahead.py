@@ -1,0 +1,120 @@
+"""Groupings compared by when all jobs would end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from warren.solve.job_groups.lookahead import POWERS, by_lookahead, ends_score, rates_J
+from warren.solve.job_groups.problem import NOT_RUN, JobGroupingProblem, RoundTerms
+from warren.solve.job_groups.regrouping import RunningGroups
+from warren.solve.job_groups.solve import grouped
+from warren.solve.job_groups.worth import iteration_worth_J
+
+
+def jobs_of(seed: int, jobs: int, machines: int) -> JobGroupingProblem:
+    random = np.random.default_rng(seed)
+    tasks_J = random.integers(1, 9, jobs)
+    task_s_J, pull_s_J = random.gamma(2.0, 1.0, jobs), random.gamma(2.0, 0.5, jobs)
+    return JobGroupingProblem(
+        comp_machine_s_J=task_s_J * tasks_J,
+        net_s_J=np.zeros(jobs),
+        machines=machines,
+        rounds=RoundTerms(
+            pull_s_J=pull_s_J,
+            push_s_J=pull_s_J * tasks_J,
+            task_s_J=task_s_J,
+            step_s_J=random.gamma(1.0, 0.2, jobs),
+        ),
+    )
+
+
+def nobody(jobs: int, machines: int) -> RunningGroups:
+    return RunningGroups(group_J=np.full(jobs, NOT_RUN), machine_G=np.array([machines]))
+
+
+def test_jobs_that_end_one_after_the_other_have_the_score_of_their_ends() -> None:
+    """CPU alone: 4 iterations of 2 s and 4 of 6 s on one machine, both there: 8 s an iteration."""
+    both = JobGroupingProblem(
+        comp_machine_s_J=np.array([2.0, 6.0]), net_s_J=np.zeros(2), machines=1
+    )
+    left_J, weight_J = np.array([4.0, 5.0]), np.array([1.0, 3.0])
+    together = RunningGroups(group_J=np.array([0, 0]), machine_G=np.array([1]))
+    # The first ends after 4 x 8 s; one iteration of the second is left, which is alone then.
+    expected = ((32 + 3 * 38) / 4 * 38) ** 0.5
+    assert ends_score(both, left_J, weight_J, 0.2, together) == pytest.approx(expected)
+    first = RunningGroups(group_J=np.array([0, NOT_RUN]), machine_G=np.array([1]))
+    expected = ((8 + 3 * 38) / 4 * 38) ** 0.5
+    assert ends_score(both, left_J, weight_J, 0.2, first) == pytest.approx(expected)
+    assert ends_score(both, left_J, weight_J, 0.2, nobody(2, 1)) == np.inf
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_groups_that_run_stay_unless_others_are_better_by_the_threshold(seed: int) -> None:
+    problem, left_J = (
+        jobs_of(seed, 5, 4),
+        np.random.default_rng(seed).integers(1, 30, 5).astype(float),
+    )
+    weight_J = np.ones(5)
+
+    def score(groups: RunningGroups) -> float:
+        return min(ends_score(problem, left_J, weight_J, power, groups) for power in POWERS)
+
+    best = by_lookahead(problem, left_J, weight_J, nobody(5, 4), 0.0, 100_000)
+    assert problem.fits(best.group_J, best.machine_G)
+    assert by_lookahead(problem, left_J, weight_J, best, 0.0, 100_000) is best
+    all_of_them = RunningGroups(group_J=np.zeros(5, np.int64), machine_G=np.array([4]))
+    gain = 1 - score(best) / score(all_of_them)
+    for threshold in (0.0, max(0.0, gain - 0.01), gain + 0.01):
+        found = by_lookahead(problem, left_J, weight_J, all_of_them, threshold, 100_000)
+        assert (found is all_of_them) == (gain <= threshold)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_job_has_the_rate_of_eq_4_1_in_its_group(seed: int) -> None:
+    problem = jobs_of(seed, 4, 5)
+    groups = RunningGroups(group_J=np.array([0, 1, 0, NOT_RUN]), machine_G=np.array([3, 2]))
+    rate_J = rates_J(problem, groups)
+    both = [0, 2]
+    round_s = max(
+        problem.comp_machine_s_J[both].sum() / 3,
+        problem.comm_s_J(3)[both].sum(),
+        problem.alone_s_J(3)[both].max(),
+    )
+    expected = [1 / round_s, 1 / problem.alone_s_J(2)[1], 1 / round_s, 0]
+    assert rate_J == pytest.approx(expected)
+
+
+def test_a_part_of_a_problem_has_the_columns_of_its_jobs() -> None:
+    whole = replace(
+        jobs_of(1, 4, 3),
+        worth_J=np.arange(4.0),
+        least_J=np.array([1, 2, 3, 1]),
+        memory_J=np.array([0.1, 0.2, 0.3, 0.4]),
+    )
+    some = np.array([3, 1])
+    part = whole.part(some)
+    assert part.worths_J.tolist() == [3, 1]
+    assert part.leasts_J.tolist() == [1, 2]
+    assert part.memories_J.tolist() == [0.4, 0.2]
+    for machines in (1, 2, 3):
+        assert part.alone_s_J(machines).tolist() == whole.alone_s_J(machines)[some].tolist()
+        assert part.comm_s_J(machines).tolist() == whole.comm_s_J(machines)[some].tolist()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_grouping_of_the_powers_ends_sooner_than_the_chosen_one(seed: int) -> None:
+    problem, left_J = (
+        jobs_of(seed, 5, 4),
+        np.random.default_rng(seed).integers(1, 30, 5).astype(float),
+    )
+    weight_J = np.array([1.0, 2.0, 1.0, 1.0, 3.0])
+    chosen = by_lookahead(problem, left_J, weight_J, nobody(5, 4), 0.0, 100_000)
+    least = min(ends_score(problem, left_J, weight_J, power, chosen) for power in POWERS)
+    for power in POWERS:
+        worth_J = iteration_worth_J(problem, left_J, weight_J, power)
+        one = grouped(replace(problem, worth_J=worth_J, busy_weight=0.0), work=100_000)
+        groups = RunningGroups(group_J=one.group_J, machine_G=one.machine_G)
+        assert least <= ends_score(problem, left_J, weight_J, power, groups) * (1 + 1e-9)
