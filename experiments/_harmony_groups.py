@@ -353,7 +353,7 @@ def _worth_it(
 
 
 def _all_anew(found: JobGrouping) -> RunningGroups:
-    return RunningGroups(group_J=found.group_J, machine_G=found.machine_G)
+    return RunningGroups.of(found)
 
 
 def isolated(order: str = "arrival") -> Rule:

@@ -13,7 +13,7 @@ after it has waited, loses 10 s; longer pauses stand beside it.
 *Baselines*: ``isolated`` in the order of arrival, of fewest machines, and shortest first.
 *Algorithms*: ``harmony-published``, Algorithm 1 as printed with the regrouping of 4.3.2; ``all
 jobs``, Algorithm 1 that tries every number of jobs; ``busiest``, our grouping of all jobs for the
-largest U; ``weighed speed``, ours, what the policy ``harmony`` does: all jobs grouped anew for the
+largest U; ``weighed speed``, ours, as ``harmony`` with many jobs: all jobs grouped anew for the
 largest weighed speed (``solve/job_groups/worth.py``). It and ``isolated, shortest first`` know how
 many iterations are left, Harmony does not.
 

@@ -291,7 +291,7 @@ def test_isolated_jobs_share_no_host_and_have_as_many_as_they_need(tmp_path: Pat
         assert all(len(group.jobs) == 1 and len(group.hosts) >= 2 for group in groups)
 
 
-@pytest.mark.parametrize("foreseen", [0, 16])
+@pytest.mark.parametrize("foreseen", [0, 8])
 def test_harmony_keeps_to_the_hosts_that_a_group_needs(tmp_path: Path, foreseen: int) -> None:
     options = {"least": 3, "foreseen": foreseen}
     run = described(drawn_jobs(1, 5, rounds=6), {"joint": "harmony", "flow": "turns"}, options)
@@ -411,6 +411,7 @@ def test_what_no_group_can_have_is_refused(tmp_path: Path) -> None:
     for options, message in (
         ({"threshold": 1.0}, "threshold is 1.0; allowed: 0 up to 1"),
         ({"least": 0}, "least is 0; allowed: 1 and more"),
+        ({"sooner": 1.0}, "sooner is 1.0; allowed: 0 up to 1"),
         ({"foreseen": -1}, "foreseen is -1; allowed: 0 and more"),
         ({"surprise": 0.0}, "surprise is 0.0; allowed: more than 0"),
     ):

@@ -90,6 +90,19 @@ def test_a_step_counts_in_the_rounds_of_which_bytes_pass_links() -> None:
     one = stepping(servers([1, 1], [(0, 1, 3)]), 0.5)
     rows = [row for at, device in enumerate([0, 1, 0]) for row in gang(0, [device], 1, at)]
     assert ends(one, rows) == [1 + 5.5 + 1]
+    # Once both servers are on one host, at 4.5 s, they send the state of the last round ahead of
+    # the barrier: of the round before nothing passes a link.
+    told = [(0.0, lambda port: port.reshape({0: Shape(None, (0, 0), (10**6, 10**6))}))]
+    rows = gang(0, [0], 1) + gang(0, [0], 1, 1) + gang(0, [1], 1, 2)
+    both = tasks(events_of(stepping(servers([1, 1], [(0, 1, 3)], count=2), 0.5), rows, told))
+    assert [both[0, round_, 0] for round_ in range(3)] == [
+        (1, 2, 3.5), (4.5, 5.5, 5.5), (7.5, 8.5, 11)
+    ]  # fmt: skip
+
+
+def test_bytes_within_a_host_pass_no_link_whatever_they_take() -> None:
+    one = stepping(servers([1, 1], [(0, 1, 3)], intra_MB_s=4), 0.5)
+    assert ends(one, gang(0, [0], 3)) == [3 * 2]
 
 
 def test_each_server_steps_when_it_has_all_updates() -> None:

@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from warren.solve.job_groups.lookahead import POWERS, by_lookahead, ends_score, rates_J
+from warren.solve.job_groups.lookahead import by_lookahead, ends_score, rates_J
 from warren.solve.job_groups.problem import NOT_RUN, JobGroupingProblem, RoundTerms
 from warren.solve.job_groups.regrouping import RunningGroups
-from warren.solve.job_groups.solve import grouped
-from warren.solve.job_groups.worth import iteration_worth_J
+from warren.solve.job_groups.worth import LEFT_POWER
 
 
 def jobs_of(seed: int, jobs: int, machines: int) -> JobGroupingProblem:
@@ -44,11 +43,11 @@ def test_jobs_that_end_one_after_the_other_have_the_score_of_their_ends() -> Non
     together = RunningGroups(group_J=np.array([0, 0]), machine_G=np.array([1]))
     # The first ends after 4 x 8 s; one iteration of the second is left, which is alone then.
     expected = ((32 + 3 * 38) / 4 * 38) ** 0.5
-    assert ends_score(both, left_J, weight_J, 0.2, together) == pytest.approx(expected)
+    assert ends_score(both, left_J, weight_J, together) == pytest.approx(expected)
     first = RunningGroups(group_J=np.array([0, NOT_RUN]), machine_G=np.array([1]))
     expected = ((8 + 3 * 38) / 4 * 38) ** 0.5
-    assert ends_score(both, left_J, weight_J, 0.2, first) == pytest.approx(expected)
-    assert ends_score(both, left_J, weight_J, 0.2, nobody(2, 1)) == np.inf
+    assert ends_score(both, left_J, weight_J, first) == pytest.approx(expected)
+    assert ends_score(both, left_J, weight_J, nobody(2, 1)) == np.inf
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -59,14 +58,12 @@ def test_groups_that_run_stay_unless_others_are_better_by_the_threshold(seed: in
     )
     weight_J = np.ones(5)
 
-    def score(groups: RunningGroups) -> float:
-        return min(ends_score(problem, left_J, weight_J, power, groups) for power in POWERS)
-
     best = by_lookahead(problem, left_J, weight_J, nobody(5, 4), 0.0, 100_000)
     assert problem.fits(best.group_J, best.machine_G)
     assert by_lookahead(problem, left_J, weight_J, best, 0.0, 100_000) is best
     all_of_them = RunningGroups(group_J=np.zeros(5, np.int64), machine_G=np.array([4]))
-    gain = 1 - score(best) / score(all_of_them)
+    score = ends_score(problem, left_J, weight_J, all_of_them)
+    gain = 1 - ends_score(problem, left_J, weight_J, best) / score
     for threshold in (0.0, max(0.0, gain - 0.01), gain + 0.01):
         found = by_lookahead(problem, left_J, weight_J, all_of_them, threshold, 100_000)
         assert (found is all_of_them) == (gain <= threshold)
@@ -104,17 +101,47 @@ def test_a_part_of_a_problem_has_the_columns_of_its_jobs() -> None:
         assert part.comm_s_J(machines).tolist() == whole.comm_s_J(machines)[some].tolist()
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_no_grouping_of_the_powers_ends_sooner_than_the_chosen_one(seed: int) -> None:
-    problem, left_J = (
-        jobs_of(seed, 5, 4),
-        np.random.default_rng(seed).integers(1, 30, 5).astype(float),
+def by_hand(
+    problem: JobGroupingProblem, left_J: list[float], runs: tuple[int, ...], power: float
+) -> float:
+    """One machine, jobs of like weight that only compute: the score by a loop over ends."""
+    left, now, ends = dict(enumerate(left_J)), 0.0, list[float]()
+    comp = problem.comp_machine_s_J
+    while left:
+        rate = 1 / sum(comp[job] for job in runs)
+        span = min(left[job] for job in runs) / rate
+        now += span
+        for job in runs:
+            left[job] -= span * rate
+        for job in [one for one in left if left[one] < 1e-6]:
+            del left[job]
+            ends.append(now)
+        # The speed of a job alone is 1 / comp, and jobs that share do as well together as alone:
+        # who runs alone has all of his share, so the one of the largest share runs.
+        runs = (max(left, key=lambda job: (left[job] * comp[job]) ** -power, default=0),)
+    return float(np.sqrt(np.mean(ends) * max(ends)))
+
+
+def test_after_each_end_the_job_that_has_least_left_is_next() -> None:
+    problem = JobGroupingProblem(
+        comp_machine_s_J=np.array([2.0, 6.0, 1.0]), net_s_J=np.zeros(3), machines=1
     )
-    weight_J = np.array([1.0, 2.0, 1.0, 1.0, 3.0])
-    chosen = by_lookahead(problem, left_J, weight_J, nobody(5, 4), 0.0, 100_000)
-    least = min(ends_score(problem, left_J, weight_J, power, chosen) for power in POWERS)
-    for power in POWERS:
-        worth_J = iteration_worth_J(problem, left_J, weight_J, power)
-        one = grouped(replace(problem, worth_J=worth_J, busy_weight=0.0), work=100_000)
-        groups = RunningGroups(group_J=one.group_J, machine_G=one.machine_G)
-        assert least <= ends_score(problem, left_J, weight_J, power, groups) * (1 + 1e-9)
+    left_J = np.array([4.0, 5.0, 20.0])
+    first = RunningGroups(group_J=np.array([0, NOT_RUN, NOT_RUN]), machine_G=np.array([1]))
+    expected = by_hand(problem, left_J.tolist(), (0,), LEFT_POWER)
+    # 8 s, then 20 of the third job, then 30 of the second.
+    assert expected == pytest.approx(((8 + 28 + 58) / 3 * 58) ** 0.5)
+    assert ends_score(problem, left_J, np.ones(3), first) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("limit", ["least", "memory"])
+def test_groups_that_may_not_run_are_never_chosen(limit: str) -> None:
+    problem, left_J = jobs_of(3, 5, 4), np.full(5, 10.0)
+    if limit == "least":
+        problem = replace(problem, least_J=np.array([4, 3, 2, 1, 4]))
+    else:
+        problem = replace(problem, memory_J=np.array([1.5, 1.5, 1.5, 1.5, 1.5]))
+    forbidden = RunningGroups(group_J=np.zeros(5, np.int64), machine_G=np.array([3]))
+    assert ends_score(problem, left_J, np.ones(5), forbidden) == np.inf
+    found = by_lookahead(problem, left_J, np.ones(5), forbidden, 0.01, 100_000)
+    assert np.isfinite(ends_score(problem, left_J, np.ones(5), found))

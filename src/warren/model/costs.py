@@ -24,7 +24,7 @@ class ProfileRow:
     ``overhead_s``: measured processor time of Warren's own processes beside such a task;
     ``switch_s``: what it takes longer after a task of another job; ``build_s``: processor time
     that a process of the job takes before its first task, for its model, its data and a rehearsal.
-    ``step_s``: what servers whose bytes are on links take from a round's last update to its next
+    ``step_s``: what servers take from the last update of a round whose bytes pass links to its next
     state. ``source`` says, figure by figure, where a number comes from or how it was assumed.
     """
 
@@ -52,8 +52,8 @@ class CostTable:
     ``switch_ns_JT``: what a device spends before a task of the job if its last task was another
     job's (``warren.cost.switching``); None: nothing. ``turn_ns_JT``: how much longer such a task of
     a live run computes, as it was measured; None: that was not. ``build_ns_JT``: processor time of
-    a process of the job before its first task; None: not known. ``step_ns_J``: what servers whose
-    bytes are on links take from the last update of a round to its next state; None: nothing.
+    a process of the job before its first task; None: not known. ``step_ns_J``: what servers
+    take from the last update of a round whose bytes pass links to its next state; None: nothing.
     """
 
     comp_ns_JT: IntArray

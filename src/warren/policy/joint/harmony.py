@@ -2,23 +2,23 @@
 
 What
     When a job comes or ends, or rounds of one take other times than those it was grouped by, all
-    jobs are grouped anew: which of them run, who shares hosts, and how many hosts each group gets,
-    so that the weighed speed of all jobs is the largest (``warren.solve.job_groups.worth``). How
-    much early ends weigh in that is chosen anew each time, of few jobs: by when all would end
-    (``warren.solve.job_groups.lookahead``). The new groups are taken if they are better by some
-    part than those there are, with jobs that wait wherever that gains. Each job of a group has a
-    server and its tasks on all of the group's hosts; rounds begin when their barrier has passed, so
-    computation of one job goes on while others send.
+    jobs are grouped anew: which of them run, who shares hosts, and how many hosts each group gets.
+    Of many jobs the weighed speed of all is made the largest (``solve.job_groups.worth``). Of few,
+    groupings for several weights of early ends are compared by when all would end
+    (``solve.job_groups.lookahead``). New groups are taken if they are better by some part than
+    those there are, with jobs that wait wherever that gains weighed speed. Each job of a group has
+    a server and its tasks on all of the group's hosts; rounds begin when their barrier has passed,
+    so computation of one job goes on while others send.
 Source
     Harmony (dissertation 2020), chapter 4: groups, the model (4.1)-(4.3) and its use.
 Differs
-    What is made largest is not utilisation but weighed speed, by a search of our own in place of
-    Algorithms 1 and 2 (docs/decisions/0042): with the largest utilisation jobs end late. It knows
-    how many rounds are left. COMM depends on the number of hosts, as it does with a server on each.
-    COMP and COMM are known before a job runs; COMP follows what tasks take, of jobs that have not
-    run as of others, COMM what a round of a job alone takes longer. There is no profiling phase.
-    Which of two jobs that send is the secondary one is left to ``flow``: with ``turns`` who began
-    later, else none. ``harmony-published`` stands beside it.
+    What counts is not utilisation but weighed speed, or the ends of few jobs, by a search of our
+    own in place of Algorithms 1 and 2 (docs/decisions/0042): with the largest utilisation jobs end
+    late. It knows how many rounds are left. COMM depends on the number of hosts, as it does with a
+    server on each. COMP and COMM are known before a job runs; COMP follows what tasks take, of jobs
+    that have not run as of others, COMM what a round of a job alone takes longer. There is no
+    profiling phase. Which of two jobs that send is the secondary one is left to ``flow``: with
+    ``turns`` who began later, else none. ``harmony-published`` stands beside it.
 """
 
 from __future__ import annotations
@@ -38,23 +38,18 @@ from warren.solve.job_groups.lookahead import by_lookahead
 from warren.solve.job_groups.problem import NOT_RUN, JobGroupingProblem
 from warren.solve.job_groups.regrouping import RunningGroups, utilization_of, with_waiting
 from warren.solve.job_groups.solve import grouped
-from warren.solve.job_groups.worth import iteration_worth_J
+from warren.solve.job_groups.worth import weighed_speed
 
 _WORK: Final = 1_000_000
 """Of the search, in jobs looked at."""
-_SOONER: Final = 0.01
-"""So much sooner jobs must end, in parts of the time that is left, where others move for that.
-
-Chosen of 0 to 0.05 on draws 100 to 115 and 200 to 215 of ``experiments/harmony_foreseen.py``, by
-(4.1): with 0.05 half of the gain is lost, with 0 jobs move a third more often.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Harmony:
-    """Group all jobs for early ends, or of many the largest weighed speed.
+    """Group few jobs for early ends, many for the largest weighed speed.
 
-    ``threshold``: by how large a part the weighed speed of many must gain, so that others move.
+    ``threshold``: by how large a part the weighed speed of many must gain, so that others move;
+    ``sooner``: by how large a part few must end sooner (the score of ``lookahead``) for that.
     ``surprise``: by how large a part a round has to differ from what its job was grouped by, so
     that all are grouped anew before a job comes or ends. ``foreseen``: of how many jobs at most
     groupings are compared by when all would end; 0: of none. ``least``: the hosts that each job
@@ -63,7 +58,8 @@ class Harmony:
 
     threshold: float = 0.05
     surprise: float = 0.2
-    foreseen: int = 16
+    foreseen: int = 8
+    sooner: float = 0.01
     least: int = 1
 
     name: ClassVar[str] = "harmony"
@@ -79,6 +75,8 @@ class Harmony:
             raise ValueError(f"threshold is {self.threshold}; allowed: 0 up to 1")
         if not self.surprise > 0:
             raise ValueError(f"surprise is {self.surprise}; allowed: more than 0")
+        if not 0 <= self.sooner < 1:
+            raise ValueError(f"sooner is {self.sooner}; allowed: 0 up to 1")
         if self.foreseen < 0:
             raise ValueError(f"foreseen is {self.foreseen}; allowed: 0 and more")
         if self.least < 1:
@@ -95,7 +93,7 @@ class Harmony:
 
     def explain(self, view: View, memory: HostGroups, job: int) -> str:
         """Say in one sentence why the job is where it is."""
-        waits = "waits: the groups that run are worth more, by what their jobs have left"
+        waits = "waits: the groups that run are better for all jobs, by what each has left"
         return told(view, memory.groups, job, waits)
 
     def _choose(self, view: View, memory: HostGroups, jobs: list[int]) -> RunningGroups:
@@ -107,13 +105,13 @@ class Harmony:
         running = with_waiting(problem, before)
         if len(jobs) <= self.foreseen:
             # Where nobody runs, nobody has to move.
-            least = _SOONER if (before.group_J != NOT_RUN).any() else 0.0
+            sooner = self.sooner if (before.group_J != NOT_RUN).any() else 0.0
             weight_J = view.weight_J[jobs]
-            return by_lookahead(problem, left_J, weight_J, running, least, _WORK, view.seed)
+            return by_lookahead(problem, left_J, weight_J, running, sooner, _WORK, view.seed)
         found = grouped(problem, work=_WORK, seed=view.seed)
         if found.value <= utilization_of(problem, running) * (1 + self.threshold):
             return running
-        return RunningGroups(group_J=found.group_J, machine_G=found.machine_G)
+        return RunningGroups.of(found)
 
     def _problem(
         self, view: View, memory: HostGroups, jobs: list[int], left_J: FloatArray
@@ -124,5 +122,4 @@ class Harmony:
         if self.least > 1:
             least = min(self.least, problem.machines)
             problem = replace(problem, least_J=np.full(len(jobs), least, np.int64))
-        worth_J = iteration_worth_J(problem, left_J, view.weight_J[jobs])
-        return replace(problem, worth_J=worth_J, busy_weight=0.0)
+        return weighed_speed(problem, left_J, view.weight_J[jobs])

@@ -98,7 +98,7 @@ class HarmonyPublished:
         running = memory.running(jobs, len(view.cluster.hosts))
         if not (running.group_J != NOT_RUN).any():
             found = self._grouped(_problem(view, memory, jobs), np.arange(len(jobs)))
-            return RunningGroups(group_J=found.group_J, machine_G=found.machine_G)
+            return RunningGroups.of(found)
         came = [event.job for event in view.changes if isinstance(event, JobArrived)]
         there = [job for job in jobs if job not in came]
         running = self._without_ended(view, memory, there)

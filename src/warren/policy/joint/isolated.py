@@ -76,4 +76,4 @@ class Isolated:
             order_J, runs_J = np.argsort(left_J, kind="stable"), np.zeros_like(runs_J)
         least_J = least_hosts_J(view.cluster, some, self.least)
         found = isolated_machines(problem, least_J, order_J, runs_J)
-        return RunningGroups(group_J=found.group_J, machine_G=found.machine_G)
+        return RunningGroups.of(found)

@@ -137,8 +137,8 @@ class ServedStates:
         # The round that has begun; -1 before a job arrives. And whether bytes of it have flowed.
         self.at_J = [-1 for _ in jobs]
         self.begun_J = [False for _ in jobs]
-        # The latest round of which bytes pass links.
-        self._far_J = [-1 for _ in jobs]
+        # The round at hand and the next one, if bytes of their states pass links.
+        self._far_J: list[set[int]] = [set() for _ in jobs]
         # By job: the latest round that the device wants, or has the state of.
         self._wanted_D: list[dict[int, int]] = [{} for _ in host_D]
         self._here_D: list[dict[int, int]] = [{} for _ in host_D]
@@ -178,12 +178,14 @@ class ServedStates:
         self.at_J[job] = round_
         self._updates_J[job] = []
         self._ahead_J[job] = 0
+        self._far_J[job] &= {round_}
         for pull in self._wanting.pop((job, round_), ()):
             self._send(pull)
 
     def forget_ahead(self, job: int, round_: int) -> None:
         """Let pulls begin anew: what old servers have sent ahead of this round is not needed."""
         self._ahead_J[job] = 0
+        self._far_J[job].discard(round_)
         waiting = self._wanting.get((job, round_), [])
         for place, pull in enumerate(waiting):
             waiting[place] = _Pull(self, job, round_, pull.device)
@@ -194,13 +196,12 @@ class ServedStates:
         """Return what waits for the part of an update that a server gets."""
         return _Part(self, job, part, update)
 
-    def pushes_far(self, job: int) -> None:
-        """Take note that an update of the round at hand passes a link."""
-        self._far_J[job] = max(self._far_J[job], self.at_J[job])
-
     def step_ns(self, job: int) -> int:
-        """Return what servers take for a step after the round at hand."""
-        return self._step_ns_J[job] if self._far_J[job] >= self.at_J[job] else 0
+        """Return what servers take for a step after the round at hand.
+
+        A device that pushes to another host has pulled from there, too: servers move at barriers.
+        """
+        return self._step_ns_J[job] if self.at_J[job] in self._far_J[job] else 0
 
     def updated(self, job: int, part: int) -> None:
         """Let a server have one more update of the round at hand, and step with the last one."""
@@ -249,9 +250,9 @@ class ServedStates:
             bit = 1 << part
             if parts & bit and not before & bit:
                 pull.sent |= bit
-                if self._flows.transfer(job, source, target, size, pull):
-                    pull.left += 1
-                    self._far_J[job] = max(self._far_J[job], pull.round)
+                pull.left += self._flows.transfer(job, source, target, size, pull)
+                if source != target and size > 0:
+                    self._far_J[job].add(pull.round)
         if pull.left == 0:
             self.came(pull)
 

@@ -371,7 +371,6 @@ class ServerRounds:
             arrival: Arrival = push if len(servers) == 1 else self._states.part_of(push, job, part)
             if transfer(job, host, target, size, arrival):
                 push.left += 1
-                self._states.pushes_far(job)
             elif len(servers) > 1:
                 self._states.updated(job, part)
 

@@ -230,20 +230,9 @@ def grouping_of(problem: JobGroupingProblem, group_J: IntArray, machine_G: IntAr
     group_J, machine_G = number_G[group_J], np.asarray(machine_G, np.int64)[there_G]
     if (machine_G < 1).any() or machine_G.sum() > problem.machines:
         raise ValueError("a group has no machine, or there are not so many machines")
-    runs_J = group_J != NOT_RUN
+    runs_J, total = group_J != NOT_RUN, problem.machines
     member_J, groups = group_J[runs_J], len(machine_G)
-    on_J = np.ones(len(group_J), np.int64)
-    on_J[runs_J] = machine_G[member_J]
-    comp_G = sums((problem.comp_machine_s_J / on_J)[runs_J], member_J, groups)
-    net_G = sums(problem.comm_s_J(on_J)[runs_J], member_J, groups)
-    longest_G = np.zeros(groups)
-    np.maximum.at(longest_G, member_J, problem.alone_s_J(on_J)[runs_J])
-    time_G = np.maximum(np.maximum(comp_G, net_G), longest_G)
-    total, least_G = problem.machines, np.ones(groups, np.int64)
-    np.maximum.at(least_G, member_J, problem.leasts_J[runs_J])
-    # Infinite where it may not run: it keeps nothing busy, and is worth nothing.
-    filled_G = sums(problem.memories_J[runs_J], member_J, groups)
-    time_G[(machine_G < least_G) | (filled_G > machine_G * (1 + WHOLE))] = np.inf
+    comp_G, net_G, time_G = iterations_s_G(problem, group_J, machine_G)
     cpu, net = (float((machine_G * part / time_G).sum()) / total for part in (comp_G, net_G))
     sharing = float((machine_G * np.bincount(member_J, minlength=groups)).sum()) / total
     worth = float((sums(problem.worths_J[runs_J], member_J, groups) / time_G).sum()) / total
@@ -252,6 +241,28 @@ def grouping_of(problem: JobGroupingProblem, group_J: IntArray, machine_G: IntAr
         group_J=group_J, machine_G=machine_G, cpu=cpu, net=net, utilization=used,
         value=problem.busy_weight * used + worth - problem.job_weight * sharing,
     )  # fmt: skip
+
+
+def iterations_s_G(
+    problem: JobGroupingProblem, group_J: IntArray, machine_G: IntArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Compute COMP, COMM and T of each group (G,), in seconds.
+
+    T is infinite where a group may not run: it keeps nothing busy, and is worth nothing.
+    """
+    runs_J = group_J != NOT_RUN
+    member_J, groups = group_J[runs_J], len(machine_G)
+    on_J = np.ones(len(group_J), np.int64)
+    on_J[runs_J] = machine_G[member_J]
+    comp_G = sums((problem.comp_machine_s_J / on_J)[runs_J], member_J, groups)
+    net_G = sums(problem.comm_s_J(on_J)[runs_J], member_J, groups)
+    time_G = np.maximum(comp_G, net_G)
+    np.maximum.at(time_G, member_J, problem.alone_s_J(on_J)[runs_J])
+    least_G = np.ones(groups, np.int64)
+    np.maximum.at(least_G, member_J, problem.leasts_J[runs_J])
+    filled_G = sums(problem.memories_J[runs_J], member_J, groups)
+    time_G[(machine_G < least_G) | (filled_G > machine_G * (1 + WHOLE))] = np.inf
+    return comp_G, net_G, time_G
 
 
 def sums(value_J: FloatArray, group_J: IntArray, groups: int) -> FloatArray:

@@ -81,6 +81,11 @@ class RunningGroups:
     group_J: IntArray
     machine_G: IntArray
 
+    @classmethod
+    def of(cls, found: JobGrouping) -> RunningGroups:
+        """Return the groups of an answer."""
+        return cls(group_J=found.group_J, machine_G=found.machine_G)
+
 
 def utilization_of(problem: JobGroupingProblem, running: RunningGroups) -> float:
     """Compute the value of some groups, U as one number; machines of empty groups are idle."""

@@ -16,6 +16,7 @@ nearly the shortest makespans.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -43,6 +44,17 @@ def iteration_worth_J(
         share_J = share_J * weight_J
     worth_J: FloatArray = problem.machines * share_J / share_J.sum() * fastest_J
     return worth_J
+
+
+def weighed_speed(
+    problem: JobGroupingProblem,
+    left_J: FloatArray,
+    weight_J: FloatArray,
+    power: float = LEFT_POWER,
+) -> JobGroupingProblem:
+    """Return the problem whose value is the weighed speed; see ``iteration_worth_J``."""
+    worth_J = iteration_worth_J(problem, left_J, weight_J, power)
+    return replace(problem, worth_J=worth_J, busy_weight=0.0)
 
 
 def fastest_s_J(problem: JobGroupingProblem) -> FloatArray:

@@ -135,7 +135,8 @@ class ProfileSpec(Spec):
         description="Processor time of a process before its first task, live, by device type.",
     )
     step: TimeS = Field(
-        0, description="What servers on links take from a round's last update to its next state."
+        0,
+        description="What servers take from a round's last update to its next state, over links.",
     )
     source: dict[Line, str] = Field(default_factory=dict, description="Where figures come from.")
 
