@@ -58,7 +58,7 @@ It has no work of a host for its links and servers, which here shares half a cor
 DRAWN: Final = """### Jobs that were not looked at
 
 `--part drawn`, commit {commit}: six jobs of mlr, nmf, lda, lasso and nets, whose COMP, models and
-rounds were drawn (seed 8) and not looked at before the run. Those of seed 7 were run before
+rounds were drawn (seed {draw}) and not looked at before the run. Those of seed 7 were run before
 `foreseen` (8a5ae91b860d: *harmony, least 2* 1.07 and 1.30, *harmony* 1.94 and 1.75, *isolated* 1.99
 and 2.20), and looked at in virtual time while it was made.
 
@@ -145,6 +145,7 @@ def _drawn(part: Mapping[str, Any]) -> str:
 
     ours, ours_2, free = times("harmony"), times("harmony, least 2"), times("isolated")
     return DRAWN.format(
+        draw=part["draw"],
         commit=part["made_by"]["commit"],
         rows=table(COLUMNS, [_row(row) for row in part["rows"]]),
         jct=ours[0], makespan=ours[1], jct_2=ours_2[0], makespan_2=ours_2[1],

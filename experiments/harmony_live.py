@@ -125,7 +125,7 @@ def _drawn(_: Profile, share: float) -> dict[str, Any]:
     some = [one for one in POLICIES if one[0] != "harmony-published"]
     told = {name: {"batch": job.batch, "rounds": job.rounds, "model_bytes": job.model_bytes}
             for name, job in jobs.items()}  # fmt: skip
-    return {"jobs": told, **_compared(jobs, dict.fromkeys(jobs, 0.5), some, share)}
+    return {"draw": DRAW, "jobs": told, **_compared(jobs, dict.fromkeys(jobs, 0.5), some, share)}
 
 
 def _compared(

@@ -9,8 +9,8 @@ ended, the rest is grouped anew with b = 0.2. The score of a grouping is::
 with C_j when job j ends from now on: the mean end and the last one count alike. Jobs that come
 later are not foreseen, and moving costs nothing.
 
-*Source.* Ours: a rollout, as dynamic programming has it, of the rule that ``worth`` is. Other b, for
-later groupings too, and other scores were not compared on workloads that were not looked at.
+*Source.* Ours: a rollout, as dynamic programming has it, of the rule that ``worth`` is. Other b,
+for later groupings too, and other scores were not compared on workloads that were not looked at.
 
 *Symbols.* Axes J: jobs; G: groups.
 """
