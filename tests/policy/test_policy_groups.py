@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,10 +15,12 @@ import warren
 from warren.core.journal_reader import History
 from warren.model.decision import Group
 from warren.model.errors import SpecError
-from warren.policy.joint.host_groups import with_hosts
+from warren.model.events import RoundsDone
+from warren.model.view import View
+from warren.policy.joint.host_groups import HostGroups, with_hosts
 from warren.policy.registry import JOINT_POLICIES, policy_of
 from warren.report.checks.check import check
-from warren.runs.results import load_record
+from warren.runs.results import Record, load_record
 from warren.solve.job_groups.problem import (
     NOT_RUN,
     JobGrouping,
@@ -84,12 +87,16 @@ def described(
     }  # fmt: skip
 
 
-def simulated(folder: Path, run: dict[str, Any]) -> History:
+def recorded(folder: Path, run: dict[str, Any]) -> Record:
     result = warren.simulate(run, out=folder)
     assert result.folder is not None
     files = {path.name: path.read_bytes() for path in result.folder.iterdir()}
     assert check(files) == []
-    history = load_record("groups", files).history
+    return load_record("groups", files)
+
+
+def simulated(folder: Path, run: dict[str, Any]) -> History:
+    history = recorded(folder, run).history
     assert (history.finish_ns_J > 0).all()
     return history
 
@@ -389,6 +396,33 @@ def test_a_group_that_grows_keeps_the_hosts_with_most_of_its_models() -> None:
     found = RunningGroups(group_J=np.array([0, 0, 1]), machine_G=np.array([2, 1]))
     after = with_hosts(before, found, [0, 1, 2], {0: 1, 1: 9, 2: 4}, 3)
     assert after == (Group((0, 1), (0, 2)), Group((2,), (1,)))
+
+
+@pytest.mark.parametrize(
+    ("model", "hosts", "late_s"), [(10**6, (0, 1), 5.0), (10**6, (0,), None), (0, (0,), 6.0)]
+)
+def test_what_rounds_take_longer_is_learned_on_several_hosts_or_of_jobs_without_links(
+    tmp_path: Path, model: int, hosts: tuple[int, ...], late_s: float | None
+) -> None:
+    """Rounds of two tasks of 1 s: alone on two hosts 0.4 s for the links beside, and 10 s more."""
+    jobs = [{"name": "a", "scale": 2, "rounds": 4, "comp_s": 1.0, "bytes": model or 1}]
+    record = recorded(tmp_path, described(jobs, {"joint": "harmony"}))
+    costs = record.costs
+    if model == 0:
+        costs = replace(costs, model_bytes_J=None, sync_ns_JT=np.zeros_like(costs.sync_ns_JT))
+    memory = HostGroups(groups=(Group((0,), hosts),))
+    # A task, the state's other half, and the update's other half; on one host both tasks.
+    round_s = (1.0 + 2 * model / 2 / NIC_BYTES if len(hosts) == 2 else 2.0) + (late_s or 6.0)
+    for round_ in range(3):
+        told = SimpleNamespace(
+            changes=(RoundsDone(0, 0, round_, 1, False),),
+            cluster=record.run.cluster,
+            costs=costs,
+            jobs=record.run.workload.jobs,
+            round_ns_J=np.array([round(round_s * 1e9)]),
+        )
+        memory = memory.after(cast("View", told))
+    assert memory.late_s.get(0) == (None if late_s is None else pytest.approx(late_s))
 
 
 def test_what_no_group_can_have_is_refused(tmp_path: Path) -> None:
