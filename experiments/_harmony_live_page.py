@@ -53,8 +53,8 @@ The best of three naive choices has {naive_jct:.2f} and {naive_makespan:.2f}, al
 runs.
 
 The simulation of the same file, which is told the same times, has {worlds} of the live makespan; in
-the run before (8a5ae91b860d) it had 93 to 116 %. It has no work of a host for its links and servers,
-which here shares half a core with COMP.
+the run before (8a5ae91b860d) it had 93 to 116 %. It has no work of a host for its links and
+servers, which here shares half a core with COMP.
 """
 DRAWN: Final = """### Jobs that were not looked at
 
