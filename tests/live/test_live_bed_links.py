@@ -54,5 +54,8 @@ def test_a_round_takes_its_bytes_there_and_back_and_its_comp_between(
     rounds = [after - before for before, after in pairwise(ends)]
     (row,) = of(events, TasksDone)
     assert row.busy_ns / 1e9 >= ROUNDS * COMP_S
-    # The shortest counts: what disturbs a round only makes it longer.
-    assert min(rounds) == pytest.approx(2 * way_s + COMP_S, rel=0.04)
+    # What disturbs the machine makes a round longer, and may make the one after it shorter: its
+    # barrier is where it would have been.
+    expected_s = 2 * way_s + COMP_S
+    assert min(rounds) <= expected_s * 1.04
+    assert sum(rounds) >= len(rounds) * expected_s * 0.96
