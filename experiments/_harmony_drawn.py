@@ -15,6 +15,14 @@ HOSTS: Final = 4
 ROUNDS: Final = 30
 
 
+def times_of(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, float]:
+    """How many times the JCT and the makespan of ``other`` those of ``one`` are."""
+    return {
+        "jct": one["mean_jct_s"] / other["mean_jct_s"],
+        "makespan": one["makespan_s"] / other["makespan_s"],
+    }
+
+
 def simulated(
     draw: int, options: Mapping[str, Any], *, cv: float = 0.0, spread: float = 0.0
 ) -> Mapping[str, Any]:

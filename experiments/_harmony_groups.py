@@ -275,7 +275,7 @@ def harmony(
 
     def rule(state: State, came: list[int], ended: EndedMember | None) -> RunningGroups:
         if not (state.running.group_J != NOT_RUN).any():
-            return _all_anew(group(state.problem, np.arange(len(state.present))))
+            return RunningGroups.of(group(state.problem, np.arange(len(state.present))))
         running = state.running
         for job in came:
             running = with_new_job(state.problem, running, job)
@@ -349,11 +349,7 @@ def _worth_it(
     problem: JobGroupingProblem, running: RunningGroups, found: JobGrouping
 ) -> RunningGroups:
     now = utilization_of(problem, running)
-    return _all_anew(found) if found.value > now * (1 + WORTH) else running
-
-
-def _all_anew(found: JobGrouping) -> RunningGroups:
-    return RunningGroups.of(found)
+    return RunningGroups.of(found) if found.value > now * (1 + WORTH) else running
 
 
 def isolated(order: str = "arrival") -> Rule:
@@ -376,6 +372,6 @@ def isolated(order: str = "arrival") -> Rule:
         }[order]
         runs = (state.running.group_J != NOT_RUN) & (order != "shortest")
         in_order = np.argsort(key, kind="stable")
-        return _all_anew(isolated_machines(problem, least, in_order, runs))
+        return RunningGroups.of(isolated_machines(problem, least, in_order, runs))
 
     return rule

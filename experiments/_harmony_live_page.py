@@ -61,7 +61,8 @@ DRAWN: Final = """### Jobs that were not looked at
 `--part drawn`, commit {commit}: six jobs of mlr, nmf, lda, lasso and nets, whose COMP, models and
 rounds were drawn (seed {draw}) and not looked at before the run. Those of seed 7 were run before
 `foreseen` (8a5ae91b860d: *harmony, least 2* 1.07 and 1.30, *harmony* 1.94 and 1.75, *isolated* 1.99
-and 2.20), and looked at in virtual time while it was made.
+and 2.20), looked at in virtual time while it was made, and not run again with it: what is better
+below than with them may be the other jobs as well as the rule.
 
 {rows}
 

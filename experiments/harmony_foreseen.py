@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Final
 
 import _common
-from _harmony_drawn import SEED, simulated
+from _harmony_drawn import SEED, simulated, times_of
 
 DRAWS: Final = range(400, 432)
 SPREAD: Final = 0.5
@@ -30,12 +30,7 @@ def main() -> None:
                 simulated(draw, {"foreseen": most, "least": least}, spread=SPREAD)
                 for most in (8, 0)
             )
-            times.append(
-                {
-                    "jct": now["mean_jct_s"] / ahead["mean_jct_s"],
-                    "makespan": now["makespan_s"] / ahead["makespan_s"],
-                }
-            )
+            times.append(times_of(now, ahead))
         row = {
             name: {key: what(one[key] for one in times) for key in ("jct", "makespan")}
             for name, what in (("mean", fmean), ("worst", min))

@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Final
 
 import _common
-from _harmony_drawn import SEED, simulated
+from _harmony_drawn import SEED, simulated, times_of
 
 CVS: Final = (0.25, 0.5, 1.0)
 DRAWS: Final = {"looked at": range(8), "others": range(8, 16)}
@@ -28,12 +28,7 @@ def main() -> None:
         times = []
         for draw in draws:
             follows, waits = (simulated(draw, {"surprise": one}, cv=cv) for one in (0.2, 1e9))
-            times.append(
-                {
-                    "jct": waits["mean_jct_s"] / follows["mean_jct_s"],
-                    "makespan": waits["makespan_s"] / follows["makespan_s"],
-                }
-            )
+            times.append(times_of(waits, follows))
         mean = {key: fmean(one[key] for one in times) for key in ("jct", "makespan")}
         rows.append({"set": name, "cv": cv, "mean": mean, "draws": times})
         print(

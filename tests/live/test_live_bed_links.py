@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 import pytest
 from bed_worlds import on_hosts, standing_bed
@@ -58,4 +59,4 @@ def test_a_round_takes_its_bytes_there_and_back_and_its_comp_between(
     # barrier is where it would have been.
     expected_s = 2 * way_s + COMP_S
     assert min(rounds) <= expected_s * 1.04
-    assert sum(rounds) >= len(rounds) * expected_s * 0.96
+    assert median(rounds) >= expected_s * 0.96

@@ -404,7 +404,7 @@ def test_a_group_that_grows_keeps_the_hosts_with_most_of_its_models() -> None:
 def test_what_rounds_take_longer_is_learned_on_several_hosts_or_of_jobs_without_links(
     tmp_path: Path, model: int, hosts: tuple[int, ...], late_s: float | None
 ) -> None:
-    """Rounds of two tasks of 1 s: alone on two hosts 0.4 s for the links beside, and 10 s more."""
+    """Rounds of two tasks of 1 s, on two hosts 0.2 s for links beside, and seconds more."""
     jobs = [{"name": "a", "scale": 2, "rounds": 4, "comp_s": 1.0, "bytes": model or 1}]
     record = recorded(tmp_path, described(jobs, {"joint": "harmony"}))
     costs = record.costs

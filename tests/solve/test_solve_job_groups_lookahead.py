@@ -10,7 +10,6 @@ import pytest
 from warren.solve.job_groups.lookahead import by_lookahead, ends_score, rates_J
 from warren.solve.job_groups.problem import NOT_RUN, JobGroupingProblem, RoundTerms
 from warren.solve.job_groups.regrouping import RunningGroups
-from warren.solve.job_groups.worth import LEFT_POWER
 
 
 def jobs_of(seed: int, jobs: int, machines: int) -> JobGroupingProblem:
@@ -35,7 +34,7 @@ def nobody(jobs: int, machines: int) -> RunningGroups:
 
 
 def test_jobs_that_end_one_after_the_other_have_the_score_of_their_ends() -> None:
-    """CPU alone: 4 iterations of 2 s and 4 of 6 s on one machine, both there: 8 s an iteration."""
+    """CPU alone: 4 iterations of 2 s and 5 of 6 s on one machine; both there: 8 s an iteration."""
     both = JobGroupingProblem(
         comp_machine_s_J=np.array([2.0, 6.0]), net_s_J=np.zeros(2), machines=1
     )
@@ -101,36 +100,14 @@ def test_a_part_of_a_problem_has_the_columns_of_its_jobs() -> None:
         assert part.comm_s_J(machines).tolist() == whole.comm_s_J(machines)[some].tolist()
 
 
-def by_hand(
-    problem: JobGroupingProblem, left_J: list[float], runs: tuple[int, ...], power: float
-) -> float:
-    """One machine, jobs of like weight that only compute: the score by a loop over ends."""
-    left, now, ends = dict(enumerate(left_J)), 0.0, list[float]()
-    comp = problem.comp_machine_s_J
-    while left:
-        rate = 1 / sum(comp[job] for job in runs)
-        span = min(left[job] for job in runs) / rate
-        now += span
-        for job in runs:
-            left[job] -= span * rate
-        for job in [one for one in left if left[one] < 1e-6]:
-            del left[job]
-            ends.append(now)
-        # The speed of a job alone is 1 / comp, and jobs that share do as well together as alone:
-        # who runs alone has all of his share, so the one of the largest share runs.
-        runs = (max(left, key=lambda job: (left[job] * comp[job]) ** -power, default=0),)
-    return float(np.sqrt(np.mean(ends) * max(ends)))
-
-
 def test_after_each_end_the_job_that_has_least_left_is_next() -> None:
     problem = JobGroupingProblem(
         comp_machine_s_J=np.array([2.0, 6.0, 1.0]), net_s_J=np.zeros(3), machines=1
     )
     left_J = np.array([4.0, 5.0, 20.0])
     first = RunningGroups(group_J=np.array([0, NOT_RUN, NOT_RUN]), machine_G=np.array([1]))
-    expected = by_hand(problem, left_J.tolist(), (0,), LEFT_POWER)
-    # 8 s, then 20 of the third job, then 30 of the second.
-    assert expected == pytest.approx(((8 + 28 + 58) / 3 * 58) ** 0.5)
+    # 8 s, then 20 of the third job, then 30 of the second; all weigh alike.
+    expected = ((8 + 28 + 58) / 3 * 58) ** 0.5
     assert ends_score(problem, left_J, np.ones(3), first) == pytest.approx(expected)
 
 
