@@ -13,7 +13,9 @@ from live_worlds import accepted, drive, ended, job, of, world
 
 from warren.live.control.local_engine import LivePort
 from warren.live.control.plain_engine import PlainPort
+from warren.live.control.ring_gangs import GangManager
 from warren.live.process.specs import RankRole, ServerRole
+from warren.live.transport.ring_messages import GangReady
 from warren.model.decision import Assignment
 from warren.model.events import AnyEvent, JobArrived, ParamsSaved, RolledBack, RoundsDone
 from warren.model.units import NS_PER_S
@@ -83,6 +85,31 @@ def test_each_round_begins_so_long_after_the_barrier_and_bits_are_the_same(
     # All but one of the rounds are late, and once each.
     last_ns = max(event.time_ns for event in of(events, RoundsDone))
     assert last_ns < of(events, JobArrived)[0].time_ns + ROUNDS * DELAY_NS + 20 * NS_PER_S
+
+
+def test_a_ring_is_delayed_whose_first_barrier_passes_before_the_controller_knows_its_gang(
+    plain: dict[int, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ranks are forked with what was decided before."""
+    ready, told = GangManager.ready, dict[int, tuple[GangManager, bytes, GangReady]]()
+
+    def kept_back(gangs: GangManager, peer: bytes, said: GangReady) -> None:
+        told[said.job] = (gangs, peer, said)
+
+    def watch(event: AnyEvent) -> None:
+        delay(event)
+        if isinstance(event, RoundsDone) and event.job in told:
+            ready(*told.pop(event.job))
+
+    monkeypatch.setattr(GangManager, "ready", kept_back)
+    run, costs = world(tmp_path, JOBS, 4)
+    with LivePort(run, costs, tmp_path / "out") as port:
+        delay = delayer(port, DELAY_NS)
+        events = drive(port, tasks(1), watch, held=True)
+    assert not told
+    assert hashes(events) == plain
+    first_ns, second_ns, *_ = (event.barrier_ns for event in of(events, RoundsDone, RING))
+    assert second_ns >= first_ns + DELAY_NS
 
 
 @pytest.mark.parametrize("kind", [ServerRole, RankRole])

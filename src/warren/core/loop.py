@@ -306,12 +306,13 @@ class Core:
             port.reshape(answers.shapes)
         if answers.groups is not None:
             port.regroup(answers.groups)
+        # Before assignments: the next barrier may be that of a round that they begin.
+        if answers.delays_ns:
+            port.delay(answers.delays_ns)
         if step.assign:
             port.submit(step.assign)
         if answers.classes or answers.host_classes:
             port.classify(answers.classes, answers.host_classes)
-        if answers.delays_ns:
-            port.delay(answers.delays_ns)
 
     def _write_and_copy(self, step: Step, copier: StragglerCopier) -> None:
         """Do as ``_write`` does, and start the copies of stragglers that are due now."""

@@ -82,7 +82,7 @@ class _RingState:
     ``begin`` is the round at which its next gang takes up the state. ``coming`` has, by the first
     round of a stretch, the device of each rank that was assigned so far. ``stretches`` are those
     whose ranks are all assigned, and whose last barrier has not passed. ``delay_ns``: of the round
-    behind the next barrier, while no rank 0 is there to be told.
+    behind the next barrier, while no rank 0 is there to be told; the next gang is forked with it.
     """
 
     gang: LiveGang | None = None
@@ -90,7 +90,7 @@ class _RingState:
     begin: int = 0
     coming: dict[int, dict[int, int]] = field(default_factory=dict)
     stretches: list[_Stretch] = field(default_factory=list)
-    delay_ns: int = 0
+    delay_ns: int | None = None
 
 
 class GangManager:
@@ -151,9 +151,9 @@ class GangManager:
         gang = ring.gang
         if gang is not None and gang.incarnation == said.incarnation:
             gang.peer = peer
-            if ring.delay_ns:
+            if ring.delay_ns is not None:
                 self.delay(said.job, ring.delay_ns)
-                ring.delay_ns = 0
+                ring.delay_ns = None
 
     def handed_over(self, said: HandedOver) -> None:
         """End a gang that has to leave, since its state is on disk."""
@@ -211,7 +211,7 @@ class GangManager:
         """
         ring = self._rings[job]
         self.end(job)
-        ring.delay_ns = 0
+        ring.delay_ns = None
         # The core assigns the rounds of a job anew once it has arrived; before, stretches stay.
         if self._ledger.arrived(job):
             ring.coming.clear()
@@ -298,6 +298,8 @@ class GangManager:
         gang = ring.gang = LiveGang(ring.incarnation, generation, ring.begin, tuple(devices))
         for rank, device in enumerate(devices):
             gang.tickets.append(self._context.pool.fork(self._role(job, gang, rank, device)))
+        # The ranks have it: their first barrier may pass before rank 0 could be told.
+        ring.delay_ns = None
         return gang
 
     def _end_gang(self, job: int) -> None:
@@ -337,6 +339,7 @@ class GangManager:
             interface=LOOPBACK if context.local.testbed is None else NIC,
             secret=gang.secret,
             pads=self._pads.table(context.run.cluster.type_of_device[device]),
+            delay_ns=self._rings[job.index].delay_ns or 0,
             rehearse=context.rehearse,
             verify=context.run.verify,
             core=self._manager.core(device),

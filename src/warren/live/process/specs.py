@@ -111,8 +111,8 @@ class RankRole(JobStateRole, frozen=True, tag="RankRole", array_like=True):
 
     ``incarnation`` counts the job's gangs, ``executor`` is the incarnation of the device's
     executor. Ranks find each other through ``meeting``, talk over ``interface`` and prove by
-    ``secret`` that they are of this gang. ``verify``: so large a share of the rounds has its tasks
-    computed again, by other ranks.
+    ``secret`` that they are of this gang. ``delay_ns``: of the round behind the first barrier.
+    ``verify``: so large a share of the rounds has its tasks computed again, by other ranks.
     """
 
     device: int
@@ -125,6 +125,7 @@ class RankRole(JobStateRole, frozen=True, tag="RankRole", array_like=True):
     interface: str
     secret: bytes
     pads: PadTable
+    delay_ns: int = 0
     rehearse: bool = False
     verify: float = 0.0
     core: int | None = None

@@ -92,7 +92,7 @@ class RankProcess:
         self._member = RingRank(role)
         self._executor = Link(executor_address(role.folder, role.device, role.executor))
         # Of the round behind the next barrier, on rank 0; and when the next round may begin.
-        self._delay_ns = 0
+        self._delay_ns = role.delay_ns
         self._begins_ns = 0
         self._here: dict[int, RankPresent] = {}
         self._peers: list[bytes] = []
