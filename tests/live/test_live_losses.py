@@ -42,7 +42,7 @@ JOBS = (
         evaluate=Evaluate(every=4),
         params=LARGE,
     ),
-    job(2, rounds=8, scale=1, user="bob", params={"sleep_s": 0.1}),  # at work when killed
+    job(2, rounds=6, scale=1, user="bob", params={"sleep_s": 0.3}),  # at work when killed
 )
 Killer = Callable[[LivePort], None]
 
