@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Final
 
 import _common
 import yaml
@@ -18,18 +18,27 @@ from _host_speed import During, beside
 from _jpas_live import folder_files
 
 from warren.core.journal_reader import History
+from warren.live.testbed.link_test import GOODPUT
 from warren.runs.results import load_record
+
+_FRAME_BYTES: Final = 1514
+_ACK_BYTES: Final = 66
 
 
 @contextmanager
 def limited_hosts(name: str, hosts: Sequence[Mapping[str, Any]]) -> Iterator[float]:
-    """Hosts of a testbed, as its file states them; what links carry of their rates, in the mean."""
+    """Hosts of a testbed, as its file states them; what links carry of their rates, in the mean.
+
+    Of payload, where all links are busy both ways: as measured, less than their rates by headers
+    (``GOODPUT``), and less by the acknowledgement of 66 bytes that goes back for two frames.
+    """
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         yaml.safe_dump({"format": 1, "queue": "fair", "hosts": list(hosts)}, file)
         file.flush()
         up = _common.warren_json("testbed", "up", "--file", file.name, "--name", name)
     try:
-        yield fmean(one["goodput_bps"] / one["expected_bps"] for one in up["measured"])
+        measured = fmean(one["goodput_bps"] / one["expected_bps"] for one in up["measured"])
+        yield measured * GOODPUT * 2 * _FRAME_BYTES / (2 * _FRAME_BYTES + _ACK_BYTES)
     finally:
         _common.warren_json("testbed", "down", "--name", name)
 

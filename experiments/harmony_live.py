@@ -12,9 +12,12 @@ T_cpu and T_net of the paper's profile; the latter is the ``step`` of its profil
 as if a job's data needed the memory of two of the three hosts, the most, and stayed there.
 
 Part ``naive``: each job computes on its own, beside others: all on all hosts; a drawn choice of a
-pair a host, and one of three jobs on two hosts and three on one.
+pair a host, and one of three jobs on two hosts and three on one. Of these only the first gives each
+job the two hosts that ``least 2`` asks for.
 
-Part ``drawn``: the same for six jobs whose sizes were drawn and not looked at.
+Both parts run each of their rows three times, in turns, and have the medians.
+
+Part ``drawn``: the policies for two sets of six jobs whose sizes were drawn, once each.
 
 Part ``groups``: all 15 pairs of the six jobs and six drawn triples, on the three hosts, beside what
 the model says of them by the profile.
@@ -28,6 +31,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from random import Random
+from statistics import median
 from typing import Any, Final, TypeAlias
 
 import _common
@@ -73,8 +77,11 @@ PARTS: Final = ("policies", "naive", "drawn", "groups")
 ROUNDS: Final = 8
 """Of jobs in part ``groups``."""
 TRIPLES: Final = 6
-DRAW: Final = 8
-"""The seed of the jobs of part ``drawn``; those of 7 were looked at in virtual time."""
+TURNS: Final = 3
+"""So often each row of ``policies`` and ``naive`` is run."""
+MEDIANS: Final = ("jct_s", "makespan_s", "cpu_used", "link_used")
+DRAWS: Final = (7, 8)
+"""The seeds of the jobs of part ``drawn``; those of 7 were looked at in virtual time."""
 
 
 def main() -> None:
@@ -84,15 +91,7 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", action="append", choices=PARTS)
-    names = [name for name, _, _ in POLICIES]
-    parser.add_argument(
-        "--only", action="append", choices=names, help="of part policies, with its profile"
-    )
     parts, asked = _common.earlier("harmony_live"), parser.parse_args()
-    if asked.only:
-        _again(parts["policies"], asked.only)
-        _common.save("harmony_live", SEED, {"parts": parts})
-        return
     for part in asked.part or [one for one in PARTS if one not in parts]:
         told = parts.get("policies", {}).get("profile", {"task_s": GUESS, "late_s": {}})
         profile = Profile(told["task_s"], told["late_s"])
@@ -108,48 +107,45 @@ def _policies(_: Profile, share: float) -> dict[str, Any]:
     return _compared(JOBS, GUESS, POLICIES, share)
 
 
-def _again(part: dict[str, Any], names: Sequence[str]) -> None:
-    """Put new rows of some policies in the place of old ones, which say their commit."""
-    profile = Profile(part["profile"]["task_s"], part["profile"]["late_s"])
-    with live.testbed() as share:
-        for name, scheduler, options in POLICIES:
-            if name in names:
-                row = _row(name, described(scheduler, options, profile, share, JOBS))
-                row["commit"] = _common.made_by()["commit"]
-                old = [one["policy"] for one in part["rows"]]
-                part["rows"][old.index(name)] = row
-
-
 def _drawn(_: Profile, share: float) -> dict[str, Any]:
-    jobs = drawn_jobs(DRAW)
     some = [one for one in POLICIES if one[0] != "harmony-published"]
-    told = {name: {"batch": job.batch, "rounds": job.rounds, "model_bytes": job.model_bytes}
-            for name, job in jobs.items()}  # fmt: skip
-    return {"draw": DRAW, "jobs": told, **_compared(jobs, dict.fromkeys(jobs, 0.5), some, share)}
+    sets = []
+    for draw in DRAWS:
+        jobs = drawn_jobs(draw)
+        told = {name: {"batch": job.batch, "rounds": job.rounds, "model_bytes": job.model_bytes}
+                for name, job in jobs.items()}  # fmt: skip
+        found = _compared(jobs, dict.fromkeys(jobs, 0.5), some, share, turns=1)
+        sets.append({"draw": draw, "jobs": told, **found})
+    return {"sets": sets}
 
 
 def _compared(
-    jobs: Mapping[str, LiveJob], guess: Mapping[str, float], policies: Policies, share: float
+    jobs: Mapping[str, LiveJob],
+    guess: Mapping[str, float],
+    policies: Policies,
+    share: float,
+    turns: int = TURNS,
 ) -> dict[str, Any]:
     """A row a policy, all with the profile of each job alone on all hosts, which is made first."""
     run = described({"joint": "isolated"}, {"least": len(HOSTS)}, Profile(guess), share, jobs)
     profile = _profile(played(run)[0], jobs, share)
     print(profile, flush=True)
-    rows = [
-        _row(name, described(scheduler, options, profile, share, jobs))
+    runs = {
+        name: described(scheduler, options, profile, share, jobs)
         for name, scheduler, options in policies
-    ]
-    return {"rows": rows, "profile": {"task_s": profile.task_s, "late_s": profile.late_s}}
+    }
+    found = {"task_s": profile.task_s, "late_s": profile.late_s}
+    return {"profile": found, "rows": _rows(runs, turns)}
 
 
 def _naive(profile: Profile, share: float) -> dict[str, Any]:
     """A row a naive choice."""
-    rows = []
+    runs = {}
     for name, groups in naive_choices().items():
         run = described(NAIVE, {"group": {"groups": groups}}, profile, share, JOBS, len(JOBS))
         _serve_where_they_work(run, groups)
-        rows.append(_row(name, run))
-    return {"rows": rows}
+        runs[name] = run
+    return {"rows": _rows(runs, TURNS)}
 
 
 def _serve_where_they_work(
@@ -176,12 +172,29 @@ def naive_choices() -> dict[str, list[dict[str, list[str]]]]:
     return found
 
 
-def _row(name: str, run: dict[str, Any]) -> dict[str, Any]:
-    """What a run took, live and in virtual time."""
+def _rows(runs: Mapping[str, dict[str, Any]], turns: int) -> list[dict[str, Any]]:
+    """What runs took: each live, all in turns, and in virtual time; a row a run, with medians."""
+    samples: dict[str, list[dict[str, Any]]] = {name: [] for name in runs}
+    for _ in range(turns):
+        for name, run in runs.items():
+            samples[name].append(_sample(run))
+            told = {key: cell for key, cell in samples[name][-1].items() if key in MEDIANS}
+            print(name, told, flush=True)
+    rows = []
+    for name, run in runs.items():
+        _, guessed = played(run, live=False)
+        middle = {key: median(one[key] for one in samples[name]) for key in MEDIANS}
+        virtual = {"simulated_jct_s": guessed["mean_jct_s"], "simulated_s": guessed["makespan_s"]}
+        rows.append({"policy": name, **middle, **virtual, "samples": samples[name]})
+    return rows
+
+
+def _sample(run: dict[str, Any]) -> dict[str, Any]:
+    """What a run took live."""
     used, names = Used(), [job["name"] for job in run["workload"]["jobs"]]
     history, summary = played(run, during=used)
-    row: dict[str, Any] = {
-        "policy": name, "jct_s": summary["mean_jct_s"], "makespan_s": summary["makespan_s"],
+    return {
+        "jct_s": summary["mean_jct_s"], "makespan_s": summary["makespan_s"],
         **used.over(summary["makespan_s"]),
         "sha256": [history.saved[job].sha256 for job in range(len(names))],
         "groups": [
@@ -192,10 +205,6 @@ def _row(name: str, run: dict[str, Any]) -> dict[str, Any]:
             for one in groups_of(history).answered()
         ],
     }  # fmt: skip
-    _, guessed = played(run, live=False)
-    row |= {"simulated_jct_s": guessed["mean_jct_s"], "simulated_s": guessed["makespan_s"]}
-    print({key: cell for key, cell in row.items() if key not in ("sha256", "groups")}, flush=True)
-    return row
 
 
 def _profile(history: History, jobs: Mapping[str, LiveJob], share: float) -> Profile:
