@@ -7,8 +7,11 @@ from statistics import fmean
 from typing import Any, Final
 
 from _evidence_live import table
+from _harmony_live import LINK_BPS
 
 BASE: Final = "isolated, least 2"
+FAIR: Final = "naive, all"
+NAIVE: Final = (FAIR, "naive, pairs", "naive, threes")
 COLUMNS: Final = [
     "policy", "JCT", "makespan", "CPU", "links", "simulated JCT", "makespan", "groups",
 ]  # fmt: skip
@@ -17,16 +20,17 @@ POLICIES: Final = """## Six jobs on a testbed
 `experiments/harmony_live.py --part policies --part naive`, {machine}, commits {commit} and
 {chosen}: mlr, nmf, lda and nets of
 about 1 MB, a large and a small mlr and net, six tasks a round, on three hosts with half a core and
-a link of 20 Mbit each; all are there at time 0. Each number is of one run. *least 2*: as if a job's
+a link of 20 Mbit each; all are there at time 0. Each policy was run {turns} times, all in turns:
+medians, and in brackets least and most. *least 2*: as if a job's
 data needed the memory of two of the three hosts and stayed in memory, so jobs that do not share are
 alone. *isolated*: as if data did not bind: a job may have a host alone, and sends nothing then.
 *harmony*: ours, with `flow: turns` (who began to send first goes first, which is the paper's
-primary and secondary COMM). *harmony-published*: Algorithm 1 as
-printed, 4.3.2's regrouping, turns. *naive*: each job computes beside others on a device of its
-own; three of many choices, drawn but for the first. *CPU*, *links*: parts of the hosts' processors
-and of what their links can send in the last makespan of a run. Policies know of each job what a
-run of it alone on the three hosts showed: COMP of a task, and what a round took beyond COMP and
-links ({late}), which its profile states as `step`.
+primary and secondary COMM). *harmony-published*: Algorithm 1 as printed, 4.3.2's regrouping, turns.
+*naive*: each job computes beside others on a device of its own; three of many choices, drawn but
+for the first, which alone gives each job two hosts. *CPU*, *links*: parts of the hosts' processors
+and of what their links can send in the last makespan of a run. Policies know of each job what a run
+of it alone on the three hosts showed: COMP of a task, and what a round took beyond COMP and links
+({late}), which its profile states as `step`.
 
 How much a task computes was chosen after two runs with half of it: there *harmony, least 2* had
 1.08 and 1.16 times the JCT and makespan of *isolated, least 2* (links of 20 Mbit, the experiment as
@@ -38,7 +42,9 @@ then. Where executors and servers no longer woke up for every 3 kB that came, it
 (commit 5e09529b). In all of these the first two tasks of each job on a device were computed again,
 which holds the device. In those below none is (`verify: 0`). With that it had 1.18 and 1.40
 (8a5ae91b860d); then a job's step was left out where it has one host, and groups were compared by
-when all jobs would end (`foreseen`). None of these runs is kept.
+when all jobs would end (`foreseen`): 1.20 and 1.39 (087c78be). All of these were told that links
+carry 20 Mbit; of payload it is {payload:.1f} where all send and receive (headers and
+acknowledgements), which those below are told. None of these runs, one each, is kept.
 
 {rows}
 
@@ -47,22 +53,25 @@ their data), *harmony, least 2* has {jct_2:.2f} times the JCT and {makespan_2:.2
 makespan (paper, at 100 machines: 2.11 and 1.60). *harmony*, whose groups may be of one host as if
 data that do not fit were read from disk at no cost, has {jct:.2f} and {makespan:.2f}; *isolated*
 with the same freedom {free_jct:.2f} and {free_makespan:.2f}: jobs alone on a host send nothing.
-The best of three naive choices has {naive_jct:.2f} and {naive_makespan:.2f}, all in the mean
+The naive choice with two hosts a job, *naive, all*, has {fair_jct:.2f} and {fair_makespan:.2f}. The
+best of all three has {naive_jct:.2f} and {naive_makespan:.2f}, all in the mean
 {naive_mean_jct:.2f} and {naive_mean_makespan:.2f}, the worst {naive_worst_jct:.2f} and
 {naive_worst_makespan:.2f}. Each job ended with the same parameters, by SHA-256, in {same} of {runs}
 runs.
 
-The simulation of the same file, which is told the same times, has {worlds} of the live makespan; in
-the run before (8a5ae91b860d) it had 93 to 116 %. It has no work of a host for its links and
-servers, which here shares half a core with COMP.
+The simulation of the same file, which is told the same times, has {worlds} of the live makespan. It
+has no work of a host for its links and servers, which here shares half a core with COMP.
 """
-DRAWN: Final = """### Jobs that were not looked at
+DRAWN: Final = """### Jobs that were drawn
 
 `--part drawn`, commit {commit}: six jobs of mlr, nmf, lda, lasso and nets, whose COMP, models and
-rounds were drawn (seed {draw}) and not looked at before the run. Those of seed 7 were run before
-`foreseen` (8a5ae91b860d: *harmony, least 2* 1.07 and 1.30, *harmony* 1.94 and 1.75, *isolated* 1.99
-and 2.20), looked at in virtual time while it was made, and not run again with it: what is better
-below than with them may be the other jobs as well as the rule.
+rounds were drawn, one run of each policy. The jobs of seed 7 were run before `foreseen`
+(8a5ae91b860d: *harmony, least 2* 1.07 and 1.30, *harmony* 1.94 and 1.75, *isolated* 1.99 and 2.20)
+and looked at in virtual time while it was made; those of seed 8 were not looked at, and were run
+once before what links carry was stated as above (087c78be: 1.51 and 1.39, 2.34 and 1.74, 1.81 and
+1.82).
+"""
+DRAWN_SET: Final = """Seed {draw}:
 
 {rows}
 
@@ -98,36 +107,21 @@ def live_text(parts: Mapping[str, Any]) -> str:
 
 
 def _policies(part: Mapping[str, Any], chosen: Mapping[str, Any]) -> str:
-    # A part made before the choices had a part of their own has some, too.
-    alone = [row for row in part["rows"] if not row["policy"].startswith("naive")]
-    every = [*alone, *chosen["rows"]]
-    rows = {row["policy"]: row for row in every}
-    base = rows[BASE]
-
-    def times(name: str) -> tuple[float, float]:
-        return (
-            base["jct_s"] / rows[name]["jct_s"],
-            base["makespan_s"] / rows[name]["makespan_s"],
-        )
-
-    naive = [times(name) for name in rows if name.startswith("naive")]
-    jct, makespan = (sorted(one) for one in zip(*naive, strict=True))
-    ours, ours_2, free = times("harmony"), times("harmony, least 2"), times("isolated")
-    worlds = [
-        row["simulated_s"] / row["makespan_s"]
-        for name, row in rows.items()
-        if not name.startswith("naive")
-    ]
+    every = [*part["rows"], *chosen["rows"]]
+    times = _times_over(every)
+    jct, makespan = (
+        sorted(one)
+        for one in zip(*(of for name, of in times.items() if name in NAIVE), strict=True)
+    )
+    worlds = [row["simulated_s"] / row["makespan_s"] for row in part["rows"]]
     return POLICIES.format(
         machine=part["made_by"]["processor"], commit=part["made_by"]["commit"],
-        chosen=chosen["made_by"]["commit"],
-        rows=table(COLUMNS, [_row(row) for row in every]),
-        jct=ours[0], makespan=ours[1], jct_2=ours_2[0], makespan_2=ours_2[1],
-        naive_jct=jct[-1], naive_makespan=makespan[-1], naive_mean_jct=fmean(jct),
+        chosen=chosen["made_by"]["commit"], turns=len(every[0]["samples"]),
+        payload=LINK_BPS * part["share"] / 1e6, rows=table(COLUMNS, [_row(row) for row in every]),
+        **_told(times), naive_jct=jct[-1], naive_makespan=makespan[-1], naive_mean_jct=fmean(jct),
         naive_mean_makespan=fmean(makespan), naive_worst_jct=jct[0],
-        naive_worst_makespan=makespan[0], free_jct=free[0], free_makespan=free[1],
-        same=sum(row["sha256"] == base["sha256"] for row in every), runs=len(rows),
-        worlds=f"{100 * min(worlds):.0f} to {100 * max(worlds):.0f} %",
+        naive_worst_makespan=makespan[0], fair_jct=times[FAIR][0], fair_makespan=times[FAIR][1],
+        **_same(every), worlds=f"{100 * min(worlds):.0f} to {100 * max(worlds):.0f} %",
         late=", ".join(
             f"{name} {late_s:.2f} s" for name, late_s in part["profile"]["late_s"].items()
         ),
@@ -135,37 +129,61 @@ def _policies(part: Mapping[str, Any], chosen: Mapping[str, Any]) -> str:
 
 
 def _drawn(part: Mapping[str, Any]) -> str:
-    rows = {row["policy"]: row for row in part["rows"]}
-    base = rows[BASE]
+    found = [DRAWN.format(commit=part["made_by"]["commit"])]
+    for one in part["sets"]:
+        rows = table(COLUMNS, [_row(row) for row in one["rows"]])
+        told = _told(_times_over(one["rows"]))
+        found.append(DRAWN_SET.format(draw=one["draw"], rows=rows, **told, **_same(one["rows"])))
+    return "\n".join(found)
 
-    def times(name: str) -> tuple[float, float]:
-        return (
-            base["jct_s"] / rows[name]["jct_s"],
-            base["makespan_s"] / rows[name]["makespan_s"],
+
+def _times_over(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:
+    """How many times the JCT and makespan of ``BASE`` a policy has, from medians."""
+    base = next(row for row in rows if row["policy"] == BASE)
+    return {
+        row["policy"]: (
+            base["jct_s"] / row["jct_s"],
+            base["makespan_s"] / row["makespan_s"],
         )
+        for row in rows
+    }
 
-    ours, ours_2, free = times("harmony"), times("harmony, least 2"), times("isolated")
-    return DRAWN.format(
-        draw=part["draw"],
-        commit=part["made_by"]["commit"],
-        rows=table(COLUMNS, [_row(row) for row in part["rows"]]),
-        jct=ours[0], makespan=ours[1], jct_2=ours_2[0], makespan_2=ours_2[1],
-        free_jct=free[0], free_makespan=free[1],
-        same=sum(row["sha256"] == base["sha256"] for row in part["rows"]), runs=len(rows),
-    )  # fmt: skip
+
+def _told(times: Mapping[str, tuple[float, float]]) -> dict[str, float]:
+    """The figures of our policies and of *isolated*, by the names of the texts."""
+    policies = {"_2": "harmony, least 2", "": "harmony"}
+    found = {}
+    for name, policy in policies.items():
+        found |= {f"jct{name}": times[policy][0], f"makespan{name}": times[policy][1]}
+    return found | {"free_jct": times["isolated"][0], "free_makespan": times["isolated"][1]}
+
+
+def _same(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """How many runs ended with the parameters of the first."""
+    samples = [one for row in rows for one in row["samples"]]
+    same = sum(one["sha256"] == samples[0]["sha256"] for one in samples)
+    return {"same": same, "runs": len(samples)}
 
 
 def _row(row: Mapping[str, Any]) -> Sequence[str]:
-    first = [one for one in row["groups"] if one["begin_s"] == row["groups"][0]["begin_s"]]
-    naive = row["policy"].startswith("naive")
+    groups = row["samples"][0]["groups"]
+    first = [one for one in groups if one["begin_s"] == groups[0]["begin_s"]]
+    naive = row["policy"] in NAIVE
     return [
-        row["policy"], f"{row['jct_s']:.1f} s", f"{row['makespan_s']:.1f} s",
+        row["policy"], _spread(row, "jct_s"), _spread(row, "makespan_s"),
         f"{100 * row['cpu_used']:.0f} %", f"{100 * row['link_used']:.0f} %",
         "" if naive else f"{row['simulated_jct_s']:.1f} s",
         "" if naive else f"{row['simulated_s']:.1f} s",
-        f"{len(row['groups'])}, first "
+        f"{len(groups)}, first "
         + "; ".join(f"{len(one['jobs'])} on {one['hosts']}" for one in first),
     ]  # fmt: skip
+
+
+def _spread(row: Mapping[str, Any], key: str) -> str:
+    """The median, and least and most if there were several runs."""
+    seen = [one[key] for one in row["samples"]]
+    rest = f" ({min(seen):.1f}-{max(seen):.1f})" if len(seen) > 1 else ""
+    return f"{row[key]:.1f} s{rest}"
 
 
 def _groups(part: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ What makes turns fair:
 - Acknowledgements go before data. In a queue behind the data of their own connection, as where two
   hosts send to each other on one, they cost it much of its share.
 - A turn is short: a host hands the link at most ``unit_bytes`` at once, where it would otherwise
-  hand up to 64 kB, the more the faster it is.
+  hand up to 64 kB, the more the faster it is. Where links are slow a turn lasts longer.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ UNMARKED: Final = 256
 MARKED: Final = 32
 """How many it has for flows of each other class: fewer jobs are in one of several classes."""
 _UNIT_S: Final = 0.0005
-_UNIT_LEAST_BYTES: Final = 1514
-"""One Ethernet frame of an MTU of 1500, without check sum."""
+_UNIT_LEAST_BYTES: Final = 4 * 1514
+"""Four Ethernet frames of an MTU of 1500, without check sum.
+
+What is handed over costs the host's processor, whose quota counts it, as often as it is.
+"""
 _UNIT_MOST_BYTES: Final = 65536
 _TURN_BYTES: Final = 3028
 """What a flow sends in its turn: two full frames."""
@@ -39,7 +42,7 @@ _PROGRAM: Final = by_class_and_flow(UNMARKED, MARKED, _ACK_BYTES)
 def unit_bytes(rate_bps: int) -> int:
     """Return how many bytes a host hands its link at once.
 
-    0.5 ms of the link, at least one frame and at most the 64 kB that it would be otherwise.
+    0.5 ms of the link, at least four frames and at most the 64 kB that it would be otherwise.
     """
     return min(_UNIT_MOST_BYTES, max(_UNIT_LEAST_BYTES, round(rate_bps * _UNIT_S / 8)))
 
