@@ -9,13 +9,11 @@ the policies with half the computation a task: there ``harmony, least 2`` had 1.
 Part ``policies``: each policy has the six jobs from time 0. Each knows of each job what a run of it
 alone on the three hosts showed: COMP of a task, and what a round took beyond COMP and links, as
 T_cpu and T_net of the paper's profile; the latter is the ``step`` of its profile row. ``least 2``:
-as if a job's data needed the memory of two of the three hosts, the most, and stayed there.
-
-Part ``naive``: each job computes on its own, beside others: all on all hosts; a drawn choice of a
-pair a host, and one of three jobs on two hosts and three on one. Of these only the first gives each
-job the two hosts that ``least 2`` asks for.
-
-Both parts run each of their rows three times, in turns, and have the medians.
+as if a job's data needed the memory of two of the three hosts, the most, and stayed there. With
+``naive`` each job computes on its own, beside others: all on all hosts; a drawn choice of a pair a
+host, and one of three jobs on two hosts and three on one. Of these only the first gives each job
+the two hosts that ``least 2`` asks for. It and the policies with ``least 2`` are run three times,
+in turns, and have the medians: the machine's pace varies.
 
 Part ``drawn``: the policies for two sets of six jobs whose sizes were drawn, once each.
 
@@ -73,12 +71,13 @@ POLICIES: Final[Policies] = (
 NAIVE: Final = {"place": "naive", "group": "fixed", "shape": "fixed"}
 """Jobs state where their servers are: on the hosts of their group."""
 LIMITS: Final[dict[Limit, str]] = {"cpu": "CPU", "network": "network", "job": "job"}
-PARTS: Final = ("policies", "naive", "drawn", "groups")
+PARTS: Final = ("policies", "drawn", "groups")
 ROUNDS: Final = 8
 """Of jobs in part ``groups``."""
 TRIPLES: Final = 6
 TURNS: Final = 3
-"""So often each row of ``policies`` and ``naive`` is run."""
+"""So often each of these rows of part ``policies`` is run."""
+REPEATED: Final = ("isolated, least 2", "harmony, least 2", "naive, all")
 MEDIANS: Final = ("jct_s", "makespan_s", "cpu_used", "link_used")
 DRAWS: Final = (7, 8)
 """The seeds of the jobs of part ``drawn``; those of 7 were looked at in virtual time."""
@@ -97,14 +96,16 @@ def main() -> None:
         profile = Profile(told["task_s"], told["late_s"])
         with live.testbed() as share:
             made = {
-                "policies": _policies, "naive": _naive, "drawn": _drawn, "groups": _groups
+                "policies": _policies, "drawn": _drawn, "groups": _groups
             }[part](profile, share)  # fmt: skip
         parts |= {part: {"made_by": _common.made_by(), "seed": SEED, "share": share, **made}}
         _common.save("harmony_live", SEED, {"parts": parts})
 
 
 def _policies(_: Profile, share: float) -> dict[str, Any]:
-    return _compared(JOBS, GUESS, POLICIES, share)
+    profile = _alone(JOBS, GUESS, share)
+    runs = _described(JOBS, POLICIES, profile, share) | _naive(profile, share)
+    return _told(profile, _rows(runs, REPEATED))
 
 
 def _drawn(_: Profile, share: float) -> dict[str, Any]:
@@ -114,38 +115,43 @@ def _drawn(_: Profile, share: float) -> dict[str, Any]:
         jobs = drawn_jobs(draw)
         told = {name: {"batch": job.batch, "rounds": job.rounds, "model_bytes": job.model_bytes}
                 for name, job in jobs.items()}  # fmt: skip
-        found = _compared(jobs, dict.fromkeys(jobs, 0.5), some, share, turns=1)
+        profile = _alone(jobs, dict.fromkeys(jobs, 0.5), share)
+        found = _told(profile, _rows(_described(jobs, some, profile, share), ()))
         sets.append({"draw": draw, "jobs": told, **found})
     return {"sets": sets}
 
 
-def _compared(
-    jobs: Mapping[str, LiveJob],
-    guess: Mapping[str, float],
-    policies: Policies,
-    share: float,
-    turns: int = TURNS,
-) -> dict[str, Any]:
-    """A row a policy, all with the profile of each job alone on all hosts, which is made first."""
+def _alone(jobs: Mapping[str, LiveJob], guess: Mapping[str, float], share: float) -> Profile:
+    """What a run of each job alone on all hosts shows."""
     run = described({"joint": "isolated"}, {"least": len(HOSTS)}, Profile(guess), share, jobs)
     profile = _profile(played(run)[0], jobs, share)
     print(profile, flush=True)
-    runs = {
+    return profile
+
+
+def _described(
+    jobs: Mapping[str, LiveJob], policies: Policies, profile: Profile, share: float
+) -> dict[str, dict[str, Any]]:
+    """A run a policy."""
+    return {
         name: described(scheduler, options, profile, share, jobs)
         for name, scheduler, options in policies
     }
-    found = {"task_s": profile.task_s, "late_s": profile.late_s}
-    return {"profile": found, "rows": _rows(runs, turns)}
 
 
-def _naive(profile: Profile, share: float) -> dict[str, Any]:
-    """A row a naive choice."""
+def _naive(profile: Profile, share: float) -> dict[str, dict[str, Any]]:
+    """A run a naive choice."""
     runs = {}
     for name, groups in naive_choices().items():
         run = described(NAIVE, {"group": {"groups": groups}}, profile, share, JOBS, len(JOBS))
         _serve_where_they_work(run, groups)
         runs[name] = run
-    return {"rows": _rows(runs, TURNS)}
+    return runs
+
+
+def _told(profile: Profile, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    found = {"task_s": profile.task_s, "late_s": profile.late_s}
+    return {"profile": found, "rows": list(rows)}
 
 
 def _serve_where_they_work(
@@ -172,12 +178,12 @@ def naive_choices() -> dict[str, list[dict[str, list[str]]]]:
     return found
 
 
-def _rows(runs: Mapping[str, dict[str, Any]], turns: int) -> list[dict[str, Any]]:
-    """What runs took: each live, all in turns, and in virtual time; a row a run, with medians."""
+def _rows(runs: Mapping[str, dict[str, Any]], repeated: Sequence[str]) -> list[dict[str, Any]]:
+    """What runs took: live, some of them in turns, and in virtual time; a row a run."""
     samples: dict[str, list[dict[str, Any]]] = {name: [] for name in runs}
-    for _ in range(turns):
-        for name, run in runs.items():
-            samples[name].append(_sample(run))
+    for turn in range(TURNS):
+        for name in repeated if turn else runs:
+            samples[name].append(_sample(runs[name]))
             told = {key: cell for key, cell in samples[name][-1].items() if key in MEDIANS}
             print(name, told, flush=True)
     rows = []
