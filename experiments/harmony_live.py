@@ -90,16 +90,27 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", action="append", choices=PARTS)
+    parser.add_argument(
+        "--draw", action="append", type=int, choices=DRAWS, help="of part drawn; others stay"
+    )
     parts, asked = _common.earlier("harmony_live"), parser.parse_args()
     for part in asked.part or [one for one in PARTS if one not in parts]:
         told = parts.get("policies", {}).get("profile", {"task_s": GUESS, "late_s": {}})
         profile = Profile(told["task_s"], told["late_s"])
         with live.testbed() as share:
-            made = {
-                "policies": _policies, "drawn": _drawn, "groups": _groups
-            }[part](profile, share)  # fmt: skip
-        parts |= {part: {"made_by": _common.made_by(), "seed": SEED, "share": share, **made}}
+            if part == "drawn":
+                sets = {one["draw"]: one for one in parts.get("drawn", {"sets": []})["sets"]}
+                for draw in asked.draw or DRAWS:
+                    sets[draw] = {"draw": draw, **_made(share), **_drawn(draw, share)}
+                parts["drawn"] = {"sets": [sets[draw] for draw in sorted(sets)]}
+            else:
+                made = {"policies": _policies, "groups": _groups}[part](profile, share)
+                parts[part] = _made(share) | made
         _common.save("harmony_live", SEED, {"parts": parts})
+
+
+def _made(share: float) -> dict[str, Any]:
+    return {"made_by": _common.made_by(), "seed": SEED, "share": share}
 
 
 def _policies(_: Profile, share: float) -> dict[str, Any]:
@@ -108,17 +119,13 @@ def _policies(_: Profile, share: float) -> dict[str, Any]:
     return _told(profile, _rows(runs, REPEATED))
 
 
-def _drawn(_: Profile, share: float) -> dict[str, Any]:
+def _drawn(draw: int, share: float) -> dict[str, Any]:
     some = [one for one in POLICIES if one[0] != "harmony-published"]
-    sets = []
-    for draw in DRAWS:
-        jobs = drawn_jobs(draw)
-        told = {name: {"batch": job.batch, "rounds": job.rounds, "model_bytes": job.model_bytes}
-                for name, job in jobs.items()}  # fmt: skip
-        profile = _alone(jobs, dict.fromkeys(jobs, 0.5), share)
-        found = _told(profile, _rows(_described(jobs, some, profile, share), ()))
-        sets.append({"draw": draw, "jobs": told, **found})
-    return {"sets": sets}
+    jobs = drawn_jobs(draw)
+    told = {name: {"batch": job.batch, "rounds": job.rounds, "model_bytes": job.model_bytes}
+            for name, job in jobs.items()}  # fmt: skip
+    profile = _alone(jobs, dict.fromkeys(jobs, 0.5), share)
+    return {"jobs": told, **_told(profile, _rows(_described(jobs, some, profile, share), ()))}
 
 
 def _alone(jobs: Mapping[str, LiveJob], guess: Mapping[str, float], share: float) -> Profile:
