@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from live_worlds import drive, job, of, shuffled, world
 
+import warren
 from warren.live.control.input_budgets import InputBudgets
 from warren.live.control.local_engine import LivePort
 from warren.live.oracle.plain import train
@@ -120,6 +121,38 @@ def plain(run: Run) -> dict[int, str]:
         numerics.pin()
         found[one.index] = train(app, one).digest
     return found
+
+
+@pytest.mark.live
+def test_groups_of_jobs_with_data_on_disk_have_the_bits_of_data_in_memory(tmp_path: Path) -> None:
+    """Under ``harmony``, on hosts whose memory is stated."""
+    world(tmp_path, [], 1)
+    with (tmp_path / "apps.py").open("a") as apps:
+        apps.write(APPS)
+    app = {"Large": "graphsage", "LargeDict": "fastgcn"}
+    listed = [
+        {"name": f"{kind}-{at}", "app": f"{tmp_path}/apps.py:{kind}", "model": model, "scale": 3,
+         "rounds": 6, "batch": 4, "seed": at}
+        for at in range(2) for kind, model in app.items()
+    ]  # fmt: skip
+    found = {}
+    for engine in ("plain", "local"):
+        host = {"name": "h", "count": 3, "devices": {"V100": 1}, "nic": "25 Gbps", "memory": "2 GB"}
+        local = {"local": {"spill": True}} if engine == "local" else {}
+        cluster = {"hosts": [host], "emulate": {"time_scale": 0.001}}
+        run = {
+            "format": 1,
+            "cluster": cluster | {"engine": engine} | local,
+            "workload": {"jobs": listed},
+            "scheduler": {"joint": "harmony"},
+            "seed": 1,
+        }
+        done = warren.run(run, out=tmp_path / engine)
+        found[engine] = {name: job.row["params_sha256"] for name, job in done.jobs.items()}
+    assert len(found["plain"]) == 4
+    assert found["local"] == found["plain"]
+    logs = [file.read_text() for file in (tmp_path / "local/logs").iterdir()]
+    assert not any("stay in memory" in text for text in logs)
 
 
 @pytest.mark.live
