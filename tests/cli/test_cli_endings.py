@@ -56,16 +56,21 @@ def test_an_error_nobody_foresaw_is_one_line_and_its_traceback_a_file(
     assert not (tmp_path / "out").exists()
 
 
-def test_an_interrupt_that_a_library_turns_into_an_import_error_is_told_as_an_interrupt(
-    warren: Warren, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("made", [ImportError, RuntimeError])
+def test_an_interrupt_that_is_turned_into_another_error_is_told_as_an_interrupt(
+    warren: Warren,
+    tiny: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    made: type[Exception],
 ) -> None:
-    """Libraries in C say that they cannot be loaded, whatever kept them from it."""
+    """Libraries in C say that they cannot be loaded, and Python that a class cannot name fields."""
 
     def loads(_: Core) -> None:
         try:
             raise KeyboardInterrupt
         except KeyboardInterrupt as error:
-            raise ImportError("the C-extensions failed") from error
+            raise made("the C-extensions failed") from error
 
     monkeypatch.setattr(Core, "execute", loads)
     found = warren("simulate", tiny)

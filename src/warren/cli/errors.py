@@ -136,7 +136,8 @@ def end_of(error: BaseException) -> int:
 
 def _is_interrupt(error: BaseException) -> bool:
     """Tell whether an error is an interrupt, or what a library made of one while it was loaded."""
-    if isinstance(error, ImportError | SystemError):
+    # RuntimeError: what Python 3.11 makes of it where a class names its fields.
+    if isinstance(error, ImportError | SystemError | RuntimeError):
         before = error.__cause__ or error.__context__
         return before is not None and _is_interrupt(before)
     return isinstance(error, KeyboardInterrupt)
