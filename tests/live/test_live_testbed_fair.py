@@ -135,7 +135,7 @@ def test_ports_in_a_row_as_a_system_gives_them_hardly_meet(step: int, most: int)
     assert max(found.values()) <= most
 
 
-def test_a_turn_grows_with_the_rate_from_a_packet_to_what_a_host_hands_over_else() -> None:
+def test_a_turn_grows_with_the_rate_from_four_packets_to_what_a_host_hands_over_else() -> None:
     assert unit_bytes(10_000_000) == 4 * 1514
     assert unit_bytes(200_000_000) == 12_500
     assert unit_bytes(100_000_000_000) == 65536
