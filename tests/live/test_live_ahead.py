@@ -126,7 +126,7 @@ def test_an_error_of_a_task_that_was_taken_back_does_not_fail_its_job() -> None:
     with stage(job(0)) as device, lying(device) as (trainer, _, _):
         device.controller.say(Drop(0, False))
         assert device.servers[0].hears_none(StateReleased)
-        trainer.say(TaskRaised(0, "its state is gone"))
+        trainer.say(TaskRaised(0, "its state is gone", 0, 0))
         assert device.controller.hears_none(JobBroke)
 
 

@@ -94,7 +94,7 @@ def test_a_beaten_task_that_has_left_comp_is_said_to_have() -> None:
 @pytest.mark.parametrize(
     "end",
     [
-        lambda device, trainer: trainer.say(TaskRaised(0, "ValueError: no")),
+        lambda device, trainer: trainer.say(TaskRaised(0, "ValueError: no", 0, 0)),
         lambda device, trainer: device.controller.say(TrainerGone(0, 10, "killed")),
     ],
 )

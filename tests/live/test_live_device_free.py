@@ -92,7 +92,7 @@ def test_a_trainer_that_is_lost_after_that_has_its_task_again_and_no_other_is_lo
 def test_a_task_that_raises_after_that_fails_its_job_alone(two: Two) -> None:
     two.trainers[0].say(DeviceFree(0))
     two.trainers[1].hear(RunTask)
-    two.trainers[0].say(TaskRaised(0, "app failed"))
+    two.trainers[0].say(TaskRaised(0, "app failed", 0, 0))
     assert two.controller.hear(JobBroke).job == 0
     two.computed(1)
     assert ended(two.controller).seq == 1
@@ -176,3 +176,93 @@ def test_a_trainer_that_was_let_go_stages_nothing_any_more(two: Two) -> None:
     while slots.staging() and time.monotonic() < until_s:
         time.sleep(0.01)  # it is another thread that has said so
     assert slots.staging() == set()
+
+
+class One:
+    """A job of three tasks a round on one device; the first has computed, and the second begun."""
+
+    def __init__(self, world: Stage) -> None:
+        self.controller, self.server = world.controller, world.servers[0]
+        self.world, self.trainer = world, world.trainer(FIRST, 0)
+        world.assign(0, 0, 0, (0, 1, 2))
+        world.answer(self.server, 0)
+        self.begun(0)
+        self.trainer.say(DeviceFree(0))
+        self.begun(1)
+
+    def begun(self, shard: int) -> None:
+        """Its trainer is given a task."""
+        assert self.trainer.hear(RunTask).shard == shard
+
+    def computed(self, shard: int) -> None:
+        """Its trainer has a result."""
+        self.trainer.say(TaskComputed(0, 0, shard, 0.5, b"\x01", b"marks"))
+
+
+@pytest.fixture
+def one() -> Iterator[One]:
+    with stage(job(0), gpu=0) as world:
+        yield One(world)
+
+
+def test_the_next_task_of_the_same_job_begins_while_the_last_result_is_brought_out(
+    one: One,
+) -> None:
+    one.trainer.say(DeviceFree(0))
+    # Two places for updates: the third task waits for the first result.
+    assert one.trainer.hears_none(RunTask)
+    one.computed(0)
+    assert (one.server.hear(Push).shard, ended(one.controller).shard) == (0, 0)
+    one.server.say(Pushed(0, 0))
+    one.begun(2)
+    one.computed(1)
+    one.server.say(Pushed(0, 1))
+    one.computed(2)
+    assert [one.server.hear(Push).shard for _ in range(2)] == [1, 2]
+
+
+def test_a_trainer_with_a_result_to_come_and_a_task_has_both_again_in_their_order(one: One) -> None:
+    one.controller.say(TrainerGone(0, FIRST, "killed"))
+    assert {one.controller.hear(TaskLost).shard for _ in range(2)} == {0, 1}
+    one.trainer = one.world.trainer(13, 0)
+    for shard in range(3):
+        one.begun(shard)
+        one.computed(shard)
+        assert one.server.hear(Push).shard == shard
+        one.server.say(Pushed(0, shard))
+
+
+def test_a_result_that_came_before_its_trainer_ended_counts(one: One) -> None:
+    one.computed(0)
+    assert one.server.hear(Push).shard == 0
+    one.controller.say(TrainerGone(0, FIRST, "killed"))
+    assert one.controller.hear(TaskLost).shard == 1
+    one.trainer = one.world.trainer(13, 0)
+    one.begun(1)
+
+
+def test_a_result_that_cannot_be_brought_out_fails_the_job(one: One) -> None:
+    one.trainer.say(TaskRaised(0, "no memory", 0, 0))
+    assert one.controller.hear(JobBroke).reason == "no memory"
+
+
+def test_an_error_of_a_result_that_nobody_wants_leaves_the_task_that_computes(one: One) -> None:
+    one.controller.say(Drop(0, False))
+    one.trainer.say(TaskRaised(0, "no memory", 0, 0))
+    assert one.controller.hears_none(JobBroke)
+    assert one.trainer.hears_none(Leave)
+
+
+def test_a_trainer_whose_result_is_to_come_is_not_released(one: One) -> None:
+    one.trainer.say(DeviceFree(0))
+    one.computed(0)
+    one.server.hear(Push)
+    one.server.say(Pushed(0, 0))
+    one.begun(2)
+    one.trainer.say(DeviceFree(0))
+    one.controller.say(Release(0))
+    assert one.trainer.hears_none(Leave)
+    one.computed(1)
+    one.computed(2)
+    one.controller.say(Release(0))
+    one.trainer.hear(Leave)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import torch
 from torch import nn
 from training_bench import Points, a_job, serve, whole
 
+from warren.live.training.helpers import Helpers
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.training.task_hashes import HashLog, differing, marks_of
 from warren.live.training.task_runner import TaskRunner
@@ -143,10 +143,10 @@ def test_threads_give_the_marks_that_one_gives() -> None:
     layout = Layout.of(nn.Sequential(nn.Linear(1500, 1500), *(nn.Linear(9, 9) for _ in range(40))))
     update = torch.randint(0, 256, (layout.total_bytes,), dtype=torch.uint8).numpy()
     one = marks_of(layout, 0.5, b"\1", update)
-    with ThreadPoolExecutor(3) as threads:
-        assert marks_of(layout, 0.5, b"\1", update, threads) == one
-        update[layout.entries[7].offset] ^= 1
-        changed = marks_of(layout, 0.5, b"\1", update, threads)
+    helpers = Helpers(3)
+    assert marks_of(layout, 0.5, b"\1", update, helpers) == one
+    update[layout.entries[7].offset] ^= 1
+    changed = marks_of(layout, 0.5, b"\1", update, helpers)
     assert differing(layout, one, changed) == (layout.entries[7].name,)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from warren.live.control.run_context import RunContext
 from warren.live.process.specs import ServerRole
 from warren.live.training.checkpoints.files import latest_round
+from warren.live.training.helpers import HELPERS
 from warren.live.transport.messages import AnyMessage
 from warren.live.transport.server_messages import (
     BlocksCame,
@@ -371,6 +372,8 @@ class Servers:
             flow_class=self._flow_class(homes[part], job.index),
             donors=donors,
             inputs=context.inputs.of_host(homes[part]),
+            # Processors of a run on GPUs wait for them.
+            helpers=HELPERS if any(gpu is not None for gpu in context.gpus) else 0,
         )
 
     def _stated_homes(self, job: int) -> tuple[int, ...]:

@@ -134,9 +134,9 @@ class Executor:
                     pipeline.freed(job)
                 case Staged(job=job):
                     slots.has_staged(peer, job)
-                case TaskRaised(job=job, reason=reason):
-                    slots.prepared(job)
-                    pipeline.broke(job, reason)
+                case TaskRaised(job=job):
+                    slots.answered(peer, job)
+                    pipeline.raised(message)
                 case RankReady():
                     pipeline.ranks.sat_down(peer, message)
                 case RankDone():
@@ -156,8 +156,8 @@ class Executor:
                 if verified is not None:
                     self._pipeline.reports.add(verified)
             # The guard acts too: the verifier lets the job go whether its error counts or not.
-            case TaskRaised(job=job, reason=reason) if verifier.raised(job):
-                self._pipeline.broke(job, reason)
+            case TaskRaised(job=job) if verifier.raised(job):
+                self._pipeline.raised(message)
 
     def _hear_controller(self) -> None:
         """Take what the controller has sent, in its order."""

@@ -48,7 +48,8 @@ class LaneTask:
     elsewhere; ``beaten``: it was done elsewhere, and only its COMP goes on to its end.
     ``dropped``: its job was rolled back or has ended.
     ``on_links``: its bytes take the place of T^s; ``held`` is its update until COMP has ended.
-    ``freed_ns``: when its device was free for another task, before its result was here.
+    ``freed_ns``: when its device was free for another task, before its result was here;
+    ``before``: so many tasks its trainer had begun before it.
     ``ring``: it stands for ``rounds`` rounds that a rank makes by itself, the one of
     ``incarnation``.
     """
@@ -79,6 +80,7 @@ class LaneTask:
     rounds: int = 1
     incarnation: int = 0
     freed_ns: int = 0
+    before: int = 0
 
     def again(self) -> LaneTask:
         """Return the same task as if it had not been begun."""

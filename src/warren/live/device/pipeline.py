@@ -23,6 +23,7 @@ from warren.live.transport.messages import (
     LeftComp,
     TaskComputed,
     TaskLost,
+    TaskRaised,
     TaskRehearsed,
     TaskStuck,
     TrainerGone,
@@ -187,7 +188,8 @@ class Pipeline:
         Hare's speculative memory management (section 4.3) as far as the queue tells what comes: of
         each job the state of its next task, if that is here and the job's trainer is idle.
         """
-        met = {work.job for work in self._begun}
+        # A trainer that brings out its last result may take a state meanwhile.
+        met = {work.job for work in self._begun if not work.freed_ns}
         for work in self.queue.ahead(self._ahead) if self._stages else ():
             state = None if work.ring or work.job in met else self.client.ready(work.key)
             met.add(work.job)
@@ -234,9 +236,18 @@ class Pipeline:
         """The task that computes, or has its pad on COMP; None: the device is free."""
         return self._begun[-1] if self._begun and not self._begun[-1].freed_ns else None
 
-    def _of(self, job: int) -> LaneTask | None:
-        """Return the task of a job that has begun and not left COMP; a job has one at most."""
-        return next((work for work in self._begun if work.job == job), None)
+    def _of(self, job: int) -> list[LaneTask]:
+        """Return the tasks of a job that have begun and not left COMP, in their order.
+
+        There are two at most: one computes while the result of the one before is brought out.
+        """
+        return [work for work in self._begun if work.job == job]
+
+    def _waited_for(self, job: int, round_no: int, shard: int) -> LaneTask | None:
+        """Return the first task of a job that has begun, is this one, and has no result."""
+        # A job that was rolled back may have begun the same task twice; results keep the order.
+        mine = (work for work in self._of(job) if (work.round, work.shard) == (round_no, shard))
+        return next((work for work in mine if not work.result_ns), None)
 
     def _take_off(self, work: LaneTask) -> None:
         """Take a task off COMP; if it computed, the lane is free from now on."""
@@ -249,15 +260,16 @@ class Pipeline:
     def freed(self, job: int) -> None:
         """Note that a job's trainer needs the device no more for its task; its result will come.
 
-        Another job's task may begin. Only where times are real: a pad keeps the device to its end.
+        Another task may begin. Only where times are real: a pad keeps the device to its end.
         """
-        work = self._of(job)
-        if work is not None and work is self._comp and work.unpadded and not work.on_links:
+        work = self._comp
+        if work is not None and work.job == job and work.unpadded and not work.on_links:
             work.freed_ns = time.monotonic_ns()
+            self.slots.freed(job)
 
     def computed(self, done: TaskComputed, pid: int) -> None:
         """Push the result of a task on COMP, which the trainer ``pid`` has computed."""
-        work = self._of(done.job)
+        work = self._waited_for(done.job, done.round, done.shard)
         if work is None or work.trainer_pid != pid:
             return  # its trainer's end was heard of first: the task runs again
         if work.dropped:
@@ -283,7 +295,7 @@ class Pipeline:
             work.held = push
         else:
             self._push(work, push)
-        self.verifier.offer(work, self.slots.tasks(work.job) - 1, done.marks)
+        self.verifier.offer(work, work.before, done.marks)
         ahead = [head for head in self.queue.ahead(1) if not head.ring]
         if not any(self.client.ready(head.key) for head in ahead):
             self.client.flush()  # nothing can start before it
@@ -299,12 +311,11 @@ class Pipeline:
 
     def acknowledged(self, job: int, pushed: Pushed) -> None:
         """Note that one server has an update; with the last one its place is free again."""
-        key = (job, pushed.round)
-        comp = self._of(job)
-        work = self._comm.find(key, pushed.shard)
+        work = self._comm.find((job, pushed.round), pushed.shard)
         # Servers are often faster than a pad: the task may still be on COMP.
-        if work is None and comp is not None and (comp.key, comp.shard) == (key, pushed.shard):
-            work = comp
+        for comp in self._of(job) if work is None else ():
+            if (comp.round, comp.shard) == (pushed.round, pushed.shard):
+                work = comp
         if work is None:
             return
         work.unacknowledged -= 1
@@ -317,12 +328,12 @@ class Pipeline:
         if gone.verifies:
             self.verifier.gone(gone.job, gone.pid)
             return
-        work = self._of(gone.job)
         doing = self.slots.gone(gone.job, gone.pid)
         if doing is not None:
             self.reports.add(TaskLost(self._device, gone.job, doing, -1, gone.how))
         # A result that is here outlives its trainer: the update lies in memory that is shared.
-        if work is not None and work.trainer_pid == gone.pid and not work.result_ns:
+        lost = [one for one in self._of(gone.job) if one.trainer_pid == gone.pid]
+        for work in reversed([one for one in lost if not one.result_ns]):
             self._take_off(work)
             self.client.take_back(work.job, work.slot)
             if work.beaten:
@@ -338,7 +349,7 @@ class Pipeline:
         The rounds of one that ended before they had passed go back to the head of the queue, for
         the rank that follows it.
         """
-        work = self._of(reports.job)
+        work = next(iter(self._of(reports.job)), None)
         if (
             work is None
             or not work.ring
@@ -354,16 +365,17 @@ class Pipeline:
         elif not work.dropped:
             self.queue.put_back(work.again())
 
-    def broke(self, job: int, reason: str) -> None:
+    def raised(self, raised: TaskRaised) -> None:
         """Report that an app raised, and drop its job; an unwanted task's error does not count."""
-        work = self._of(job)
-        if work is not None and not work.result_ns:
+        job = raised.job
+        work = self._waited_for(job, raised.round, raised.shard)
+        if work is not None:
             self._take_off(work)
             if work.beaten or work.dropped:  # nobody wants its result, nor its error
                 self.client.take_back(job, work.slot)
                 self._tell_ended(work, time.monotonic_ns())
                 return
-        self.reports.add(JobBroke(job, reason))
+        self.reports.add(JobBroke(job, raised.reason))
         self.drop(job, ended=True)
 
     def beaten(self, seq: int) -> None:
@@ -385,9 +397,8 @@ class Pipeline:
         self.verifier.forget(job)
         for one in reversed(self._comm.take(job, round_no)):
             self.queue.put_back(one.again())
-        work = self._of(job)
         # One that was dropped is not wanted any more: others have been assigned in its place.
-        if work is not None and not (work.ring or work.dropped):
+        for work in reversed([one for one in self._of(job) if not (one.ring or one.dropped)]):
             if work.round < round_no:
                 # It was done elsewhere, which the controller may not have told yet. Its place for
                 # an update is one of the old connection.
@@ -413,10 +424,10 @@ class Pipeline:
             self.verifier.drop(job)
         self._comm.drop(job)
         self.client.drop(job, ended=ended)
-        work = self._of(job)
-        if work is not None and work.beaten and ended:
-            work.slot = -1  # its COMP goes on to the end, as if nothing had ended
-        elif work is not None:
+        for work in self._of(job):
+            if work.beaten and ended:
+                work.slot = -1  # its COMP goes on to the end, as if nothing had ended
+                continue
             # Its trainer still computes: COMP is free when it answers or ends.
             work.dropped = True
             if work.result_ns:

@@ -6,7 +6,9 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
+from warren.live.device.result_sender import ResultSender
 from warren.live.process.linux import (
     direct_output,
     known_as,
@@ -22,8 +24,9 @@ from warren.live.training.app.app_errors import one_line
 from warren.live.training.app.app_loader import build_app
 from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.memory.shared_memory import MappedMemories
-from warren.live.training.task_hashes import nondeterministic
+from warren.live.training.task_hashes import TaskResult, nondeterministic
 from warren.live.training.task_runner import MemoryOf, TaskRunner, in_main_memory
+from warren.live.training.tensor_layout import Layout
 from warren.live.transport.messages import (
     DeviceFree,
     Leave,
@@ -60,6 +63,8 @@ class Trainer:
         self._link = Link(executor_address(role.folder, role.device, role.incarnation))
         self._runner: TaskRunner | None = None
         self._memory_of: MemoryOf = in_main_memory
+        # A task that is computed again has the device to itself.
+        self._results = ResultSender(self._link, behind=role.gpu is not None and not role.verifies)
         self._computed: Callable[[], None] | None = None
         if role.inputs is None:
             self._inputs = None
@@ -78,7 +83,7 @@ class Trainer:
         poller = Poller()
         for source in (self._link, self._lifeline):
             poller.register(source)
-        self._link.send(TrainerReady(self._job.index, known_as(), self._role.verifies))
+        self._results.send(TrainerReady(self._job.index, known_as(), self._role.verifies))
         self._guarded(None)
         while True:
             if self._lifeline in poller.poll():
@@ -86,6 +91,7 @@ class Trainer:
             for message, _ in self._link.drain():
                 match message:
                     case Leave():
+                        self._results.wait()
                         return
                     case RunTask():
                         self._guarded(message)
@@ -98,11 +104,12 @@ class Trainer:
 
     def _use_gpu(self, gpu: int) -> None:
         """Compute on a GPU; its code is loaded only where it is used."""
-        from warren.live.gpu.gpu_memory import PinnedMemories, on_gpu
+        from warren.live.gpu.gpu_memory import on_gpu
+        from warren.live.gpu.pinned_memory import PinnedMemories
 
         self._memory_of = on_gpu(gpu)
         if not self._role.verifies:
-            self._computed = lambda: self._link.send(DeviceFree(self._job.index))
+            self._computed = lambda: self._results.send(DeviceFree(self._job.index))
         # What is only read cannot be pinned everywhere; user code sees neither of them here.
         self._states, self._updates = PinnedMemories(), PinnedMemories()
 
@@ -112,7 +119,7 @@ class Trainer:
             with suppress(Exception):  # its memory is gone, say: the task itself will meet it
                 self._runner.stage(self._states.view(message.state), message.round)
         self._expect(message.round, message.shard)
-        self._link.send(Staged(message.job, message.round))
+        self._results.send(Staged(message.job, message.round))
 
     def _read_ahead(self, round_no: int, shard: int) -> None:
         """Begin to read the data of a task while other jobs' tasks compute."""
@@ -129,23 +136,33 @@ class Trainer:
                     self._built()
             with self._alarm.within(self._job.task_limit_ns):
                 runner = self._built()
-                answer = Prepared(job) if task is None else self._compute(runner, task)
-            self._link.send(answer)
+                rest = None if task is None else self._compute(runner, task)
+            if task is None or rest is None:
+                self._results.send(Prepared(job))
+            else:
+                self._results.send_result(partial(self._ended, runner.layout, task, rest))
         except BaseException as error:  # user code may raise anything, SystemExit too
-            where = "" if task is None else f" in round {task.round}, task {task.shard}"
-            print(f"device {self._role.device}{where}:", file=sys.stderr)
-            traceback.print_exc()
-            sys.stderr.flush()
             # What raised may have left anything behind in the app: another task builds it anew.
             self._runner = None
-            again = "" if task is None or not task.expected else ", computed again"
-            said = f"app failed{where}{again}: {one_line(error)}"
-            if isinstance(error, InputDataError):
-                said = one_line(error)
-            self._link.send(TaskRaised(job, said))
+            raised = self._raised(task, error)
+            self._results.wait()  # those of tasks before it
+            self._results.send(raised)
         numerics.pin()  # user code may set what it likes
         if task is not None and task.then is not None:
             self._expect(*task.then)
+
+    def _raised(self, task: RunTask | None, error: BaseException) -> TaskRaised:
+        """Write a traceback to the job's log; return what the executor is told of it."""
+        where = "" if task is None else f" in round {task.round}, task {task.shard}"
+        print(f"device {self._role.device}{where}:", file=sys.stderr)
+        traceback.print_exception(error)
+        sys.stderr.flush()
+        again = "" if task is None or not task.expected else ", computed again"
+        said = f"app failed{where}{again}: {one_line(error)}"
+        if isinstance(error, InputDataError):
+            said = one_line(error)
+        at = (-1, -1) if task is None else (task.round, task.shard)
+        return TaskRaised(self._job.index, said, *at)
 
     def _expect(self, round_no: int, shard: int) -> None:
         """Prepare what the next task needs beside its state, while servers take the last result."""
@@ -153,8 +170,8 @@ class Trainer:
             with suppress(Exception):  # the task itself will meet it again, and say so
                 self._runner.expect(round_no, shard)
 
-    def _compute(self, runner: TaskRunner, task: RunTask) -> TaskComputed:
-        """Compute a task from its state in shared memory; the update goes there too."""
+    def _compute(self, runner: TaskRunner, task: RunTask) -> Callable[[], TaskResult]:
+        """Compute a task from its state in shared memory; return what brings the update there."""
         runner.read_ahead(task.round, task.shard)
         if task.then is not None:
             runner.read_ahead(*task.then)
@@ -162,13 +179,22 @@ class Trainer:
         if not task.staged:
             runner.unstage()
         update = None if task.update is None else self._updates.view(task.update)
-        result = runner.run(state, task.round, task.shard, update, self._computed)
-        # Computed again (docs/decisions/0029): the hashes must be those of the other process.
-        if task.expected not in (b"", result.marks):
-            message = nondeterministic(
-                runner.layout, task.round, task.shard, task.expected, result.marks
-            )
-            raise refuse(self._job, "", message)
+        return runner.start(state, task.round, task.shard, update, self._computed)
+
+    def _ended(
+        self, layout: Layout, task: RunTask, rest: Callable[[], TaskResult]
+    ) -> TaskComputed | TaskRaised:
+        """Bring a task's update out; return what the executor is told of it."""
+        try:
+            result = rest()
+            # Computed again (docs/decisions/0029): the hashes must be those of the other process.
+            if task.expected not in (b"", result.marks):
+                message = nondeterministic(
+                    layout, task.round, task.shard, task.expected, result.marks
+                )
+                raise refuse(self._job, "", message)
+        except Exception as error:
+            return self._raised(task, error)
         return TaskComputed(
             task.job, task.round, task.shard, result.loss, result.present, result.marks
         )

@@ -23,11 +23,12 @@ class TrainerSlot:
     """The place of one job's trainer; ``peer`` is empty while none is here.
 
     ``building``: it has not built its app. ``warming``: the controller waits for it to be ready.
-    ``busy``: it builds its app or computes. ``tasks``: so many it has begun. ``lost``: trainers
-    (process ids) that were building, and whose successor came before their end was told; ``gone``:
-    one whose end was told before it came. ``over``: the job has ended. ``staged``: the round whose
-    state it brought to its device for its next task, -1: none; ``staging``: it reads that now;
-    ``reading``: the task, round and shard, whose data it was told to read last.
+    ``busy``: it builds its app or computes. ``ending``: so many of its tasks have computed, and it
+    still brings their results out. ``tasks``: so many it has begun. ``lost``: trainers (process
+    ids) that were building, and whose successor came before their end was told; ``gone``: one whose
+    end was told before it came. ``over``: the job has ended. ``staged``: the round whose state it
+    brought to its device for its next task, -1: none; ``staging``: it reads that now; ``reading``:
+    the task, round and shard, whose data it was told to read last.
     """
 
     peer: bytes = b""
@@ -35,6 +36,7 @@ class TrainerSlot:
     building: bool = False
     warming: bool = False
     busy: bool = False
+    ending: int = 0
     tasks: int = 0
     lost: set[int] = field(default_factory=set)
     gone: int = 0
@@ -69,7 +71,7 @@ class TrainerSlots:
         slot.pid = pid
         slot.building = True
         slot.busy = True
-        slot.tasks = 0
+        slot.ending = slot.tasks = 0
         slot.staged, slot.staging = -1, False
         slot.reading = -1, -1
 
@@ -77,6 +79,12 @@ class TrainerSlots:
         """Note that a trainer has built its app, or failed to."""
         slot = self._slot(job)
         slot.building = slot.busy = False
+
+    def freed(self, job: int) -> None:
+        """Note that a trainer has computed a task and may begin another; its result will come."""
+        slot = self._slot(job)
+        slot.busy = False
+        slot.ending += 1
 
     def warmed(self) -> list[int]:
         """Return the jobs whose trainer was waited for and is ready now, each once."""
@@ -101,7 +109,7 @@ class TrainerSlots:
         task = RunTask(work.job, work.round, work.shard, state, update, next_task, staged=staged)
         if not self._send(slot, task):
             return False
-        work.trainer_pid = slot.pid
+        work.trainer_pid, work.before = slot.pid, slot.tasks - 1
         return True
 
     def stage(self, work: LaneTask, state: SharedSlot) -> None:
@@ -138,16 +146,18 @@ class TrainerSlots:
         task = RunTask(work.job, work.round, work.shard, state, None, None, expected)
         return self._send(self._slot(work.job), task)
 
-    def tasks(self, job: int) -> int:
-        """Return how many tasks the job's trainer has begun."""
-        return self._slot(job).tasks
-
     def answered(self, peer: bytes, job: int) -> int:
         """Note that a trainer has finished a task; return its process id, 0 if that is gone."""
         slot = self._slot(job)
         if slot.peer != peer:
             return 0
-        slot.busy = False
+        # Results come in the order of tasks: one that was told to be coming is not of the task
+        # that the trainer computes now.
+        slot.building = False
+        if slot.ending:
+            slot.ending -= 1
+        else:
+            slot.busy = False
         return slot.pid
 
     def drop(self, job: int) -> None:
@@ -162,7 +172,7 @@ class TrainerSlots:
     def release(self, job: int) -> None:
         """Let a job's trainer go if it does nothing: another will come when it is needed."""
         slot = self._slot(job)
-        if self.free(job):
+        if self.free(job) and not slot.ending:
             self._hub.send(slot.peer, Leave())
             slot.peer, slot.pid = b"", 0
             slot.staged, slot.staging = -1, False
@@ -185,12 +195,13 @@ class TrainerSlots:
         doing: int | None = None
         if slot.building:
             doing = BUILDING
-        elif not slot.busy:
+        elif not slot.busy and not slot.ending:
             doing = IDLE
         slot.peer = b""
         slot.pid = 0
         slot.building = False
         slot.busy = False
+        slot.ending = 0
         slot.staged, slot.staging = -1, False
         return doing
 

@@ -1,39 +1,33 @@
 """A job's model on a GPU: states come from main memory that is pinned, and updates go back there.
 
 Parameters and buffers are views of one flat tensor, as they lie in a state, so a state is a few
-long copies. Gradients are gathered into another one. Both are allocated once, when the trainer is
-made ready: a switch between jobs allocates nothing for them.
+long copies. Gradients are gathered into others: there are two as soon as a task begins while the
+update of the one before is brought out. A switch between jobs allocates nothing for them.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from math import nan
-from typing import Any, Final
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from warren.live.gpu.app_tensors import bring, moved
+from warren.live.gpu.pinned_memory import pinned
+from warren.live.gpu.streams import CopyStream, LateCopies
 from warren.live.gpu.transfer import Lane, PipelinedTransfer, whole_is_sooner
 from warren.live.training.app.app_calls import BuiltApp
+from warren.live.training.helpers import HELPERS, Helpers
 from warren.live.training.memory.model_memory import ModelMemory
-from warren.live.training.memory.shared_memory import MappedMemories, StateMemory
+from warren.live.training.memory.shared_memory import StateMemory
 from warren.live.training.task_runner import MemoryOf
 from warren.live.training.tensor_layout import Layout, TensorPlaces, flat_of
 from warren.live.transport.frames import Buffer
-from warren.live.transport.message import SharedSlot
-
-_HASHERS: Final = 4
-"""So many threads hash an update at most."""
-_PORTABLE: Final = 1
-"""cudaHostRegisterPortable: pinned for every context of this process."""
 
 
 def on_gpu(index: int) -> MemoryOf:
@@ -48,52 +42,13 @@ def on_gpu(index: int) -> MemoryOf:
     return memory
 
 
-class CopyStream:
-    """A stream of CUDA on which states are copied."""
+@dataclass(slots=True)
+class GatheredUpdate:
+    """An update on a device, and its tensors; ``taken``: it is still to be brought out."""
 
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-
-    def copy(self, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> Sequence[object]:
-        """Begin copies, after all that was asked of the device; return the events of their ends."""
-        self._asked = torch.cuda.current_stream(self._device)
-        self._stream.wait_stream(self._asked)
-        ended: list[object] = []
-        with torch.cuda.stream(self._stream):
-            for target, source in zip(targets, sources, strict=True):
-                target.copy_(source, non_blocking=True)
-                ended.append(self._stream.record_event())
-        return ended
-
-    def wait(self, copied: object) -> bool:
-        """Let what is computed from now on wait for a copy; see ``Lane.wait``."""
-        assert isinstance(copied, torch.cuda.Event)
-        stream = torch.cuda.current_stream(self._device)
-        stream.wait_event(copied)
-        return bool(stream == self._asked)
-
-    def synchronize(self) -> None:
-        """Wait until all copies have ended."""
-        self._stream.synchronize()
-
-
-class LateCopies:
-    """Copies a piece when somebody waits for it, and not before: for a rehearsal of who waits."""
-
-    def copy(self, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> Sequence[object]:
-        """Note copies."""
-        return list(zip(targets, sources, strict=True))
-
-    def wait(self, copied: object) -> bool:
-        """Copy now."""
-        assert isinstance(copied, tuple)
-        with torch._C.DisableTorchFunction():  # it is watched what functions of torch read
-            copied[0].copy_(copied[1])
-        return True
-
-    def synchronize(self) -> None:
-        """Nothing runs."""
+    flat: Tensor
+    memory: StateMemory
+    taken: bool = False
 
 
 class DeviceMemory(ModelMemory):
@@ -115,9 +70,10 @@ class DeviceMemory(ModelMemory):
         super().__init__(layout)
         self._device = device
         self._flat = torch.zeros(layout.total_bytes, dtype=torch.uint8, device=device)
-        self._update = torch.zeros_like(self._flat)
         self._home = StateMemory(layout, self._flat).views
-        self._out = StateMemory(layout, self._update)
+        self._lane = lane
+        self._gathered = [self._place()]
+        self._gathering = self._gathered[0]
         # The round and the address of a state that is here already.
         self._staged: tuple[int, int] | None = None
         # One that is to come when the app computes.
@@ -130,7 +86,7 @@ class DeviceMemory(ModelMemory):
         """Brings the states that were not staged."""
         self._ooms = _ooms(device) if device.type == "cuda" else 0
         # Processors wait for the GPU, and its next task of this job for the hashes.
-        self.hashers = ThreadPoolExecutor(min(_HASHERS, len(os.sched_getaffinity(0))))
+        self.helpers = Helpers(HELPERS)
 
     def stage(self, state: Buffer, round_no: int) -> None:
         """Bring a round's state into the model; wait until it is here."""
@@ -211,11 +167,16 @@ class DeviceMemory(ModelMemory):
         return self._computing()
 
     def places(self, update: Buffer) -> StateMemory:
-        """Return where an update is gathered on the device."""
-        return self._out
+        """Return where an update is gathered on the device: where none is still brought out."""
+        free = next((one for one in self._gathered if not one.taken), None)
+        if free is None:
+            free = self._place()
+            self._gathered.append(free)
+        self._gathering = free
+        return free.memory
 
-    def finish(self, update: Buffer) -> None:
-        """Copy the update into main memory, and wait until it is there.
+    def bring_out(self, update: Buffer) -> Callable[[], None]:
+        """Return what copies the update into main memory, and waits until it is there.
 
         Raises
         ------
@@ -223,10 +184,21 @@ class DeviceMemory(ModelMemory):
             Memory of the GPU ran out meanwhile, and a library did with less: it may have chosen
             another algorithm, which gives other bits.
         """
-        flat_of(update).copy_(self._update)
+        place, after = self._gathering, self._lane.asked()
         if self._device.type == "cuda" and _ooms(self._device) > self._ooms:
             self._ooms = _ooms(self._device)
             raise RuntimeError("the memory of the GPU ran out during the task")
+        place.taken = True
+
+        def copy() -> None:
+            self._lane.bring_out(flat_of(update), place.flat, after)
+            place.taken = False
+
+        return copy
+
+    def _place(self) -> GatheredUpdate:
+        flat = torch.zeros_like(self._flat)
+        return GatheredUpdate(flat, StateMemory(self._layout, flat))
 
     def _bind(self, targets: Iterable[Tensor]) -> None:
         """Make the model's tensors views of ``flat``, whatever memory they were given since."""
@@ -235,69 +207,6 @@ class DeviceMemory(ModelMemory):
                 tensor.data = view
 
 
-@contextlib.contextmanager
-def pinned(flat: Tensor) -> Iterator[None]:
-    """Pin memory inside; where that is refused, nothing but speed is lost."""
-    failed = int(_cudart().cudaHostRegister(flat.data_ptr(), flat.nbytes, _PORTABLE))
-    if failed:
-        _forget_error()
-    try:
-        yield
-    finally:
-        if not failed:
-            torch.cuda.synchronize()
-            _cudart().cudaHostUnregister(flat.data_ptr())
-
-
-class PinnedMemories(MappedMemories):
-    """Memory that others made, pinned here so that a GPU copies from and to it by itself."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._pinned: set[int] = set()
-
-    def view(self, spot: SharedSlot) -> memoryview:
-        """Return the bytes of a slot, as ``MappedMemories.view`` does, in memory that is pinned."""
-        known = set(self._arenas)
-        bytes_of_slot = super().view(spot)
-        for key in self._arenas.keys() - known:
-            address, size = _extent(self._arenas[key].whole())
-            failed = int(_cudart().cudaHostRegister(address, size, _PORTABLE))
-            if failed:  # slower, and no error
-                print(
-                    f"warren: {size} bytes of memory cannot be pinned ({failed})", file=sys.stderr
-                )
-                _forget_error()
-            else:
-                self._pinned.add(address)
-        return bytes_of_slot
-
-    def _close(self, paths: Iterable[str]) -> None:
-        gone = set(paths)
-        for (path, _), arena in self._arenas.items():
-            address = _extent(arena.whole())[0] if path in gone else 0
-            if address in self._pinned:
-                _cudart().cudaHostUnregister(address)
-                self._pinned.discard(address)
-        super()._close(gone)
-
-
-def _forget_error() -> None:
-    """Meet the last error of CUDA here, which the next check of a kernel would raise elsewhere."""
-    with suppress(RuntimeError):
-        torch.zeros(1, device="cuda").add_(1)
-
-
 def _ooms(device: torch.device) -> int:
     """Return how often the GPU had too little memory for this process."""
     return int(torch.cuda.memory_stats(device).get("num_ooms", 0))
-
-
-def _cudart() -> Any:
-    return torch.cuda.cudart()  # type: ignore[no-untyped-call]
-
-
-def _extent(whole: memoryview) -> tuple[int, int]:
-    """Return address and bytes of some memory."""
-    array = np.frombuffer(whole, dtype=np.uint8)
-    return array.__array_interface__["data"][0], array.nbytes

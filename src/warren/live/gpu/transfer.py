@@ -40,7 +40,13 @@ class Lane(Protocol):
         """
 
     def synchronize(self) -> None:
-        """Wait until all copies have ended."""
+        """Wait until all copies to the device have ended."""
+
+    def asked(self) -> object:
+        """Return what ``bring_out`` waits for: all that was asked of the device until now."""
+
+    def bring_out(self, target: Tensor, source: Tensor, after: object) -> None:
+        """Copy from the device into main memory, and wait until it is there."""
 
 
 def pieces_of(layout: Layout, piece_bytes: int = PIECE_BYTES) -> list[tuple[int, int]]:

@@ -85,7 +85,8 @@ class ServerRole(JobStateRole, frozen=True, tag="ServerRole", array_like=True):
     ``homes`` has the host of each server of the job; ``model_bytes`` how many bytes of the model
     each is to hold, empty: about the same. ``flow_class`` is the class of what it sends at first.
     ``donors``: it begins with the blocks of so many servers; 0: with the checkpoint of ``round``.
-    ``inputs``: the budget of its host, as a trainer's.
+    ``inputs``: the budget of its host, as a trainer's. ``helpers``: threads that share its sums and
+    copies; 0: none do.
     """
 
     part: int
@@ -99,6 +100,7 @@ class ServerRole(JobStateRole, frozen=True, tag="ServerRole", array_like=True):
     flow_class: int = 0
     donors: int = 0
     inputs: HostBudget | None = None
+    helpers: int = 0
 
     @property
     def parts(self) -> int:

@@ -8,6 +8,7 @@ from typing import Final
 from warren.live.process.specs import ServerRole
 from warren.live.training import numerics
 from warren.live.training.app.app_loader import build_app
+from warren.live.training.helpers import Helpers
 from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.parameter_store import ParameterStore
 
@@ -27,6 +28,7 @@ def built_store(role: ServerRole, inputs: InputMemory | None) -> ParameterStore:
         model_bytes=role.model_bytes,
         shared=role.folder,
         inputs=inputs,
+        helpers=Helpers(role.helpers),
     )
     if inputs is not None:
         inputs.reserved_bytes = _STATES * store.total_bytes

@@ -81,6 +81,8 @@ class Server:
             store.known.expected = self._marks.expected
             if role.rehearse:
                 self._store.warm()
+            if role.helpers:
+                self._store.touch()
         job = role.job.index
         address = server_address(role.folder, job, role.generation, part)
         self._hub = Hub(address, role.identity)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from warren.live.training.block_ownership import Ranges, views_in
+from warren.live.training.helpers import ALONE, Helpers
 from warren.live.training.memory.shared_arena import ALIGN_BYTES
 from warren.live.training.memory.shared_memory import fresh, pieces_of
 from warren.live.training.tensor_layout import Layout, TensorEntry, flat_of
@@ -36,8 +37,8 @@ class GradientMeans:
     elements are handled together, nor where in memory they lie. Complex ones go one by one.
     """
 
-    def __init__(self, layout: Layout, ranges: Ranges) -> None:
-        self._layout, self._ranges = layout, ranges
+    def __init__(self, layout: Layout, ranges: Ranges, helpers: Helpers = ALONE) -> None:
+        self._layout, self._ranges, self._helpers = layout, ranges, helpers
         self._runs = float_runs(layout, ranges)
         self.renew()
 
@@ -48,6 +49,11 @@ class GradientMeans:
         self._outs = [pieces[r.at][r.begin : r.end].view(r.dtype) for r in self._runs]
         self._views = list(views_in(self._layout, self._ranges, pieces_of(flat, self._ranges)))
 
+    def touch(self) -> None:
+        """Write to all of the memory, whose pages come when they are first touched."""
+        for out in self._outs:
+            out.zero_()
+
     def views(self) -> list[tuple[int, TensorEntry, Tensor]]:
         """Return index, entry and mean of each tensor; integer buffers have a place but no mean."""
         return self._views
@@ -56,18 +62,20 @@ class GradientMeans:
     def compute(self, updates: Sequence[Sequence[Buffer]]) -> None:
         """Fill ``views`` from updates in shard order, each with one buffer a range."""
         flats = [[flat_of(buffer) for buffer in update] for update in updates]
+        pieces: list[tuple[Tensor, ...]] = []
         for run, out in zip(self._runs, self._outs, strict=True):
             parts = [flat[run.at][run.begin : run.end].view(run.dtype) for flat in flats]
             # A complex quotient has more than one rounding, so complex tensors are not cut.
             if run.dtype.is_complex or out.nbytes <= _CHUNK_BYTES:
-                _mean(out, parts)
+                pieces.append((out, *parts))
                 continue
             size = _CHUNK_BYTES // out.element_size()
-            for pieces in zip(*(torch.split(part, size) for part in (out, *parts)), strict=True):
-                _mean(pieces[0], pieces[1:])
+            pieces += zip(*(torch.split(part, size) for part in (out, *parts)), strict=True)
+        self._helpers.each(lambda at: _mean(*pieces[at]), [one[0].nbytes for one in pieces])
 
 
-def _mean(out: Tensor, parts: Sequence[Tensor]) -> None:
+@torch.no_grad()  # each thread has a mode of its own
+def _mean(out: Tensor, *parts: Tensor) -> None:
     """Write (p_0 + p_1 + ...) / number of parts to ``out``, added in this order."""
     if len(parts) == 1:
         # A division by 1 is exact, and copies in the same call.

@@ -12,6 +12,7 @@ from warren.live.training.app.app_contract import check_converges, check_job, en
 from warren.live.training.block_ownership import Ranges, owners_of
 from warren.live.training.checkpoints import state as checkpoint
 from warren.live.training.checkpoints.archive import Archive
+from warren.live.training.helpers import ALONE, Helpers
 from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.replica import Replica
 from warren.live.training.task_hashes import MARK_BYTES, KnownHashes, RoundOutcome, TaskResult
@@ -43,6 +44,8 @@ class ParameterStore:
         whole store, and of each round its mean as one result.
     inputs
         The budget for data; None: they stay in memory.
+    helpers
+        Threads that share sums and copies.
 
     Raises
     ------
@@ -61,12 +64,13 @@ class ParameterStore:
         shared: str | None = None,
         runner: TaskRunner | None = None,
         inputs: InputMemory | None = None,
+        helpers: Helpers = ALONE,
     ) -> None:
         check_job(app, job)
         self._job = job
         # In a ring the ranks have summed already: a round's mean comes as one result.
         self._tasks = job.scale if runner is None else 1
-        self._replica = Replica(app, job, part, parts, model_bytes, shared, runner, inputs)
+        self._replica = Replica(app, job, part, parts, model_bytes, shared, runner, inputs, helpers)
         self.layout = self._replica.layout
         self.owners = self._replica.owners
         self.ranges: Ranges = self._replica.ranges
@@ -245,6 +249,11 @@ class ParameterStore:
         """Evaluate the untrained model and forget it, so that no barrier pays for loading."""
         if self._job.evaluate is not None or self._job.stop is not None:
             self._replica.rehearse()
+
+    def touch(self) -> None:
+        """Write to all memory that a barrier writes to, whose pages would come one by one there."""
+        self.state()
+        self._replica.touch()
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the model's own state_dict, as copies, sorted by name."""

@@ -21,6 +21,7 @@ from warren.live.training.block_ownership import Ranges, owners_of, ranges_of, v
 from warren.live.training.evaluation import Evaluation
 from warren.live.training.gradient_clipping import factor_of, square_of
 from warren.live.training.gradient_sum import GradientMeans
+from warren.live.training.helpers import ALONE, Helpers
 from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES, StatePool
 from warren.live.training.seeding import BARRIER, reseed
@@ -40,6 +41,7 @@ class Replica:
 
     ``owners``: the part that owns each entry; ``owned``: indices of the entries that part ``part``
     of ``parts`` combines and steps.
+    ``helpers`` share sums and copies.
     ``inputs`` lets go of the data that the app keeps, unless it evaluates.
     ``runner`` is given in a rank of a ring; other ranks have the same whole store and step it too.
     """
@@ -54,6 +56,7 @@ class Replica:
         shared: str | None = None,
         runner: TaskRunner | None = None,
         inputs: InputMemory | None = None,
+        helpers: Helpers = ALONE,
     ) -> None:
         self.app = app
         self.job = job
@@ -78,8 +81,8 @@ class Replica:
         # Indices of the entries that are of this version: right after building, all are.
         self.current = frozenset(range(len(self.owners)))
         large = self.layout.total_bytes >= SHARED_FROM_BYTES
-        self._pool = StatePool(self.layout, self.ranges, shared if large else None)
-        self._means = GradientMeans(self.layout, self.ranges)
+        self._pool = StatePool(self.layout, self.ranges, shared if large else None, helpers)
+        self._means = GradientMeans(self.layout, self.ranges, helpers)
         self._integers = {i for i in self.owned if self.layout.entries[i].kind == "int_buffer"}
         owned_bytes = sum(end - begin for begin, end in self.ranges)
         self._large = owned_bytes >= _LARGE_BYTES * len(self.owned)
@@ -95,6 +98,12 @@ class Replica:
     def pack(self) -> tuple[memoryview, ...]:
         """Return the bytes of the owned tensors as they are now, one piece a range."""
         return self._pool.pack(self._tensors())
+
+    def touch(self) -> None:
+        """Write to the memory of means, and to that of one more state than is held."""
+        self._pool.pack(self._tensors())
+        if self.job.scale > 1:
+            self._means.touch()
 
     def spot(self, packed: Sequence[memoryview]) -> SharedSlot | None:
         """Return where other processes find a state that was packed; None: it has to be sent."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,15 +17,12 @@ from xxhash import xxh3_64_intdigest
 
 from warren.live.training.app.app_contract import refuse
 from warren.live.training.checkpoints.files import make_folder, write_all, write_whole
+from warren.live.training.helpers import ALONE, Helpers
 from warren.live.training.tensor_layout import Layout
 from warren.live.transport.frames import Buffer
 from warren.model.job import Job
 
 MARK_BYTES: Final = 4
-_WORTH_THREADS_BYTES: Final = 8 << 20
-"""A smaller update is hashed in less than a millisecond."""
-_SHARES: Final = 8
-"""Into so many shares the entries are dealt out to threads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,34 +56,19 @@ def marks_of(
     loss: float,
     present: bytes,
     update: Buffer,
-    threads: ThreadPoolExecutor | None = None,
+    helpers: Helpers = ALONE,
 ) -> bytes:
     """Four bytes for loss and mask, then four for each entry: equal for equal work.
 
     The low half of XXH3, which takes a tenth of the time of SHA-256 or less: it guards against
-    accidents, among them an app that is not deterministic, and not against malice. ``threads``
+    accidents, among them an app that is not deterministic, and not against malice. ``helpers``
     share the entries of a large update; the hashes are the same.
     """
     whole = memoryview(update)
     parts = [whole[entry.offset : entry.offset + entry.nbytes] for entry in layout.entries]
-    if threads is None or layout.total_bytes < _WORTH_THREADS_BYTES:
-        hashed = [_low_half(part) for part in parts]
-    else:
-        hashed = _hashed_by(threads, parts)
+    hashed = helpers.each(lambda at: _low_half(parts[at]), [part.nbytes for part in parts])
     marks = [_low_half(struct.pack("<d", loss) + present), *hashed]
     return struct.pack(f"<{len(marks)}I", *marks)
-
-
-def _hashed_by(threads: ThreadPoolExecutor, parts: Sequence[memoryview]) -> list[int]:
-    """Hash parts, dealt out by size; hashing lets other threads of the process run."""
-    order = sorted(range(len(parts)), key=lambda at: parts[at].nbytes)
-    shares = [order[begin::_SHARES] for begin in range(_SHARES)]
-    found = threads.map(lambda share: [_low_half(parts[at]) for at in share], shares)
-    hashed = [0] * len(parts)
-    for share, marks in zip(shares, found, strict=True):
-        for at, mark in zip(share, marks, strict=True):
-            hashed[at] = mark
-    return hashed
 
 
 def _low_half(part: Buffer) -> int:

@@ -94,6 +94,17 @@ class TaskRunner:
         update: Buffer | None = None,
         computed: Callable[[], None] | None = None,
     ) -> TaskResult:
+        """Compute task (round_no, shard) to its end; see ``start``."""
+        return self.start(state, round_no, shard, update, computed)()
+
+    def start(
+        self,
+        state: Buffer,
+        round_no: int,
+        shard: int,
+        update: Buffer | None = None,
+        computed: Callable[[], None] | None = None,
+    ) -> Callable[[], TaskResult]:
         """Compute gradients and buffers of task (round_no, shard) from the state of that round.
 
         Parameters
@@ -103,7 +114,13 @@ class TaskRunner:
         update
             As many bytes to write the update to, every one of them; new ones if not given.
         computed
-            Called when gradients are computed, before they are brought to the update.
+            Called when gradients are computed, before they are gathered.
+
+        Returns
+        -------
+        Callable
+            What brings the result into the update and hashes it. To be called once; where the
+            model is on a device another thread may call it while the next task computes.
         """
         place = bytearray(self.layout.total_bytes) if update is None else update
         for buffer in (state, place):
@@ -125,10 +142,15 @@ class TaskRunner:
         if computed is not None:
             computed()
         present = self._collect(self._memory.places(place))
-        self._memory.finish(place)
-        whole = memoryview(place)
-        marks = marks_of(self.layout, value, present, whole, self._memory.hashers)
-        return TaskResult(loss=value, present=present, marks=marks, update=(whole,))
+        bring_out = self._memory.bring_out(place)
+
+        def end() -> TaskResult:
+            bring_out()
+            whole = memoryview(place)
+            marks = marks_of(self.layout, value, present, whole, self._memory.helpers)
+            return TaskResult(loss=value, present=present, marks=marks, update=(whole,))
+
+        return end
 
     def _batch(self, round_no: int, shard: int) -> Any:
         """Return the task's batch, once the generators are set: its samples may draw from them."""
@@ -160,7 +182,7 @@ class TaskRunner:
         loss.backward()  # type: ignore[no-untyped-call]
         place = memoryview(bytearray(self.layout.total_bytes))
         present = self._collect(self._memory.places(place))
-        self._memory.finish(place)
+        self._memory.bring_out(place)()
         return marks_of(self.layout, float(loss.detach()), present, place)
 
     @torch.no_grad()

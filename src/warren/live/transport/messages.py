@@ -315,10 +315,15 @@ class Verified(Message, frozen=True, tag="Verified", array_like=True):
 
 
 class TaskRaised(Message, frozen=True, tag="TaskRaised", array_like=True):
-    """Trainer to executor: the app raised; the traceback is in the job's log."""
+    """Trainer to executor: the app raised; the traceback is in the job's log.
+
+    ``round`` and ``shard`` are those of the task; -1: it was not in a task.
+    """
 
     job: int
     reason: str
+    round: int = -1
+    shard: int = -1
 
 
 class PlainDone(Message, frozen=True, tag="PlainDone", array_like=True):

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from torch import Tensor
 
+from warren.live.training.helpers import ALONE, Helpers
 from warren.live.training.memory.shared_memory import StateMemories, StateMemory, copy_all
 from warren.live.training.tensor_layout import Layout
 from warren.live.transport.frames import Buffer
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
 class ModelMemory:
     """A model in main memory: states are copied into its tensors, and updates out of them."""
 
-    hashers: ThreadPoolExecutor | None = None
-    """Threads that hash updates; None: the one that computes does it, for it has one core."""
+    helpers: Helpers = ALONE
+    """Threads that hash updates; none where tasks are computed by processors, one core each."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -51,8 +55,12 @@ class ModelMemory:
         """Return where the tensors of an update are to be copied, with the gaps between them."""
         return self._updates.at(update)
 
-    def finish(self, update: Buffer) -> None:
-        """Bring what was copied to ``places`` into the update; here it is there already."""
+    def bring_out(self, update: Buffer) -> Callable[[], None]:
+        """Return what brings into the update all that was copied to ``places``; to be called once.
+
+        Another thread may call it while the next task computes. Here all of it is there already.
+        """
+        return _nothing
 
     def forget(self) -> None:
         """Let go of buffers that were used."""

@@ -142,9 +142,13 @@ class Arena:
 
 
 def _stride(slot_bytes: int) -> int:
-    """Return the bytes from one slot to the next: ``slot_bytes`` rounded up to the alignment."""
+    """Return the bytes from one slot to the next: ``slot_bytes`` rounded up to the alignment.
+
+    Large slots begin at a page: they are pinned for GPUs one by one.
+    """
+    align = mmap.PAGESIZE if slot_bytes >= mmap.PAGESIZE else ALIGN_BYTES
     # -(-a // b) is a / b rounded up.
-    return -(-max(1, slot_bytes) // ALIGN_BYTES) * ALIGN_BYTES
+    return -(-max(1, slot_bytes) // align) * align
 
 
 def _nameless() -> tuple[int, str] | None:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import increment_version
 
 from warren.live.training.block_ownership import Ranges, views_in
+from warren.live.training.helpers import ALONE, Helpers
 from warren.live.training.memory.shared_arena import Arena
 from warren.live.training.tensor_layout import Layout, flat_of
 from warren.live.transport.frames import Buffer
@@ -47,17 +48,24 @@ def fresh(nbytes: int) -> Tensor:
 
 
 @torch.no_grad()
-def copy_all(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
-    """Copy each source into its target; large ones as bytes, which takes less to begin."""
+def copy_all(
+    targets: Sequence[Tensor], sources: Sequence[Tensor], helpers: Helpers = ALONE
+) -> None:
+    """Copy each source into its target; large ones as bytes, which takes less to begin.
+
+    ``helpers`` share the large ones.
+    """
     moved: list[Tensor] = []
+    moves: list[tuple[int, int, int]] = []
     left: tuple[list[Tensor], list[Tensor]] = [], []
     for target, source in zip(targets, sources, strict=True):
         if target.nbytes >= _LARGE_BYTES and _same_bytes(target, source):
-            ctypes.memmove(target.data_ptr(), source.data_ptr(), target.nbytes)
+            moves.append((target.data_ptr(), source.data_ptr(), target.nbytes))
             moved.append(target)
         else:
             left[0].append(target)
             left[1].append(source)
+    helpers.each(lambda at: ctypes.memmove(*moves[at]), [size for _, _, size in moves])
     # ``memmove`` goes past autograd, which has to see that these tensors have changed.
     increment_version(moved)
     if left[0]:
@@ -143,12 +151,19 @@ class StatePool:
     """Copies of the owned part of a model that stay as they are while anyone may read them.
 
     There are as many places as were ever held at once. ``shared``: a folder as for
-    ``Arena.create``; then other processes of this host can read them.
+    ``Arena.create``; then other processes of this host can read them. ``helpers`` share copies.
     """
 
-    def __init__(self, layout: Layout, ranges: Ranges, shared: str | None = None) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        ranges: Ranges,
+        shared: str | None = None,
+        helpers: Helpers = ALONE,
+    ) -> None:
         self._layout = layout
         self._ranges = ranges
+        self._helpers = helpers
         self._shared = shared
         self._places: list[tuple[LentMemory, dict[int, Tensor]]] = []
 
@@ -163,7 +178,7 @@ class StatePool:
         found = next((pair for pair in self._places if pair[0].free), None)
         place, views = self._new() if found is None else found
         if views:
-            copy_all(list(views.values()), [source[at] for at in views])
+            copy_all(list(views.values()), [source[at] for at in views], self._helpers)
         whole = place.lend()
         return tuple(whole[begin:end] for begin, end in self._ranges)
 

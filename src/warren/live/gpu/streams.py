@@ -1,0 +1,77 @@
+"""Where states are copied to a GPU and updates out of it: streams of CUDA, and one stand-in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+class CopyStream:
+    """Streams of CUDA on which states are copied to a GPU, and updates out of it."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._out = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    def copy(self, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> Sequence[object]:
+        """Begin copies, after all that was asked of the device; return the events of their ends."""
+        self._asked = torch.cuda.current_stream(self._device)
+        self._stream.wait_stream(self._asked)
+        ended: list[object] = []
+        with torch.cuda.stream(self._stream):
+            for target, source in zip(targets, sources, strict=True):
+                target.copy_(source, non_blocking=True)
+                ended.append(self._stream.record_event())
+        return ended
+
+    def wait(self, copied: object) -> bool:
+        """Let what is computed from now on wait for a copy; see ``Lane.wait``."""
+        assert isinstance(copied, torch.cuda.Event)
+        stream = torch.cuda.current_stream(self._device)
+        stream.wait_event(copied)
+        return bool(stream == self._asked)
+
+    def synchronize(self) -> None:
+        """Wait until all copies to the GPU have ended."""
+        self._stream.synchronize()
+
+    def asked(self) -> object:
+        """Return the event of the end of all that was asked of the device until now."""
+        return torch.cuda.current_stream(self._device).record_event()
+
+    def bring_out(self, target: Tensor, source: Tensor, after: object) -> None:
+        """Copy what lies on the device since an event into main memory; wait until it is there."""
+        assert isinstance(after, torch.cuda.Event)
+        # Of a thread of its own: the stream that is current here is not the one that computes.
+        with torch.cuda.stream(self._out):
+            self._out.wait_event(after)
+            target.copy_(source, non_blocking=True)
+        self._out.synchronize()
+
+
+class LateCopies:
+    """Copies a piece when somebody waits for it, and not before: for a rehearsal of who waits."""
+
+    def copy(self, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> Sequence[object]:
+        """Note copies."""
+        return list(zip(targets, sources, strict=True))
+
+    def wait(self, copied: object) -> bool:
+        """Copy now."""
+        assert isinstance(copied, tuple)
+        with torch._C.DisableTorchFunction():  # it is watched what functions of torch read
+            copied[0].copy_(copied[1])
+        return True
+
+    def synchronize(self) -> None:
+        """Nothing runs."""
+
+    def asked(self) -> object:
+        """Nothing is asked for and not done."""
+
+    def bring_out(self, target: Tensor, source: Tensor, after: object) -> None:
+        """Copy now."""
+        target.copy_(source)

@@ -1,0 +1,43 @@
+"""Share work among threads where processors would wait: its parts do not depend on each other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+_T = TypeVar("_T")
+HELPERS: Final = 4
+"""So many threads share the work of a process at most where GPUs compute: processors wait."""
+_WORTH_BYTES: Final = 8 << 20
+"""With less the caller is done in about a millisecond."""
+_SHARES: Final = 2
+"""So many shares a thread, for one that is slower than the others."""
+
+
+class Helpers:
+    """Threads of one process; each part of some work is done by one of them, in one go.
+
+    What a part computes must not depend on the others, and must let other threads run: functions of
+    torch, of the hash library and ``memmove`` do. ``count`` below two: the caller does all of it.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = min(count, len(os.sched_getaffinity(0)))
+        self._threads = ThreadPoolExecutor(self._count) if self._count > 1 else None
+
+    def each(self, work: Callable[[int], _T], sizes: Sequence[int]) -> list[_T]:
+        """Do part 0, 1, ... of some work, of these sizes in bytes; return what each gives."""
+        if self._threads is None or sum(sizes) < _WORTH_BYTES:
+            return [work(at) for at in range(len(sizes))]
+        # Dealt out by size, so that shares are about equal.
+        order = sorted(range(len(sizes)), key=lambda at: sizes[at])
+        shares = [order[begin :: _SHARES * self._count] for begin in range(_SHARES * self._count)]
+        found = self._threads.map(lambda share: [(at, work(at)) for at in share], shares)
+        done = dict(pair for pairs in found for pair in pairs)
+        return [done[at] for at in range(len(sizes))]
+
+
+ALONE: Final = Helpers(0)
+"""No threads."""
