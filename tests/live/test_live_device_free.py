@@ -248,6 +248,7 @@ def test_a_result_that_cannot_be_brought_out_fails_the_job(one: One) -> None:
 
 def test_an_error_of_a_result_that_nobody_wants_leaves_the_task_that_computes(one: One) -> None:
     one.controller.say(Drop(0, False))
+    assert one.trainer.hears_none(Leave)  # and the executor has heard it
     one.trainer.say(TaskRaised(0, "no memory", 0, 0))
     assert one.controller.hears_none(JobBroke)
     assert one.trainer.hears_none(Leave)

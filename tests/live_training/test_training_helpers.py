@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+import warnings
 
 import pytest
 import torch
+from torch import optim
 
 from warren.live.training import helpers
+from warren.live.training.app.app_contract import _TENSORWISE
 from warren.live.training.gradient_sum import GradientMeans
 from warren.live.training.helpers import Helpers
 from warren.live.training.memory.shared_memory import copy_all
+from warren.live.training.shared_step import shared_step
 from warren.live.training.tensor_layout import Layout
 
 
@@ -59,3 +63,28 @@ def test_shared_means_and_copies_have_the_bits_of_one_thread(dtype: torch.dtype)
         copy_all(copies, [mean for _, _, mean in means.views()], several)
         found.append(copies)
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("kind", sorted(_TENSORWISE, key=lambda kind: kind.__name__))
+def test_a_shared_step_has_the_bits_of_one_thread(kind: type[optim.Optimizer]) -> None:
+    def trained(several: Helpers) -> list[torch.Tensor]:
+        torch.manual_seed(1)
+        tensors = [torch.nn.Parameter(torch.randn(1 + 97 * at)) for at in range(20)]
+        # Two groups, a rate of their own, and one tensor without a gradient.
+        groups = [{"params": tensors[:7], "lr": 0.02}, {"params": tensors[7:]}]
+        optimizer = kind(groups, lr=0.01)
+        schedule = optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.3)
+        for _ in range(5):
+            for one in tensors[1:]:
+                one.grad = torch.randn_like(one)
+            shared_step(optimizer, several) if several.several else optimizer.step()
+            schedule.step()
+        assert [len(group["params"]) for group in optimizer.param_groups] == [7, 13]
+        rest = [value for one in tensors for value in optimizer.state[one].values()]
+        return tensors + [torch.as_tensor(value) for value in rest if value is not None]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a schedule says so if it has missed a step
+        one, other = trained(helpers.ALONE), trained(Helpers(3))
+    assert len(one) == len(other)
+    assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))

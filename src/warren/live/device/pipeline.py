@@ -32,8 +32,8 @@ from warren.live.transport.ring_messages import RankDone, RankGone
 from warren.live.transport.server_messages import Commit, Push, Pushed
 from warren.live.transport.sockets import Hub, Link, Poller
 
-_BEGUN: Final = 2
-"""So many tasks have begun at most: one computes, and one's result is on its way."""
+_BEGUN: Final = 8
+"""So many tasks have begun at most: one computes, and results of the others are on their way."""
 
 
 class Pipeline:

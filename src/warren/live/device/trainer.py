@@ -175,6 +175,7 @@ class Trainer:
         runner.read_ahead(task.round, task.shard)
         if task.then is not None:
             runner.read_ahead(*task.then)
+            runner.build_ahead(*task.then)
         state = self._states.view(task.state)
         if not task.staged:
             runner.unstage()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -28,14 +28,23 @@ def bring(built: BuiltApp, device: torch.device) -> None:
 
 def moved(batch: Any, device: torch.device) -> Any:
     """Return a batch with all its tensors on a device; other things in it stay as they are."""
+    return _with_tensors(batch, lambda tensor: tensor.to(device, non_blocking=True))
+
+
+def pinned_batch(batch: Any) -> Any:
+    """Return a batch with all its tensors in memory that a GPU reads by itself."""
+    return _with_tensors(batch, lambda tensor: tensor.pin_memory())
+
+
+def _with_tensors(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
     if isinstance(batch, Tensor):
-        return batch.to(device, non_blocking=True)
+        return change(batch)
     if isinstance(batch, Mapping):
-        return {name: moved(one, device) for name, one in batch.items()}
+        return {name: _with_tensors(one, change) for name, one in batch.items()}
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):  # a named tuple
-        return type(batch)(*(moved(one, device) for one in batch))
+        return type(batch)(*(_with_tensors(one, change) for one in batch))
     if isinstance(batch, list | tuple):
-        return type(batch)(moved(one, device) for one in batch)
+        return type(batch)(_with_tensors(one, change) for one in batch)
     return batch
 
 

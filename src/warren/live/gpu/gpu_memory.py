@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from math import nan
@@ -17,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from warren.live.gpu.app_tensors import bring, moved
+from warren.live.gpu.app_tensors import bring, moved, pinned_batch
 from warren.live.gpu.pinned_memory import pinned
 from warren.live.gpu.streams import CopyStream, LateCopies
 from warren.live.gpu.transfer import Lane, PipelinedTransfer, whole_is_sooner
@@ -87,6 +88,7 @@ class DeviceMemory(ModelMemory):
         self._ooms = _ooms(device) if device.type == "cuda" else 0
         # Processors wait for the GPU, and its next task of this job for the hashes.
         self.helpers = Helpers(HELPERS)
+        self._thread = ThreadPoolExecutor(1, "batches", self._in_thread)
 
     def stage(self, state: Buffer, round_no: int) -> None:
         """Bring a round's state into the model; wait until it is here."""
@@ -145,6 +147,15 @@ class DeviceMemory(ModelMemory):
         # Not yet: the batch uses the same bus, and nothing can compute without it.
         self._coming = None if here == (round_no, host.data_ptr()) else host
         return views
+
+    def _in_thread(self) -> None:
+        if self._device.type == "cuda":
+            torch.cuda.set_device(self._device)
+
+    def in_thread(self, build: Callable[[], Any]) -> Future[Any]:
+        """Begin to build a batch in a thread, and to bring it to memory that is pinned."""
+        cuda = self._device.type == "cuda"
+        return self._thread.submit(lambda: pinned_batch(build()) if cuda else build())
 
     def batch(self, batch: Any) -> Any:
         """Return a batch on the device."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -90,9 +92,16 @@ class Batches:
 
     def of(self, round_no: int, shard: int) -> Any:
         """Return the batch of task (round_no, shard); always ``job.batch`` samples."""
+        return self.later(round_no, shard)()
+
+    def later(self, round_no: int, shard: int) -> Callable[[], Any]:
+        """Return what gives the batch of a task; of a plain data set another thread may call it."""
         picked = self._picked(round_no, shard)
         if self._reader is not None:
-            return self._reader.take((round_no, shard), picked)
+            return partial(self._reader.take, (round_no, shard), picked)
+        return partial(self._indexed, picked)
+
+    def _indexed(self, picked: IntArray) -> Any:
         index = torch.from_numpy(picked)
         data = self._dataset
         if isinstance(data, Tensor):

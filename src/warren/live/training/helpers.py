@@ -27,6 +27,11 @@ class Helpers:
         self._count = min(count, len(os.sched_getaffinity(0)))
         self._threads = ThreadPoolExecutor(self._count) if self._count > 1 else None
 
+    @property
+    def several(self) -> bool:
+        """Tell whether there are threads that share work."""
+        return self._threads is not None
+
     def each(self, work: Callable[[int], _T], sizes: Sequence[int]) -> list[_T]:
         """Do part 0, 1, ... of some work, of these sizes in bytes; return what each gives."""
         if self._threads is None or sum(sizes) < _WORTH_BYTES:

@@ -25,6 +25,7 @@ from warren.live.training.helpers import ALONE, Helpers
 from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES, StatePool
 from warren.live.training.seeding import BARRIER, reseed
+from warren.live.training.shared_step import shared_step
 from warren.live.training.task_hashes import TaskResult
 from warren.live.training.task_runner import TaskRunner
 from warren.live.training.tensor_layout import Layout, TensorEntry, TensorPlaces, tensors
@@ -87,7 +88,8 @@ class Replica:
         owned_bytes = sum(end - begin for begin, end in self.ranges)
         self._large = owned_bytes >= _LARGE_BYTES * len(self.owned)
         self._places = TensorPlaces(self.model)
-        self._keeps_gradients = not tensorwise(self.optimizer)
+        self._tensorwise = tensorwise(self.optimizer)
+        self._helpers = helpers
         self._seeded: int | None = None
 
     @property
@@ -130,7 +132,10 @@ class Replica:
         self.current = self.owned
         self.seed(round_no)
         self._seeded = None
-        self.optimizer.step()
+        if self._helpers.several and self._tensorwise:
+            shared_step(self.optimizer, self._helpers)
+        else:
+            self.optimizer.step()
         for tensor in self._tensors():
             tensor.grad = None
         if self.schedule is not None:
@@ -211,10 +216,10 @@ class Replica:
         # A clipping step waits for the squares of other servers, without views of updates.
         waits = self.parts > 1 and self.app.clip_norm is not None
         # The mean of one result is that result: views of it, as it was sent.
-        if len(results) == 1 and self._large and not (self._keeps_gradients or waits):
+        if len(results) == 1 and self._large and self._tensorwise and not waits:
             return views_in(self.layout, self.ranges, results[0].update)
         # The optimiser may still hold the means of the last round.
-        if self._keeps_gradients:
+        if not self._tensorwise:
             self._means.renew()
         self._means.compute([result.update for result in results])
         return self._means.views()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Any, TypeAlias
 
 import torch
@@ -55,6 +56,10 @@ class TaskRunner:
         self._batches = Batches(self.built.dataset, job, reader)
         self._places = TensorPlaces(self._model)
         self._params = len(self.layout.params)
+        # User code never runs early, so only batches of plain tensors are built ahead.
+        self._builds_ahead = self._batches.plain and not self._batches.spilled
+        # Of a coming task: a batch that a thread builds, and one that is ready.
+        self._coming: tuple[tuple[int, int], Future[Any]] | None = None
         self._expected: tuple[tuple[int, int], Any] | None = None
 
     def expect(self, round_no: int, shard: int) -> None:
@@ -64,11 +69,18 @@ class TaskRunner:
         """
         self.expect_nothing()
         reseed(self._job.seed, round_no, shard)
-        # User code never runs early, so only batches of plain tensors are built ahead.
-        ready = self._batches.plain and not self._batches.spilled
-        batch = self._moved(round_no, shard) if ready else None
+        batch = self._moved(round_no, shard) if self._builds_ahead else None
         self._batches.ahead(round_no, shard)
         self._expected = (round_no, shard), batch
+
+    def build_ahead(self, round_no: int, shard: int) -> None:
+        """Let a thread build the batch of a coming task while this one computes, if there is one.
+
+        Indexing plain tensors draws from no generator.
+        """
+        if self._builds_ahead:
+            build = self._memory.in_thread(self._batches.later(round_no, shard))
+            self._coming = None if build is None else ((round_no, shard), build)
 
     def read_ahead(self, round_no: int, shard: int) -> None:
         """Begin to read what a coming task needs from disk, where data are spilled."""
@@ -162,6 +174,10 @@ class TaskRunner:
         return self._moved(round_no, shard) if batch is None else batch
 
     def _moved(self, round_no: int, shard: int) -> Any:
+        task, build = self._coming or (None, None)
+        if build is not None and task == (round_no, shard):
+            self._coming = None
+            return self._memory.batch(build.result())
         return self._memory.batch(self._batches.of(round_no, shard))
 
     def warm(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -42,6 +43,10 @@ class ModelMemory:
         frame = self._states.at(state)
         copy_all(targets, frame.views)
         return frame.views
+
+    def in_thread(self, build: Callable[[], Any]) -> Future[Any] | None:
+        """Begin to build a batch in a thread, so that ``batch`` takes less; None: there is none."""
+        return None
 
     def batch(self, batch: Any) -> Any:
         """Return a batch where the model can read it."""
