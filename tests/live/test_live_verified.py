@@ -35,7 +35,7 @@ class Hub:
 
 def verifier(share: float = 0.0) -> tuple[Verifier, Hub]:
     hub = Hub()
-    one = Verifier(hub, share)  # type: ignore[arg-type]
+    one = Verifier(hub, share, lambda _: True)  # type: ignore[arg-type]
     one.expect(0)
     return one, hub
 

@@ -134,6 +134,21 @@ def digest_of(*, pipelined: bool = True, staged: bool = False) -> str:
     return store.digest()
 
 
+def test_a_model_that_was_evicted_comes_back_with_its_state_and_gives_the_same_bits() -> None:
+    store, runner = ParameterStore(NetApp(), JOB), TaskRunner(NetApp(), JOB, in_late_memory)
+    for round_no in range(3):
+        state = b"".join(store.state())
+        for shard in range(JOB.scale):
+            runner.evict()
+            assert not any(one.numel() for one in runner.built.model.parameters())
+            if shard:
+                runner.stage(state, round_no)
+            store.add(shard, runner.run(state, round_no, shard))
+        store.step()
+        store.conclude()
+    assert store.digest() == train(NetApp(), JOB).digest
+
+
 def test_results_that_are_brought_out_after_the_next_task_has_computed_have_the_same_bits() -> None:
     store, runner = ParameterStore(NetApp(), JOB), TaskRunner(NetApp(), JOB, in_late_memory)
     places = runner._memory._gathered  # type: ignore[attr-defined]

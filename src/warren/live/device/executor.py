@@ -22,6 +22,7 @@ from warren.live.transport.messages import (
     Assign,
     DeviceFree,
     Drop,
+    Evicted,
     ExecutorReady,
     LostRace,
     Moved,
@@ -127,7 +128,11 @@ class Executor:
                 case Prepared() | TaskComputed() | TaskRaised() if verifier.owns(peer):
                     self._hear_verifier(peer, message)
                 case Prepared(job=job):
+                    pipeline.memory.learn(job, message)
                     slots.prepared(job)
+                case Evicted(job=job):
+                    pipeline.memory.left(job)
+                    verifier.go_on()
                 case TaskComputed(job=job):
                     pipeline.computed(message, slots.answered(peer, job))
                 case DeviceFree(job=job):
@@ -150,8 +155,10 @@ class Executor:
         verifier = self._pipeline.verifier
         match message:
             case Prepared(job=job):
+                self._pipeline.memory.learn(~job, message)
                 verifier.prepared(job)
             case TaskComputed(job=job, round=round_no, shard=shard):
+                self._pipeline.memory.left(~job)  # it keeps nothing there
                 verified = verifier.answered(peer, job, round_no, shard)
                 if verified is not None:
                     self._pipeline.reports.add(verified)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 from warren.live.device.lanes import CommLane, CompLane, LaneTask
 from warren.live.device.parameter_client import UPDATES, ParameterClient
 from warren.live.device.rank_slots import RankSlots
 from warren.live.device.report_buffer import ReportBuffer, settled
+from warren.live.device.residency import DeviceMemoryPlan
 from warren.live.device.trainer_slots import TrainerSlots
 from warren.live.device.verification import Verifier
 from warren.live.process.specs import ExecutorRole
@@ -60,7 +62,8 @@ class Pipeline:
         self._spills = role.spill
         self.slots = TrainerSlots(trainers)
         self.ranks = RankSlots(trainers)
-        self.verifier = Verifier(trainers, role.verify)
+        self.memory = DeviceMemoryPlan()
+        self.verifier = Verifier(trainers, role.verify, self._admit_again)
         self.client = ParameterClient(poller, role.folder, role.device, role.identity)
         self.queue = CompLane(role.pads)
         self.reports = ReportBuffer(control)
@@ -158,6 +161,9 @@ class Pipeline:
         slot = self.client.lend(head.job)
         if slot is None:
             return False
+        if not self._admit(head.job, head.job):
+            self.client.take_back(head.job, slot)
+            return False
         head.slot = slot
         head.state, update = self.client.spots(head.job, state, slot)
         if not self.slots.start(head, head.state, update, then):
@@ -193,8 +199,27 @@ class Pipeline:
         for work in self.queue.ahead(self._ahead) if self._stages else ():
             state = None if work.ring or work.job in met else self.client.ready(work.key)
             met.add(work.job)
-            if state is not None and not state.over and state.done_before(work.shard) is None:
+            if state is None or state.over or state.done_before(work.shard) is not None:
+                continue
+            if self.slots.free(work.job) and self._admit(work.job, work.job, list(met)):
                 self.slots.stage(work, self.client.spots(work.job, state, UPDATES[0])[0])
+
+    def _admit(self, key: int, job: int, before: Sequence[int] = ()) -> bool:
+        """Tell whether a job's state may be brought to the device; let others leave if need be.
+
+        Nobody leaves whose task computes, is still brought out, or comes ``before``.
+        """
+        coming = [work.job for work in self.queue.ahead(self._ahead)]
+        busy = {work.job for work in self._begun} | set(before) | {job}
+        admitted, leaving = self.memory.admit(key, coming, busy)
+        for one in leaving:
+            if not self.slots.evict(one):
+                self.memory.left(one)
+        return admitted
+
+    def _admit_again(self, job: int) -> bool:
+        """Tell whether a task of a job may be computed again now; its first trainer may leave."""
+        return self._admit(~job, -1)
 
     def read_inputs(self) -> None:
         """Let trainers of coming tasks read their data from disk while another computes."""
@@ -326,9 +351,11 @@ class Pipeline:
     def trainer_gone(self, gone: TrainerGone) -> None:
         """Put the task of a trainer that has ended back at the head of the queue, and report it."""
         if gone.verifies:
+            self.memory.left(~gone.job)
             self.verifier.gone(gone.job, gone.pid)
             return
         doing = self.slots.gone(gone.job, gone.pid)
+        self.memory.left(gone.job)
         if doing is not None:
             self.reports.add(TaskLost(self._device, gone.job, doing, -1, gone.how))
         # A result that is here outlives its trainer: the update lies in memory that is shared.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 
 from warren.live.device.result_sender import ResultSender
@@ -29,6 +29,8 @@ from warren.live.training.task_runner import MemoryOf, TaskRunner, in_main_memor
 from warren.live.training.tensor_layout import Layout
 from warren.live.transport.messages import (
     DeviceFree,
+    Evict,
+    Evicted,
     Leave,
     Prepared,
     ReadInput,
@@ -66,11 +68,15 @@ class Trainer:
         # A task that is computed again has the device to itself.
         self._results = ResultSender(self._link, behind=role.gpu is not None and not role.verifies)
         self._computed: Callable[[], None] | None = None
+        # What is held while the app is built, and a task rehearsed.
+        self._turns: list[Callable[[], AbstractContextManager[object]]] = []
+        self._settled = 0, 0, True
         if role.inputs is None:
             self._inputs = None
         else:
             # A server builds the same with less: it computes no task.
             self._inputs = InputMemory(role.inputs, role.tmp, 2 * role.job.index + 1)
+            self._turns.append(self._inputs.building)
         # A state may lie in its server's own memory, which user code must not change.
         self._states = MappedMemories(read_only=True)
         self._updates = MappedMemories()
@@ -95,6 +101,8 @@ class Trainer:
                         return
                     case RunTask():
                         self._guarded(message)
+                    case Evict():
+                        self._evict()
                     case StageState():
                         self._stage(message)
                     case ReadInput():
@@ -104,10 +112,12 @@ class Trainer:
 
     def _use_gpu(self, gpu: int) -> None:
         """Compute on a GPU; its code is loaded only where it is used."""
+        from warren.live.gpu.device_turn import DeviceTurn
         from warren.live.gpu.gpu_memory import on_gpu
         from warren.live.gpu.pinned_memory import PinnedMemories
 
         self._memory_of = on_gpu(gpu)
+        self._turns.append(DeviceTurn(gpu, self._role.folder).building)
         if not self._role.verifies:
             self._computed = lambda: self._results.send(DeviceFree(self._job.index))
         # What is only read cannot be pinned everywhere; user code sees neither of them here.
@@ -121,6 +131,13 @@ class Trainer:
         self._expect(message.round, message.shard)
         self._results.send(Staged(message.job, message.round))
 
+    def _evict(self) -> None:
+        """Give the memory of the device back."""
+        self._results.wait()
+        if self._runner is not None:
+            self._runner.evict()
+        self._results.send(Evicted(self._job.index))
+
     def _read_ahead(self, round_no: int, shard: int) -> None:
         """Begin to read the data of a task while other jobs' tasks compute."""
         if self._runner is not None:
@@ -130,15 +147,18 @@ class Trainer:
         """Compute a task, or only build the app if ``task`` is None, and send what came of it."""
         job = self._job.index
         try:
-            if self._runner is None and self._inputs is not None:
+            if self._runner is None:
                 # To wait for memory is not the app's doing: its time does not run yet.
-                with self._inputs.building(), self._alarm.within(self._job.task_limit_ns):
-                    self._built()
+                with ExitStack() as held:
+                    for turn in self._turns:
+                        held.enter_context(turn())
+                    with self._alarm.within(self._job.task_limit_ns):
+                        self._built()
             with self._alarm.within(self._job.task_limit_ns):
                 runner = self._built()
                 rest = None if task is None else self._compute(runner, task)
             if task is None or rest is None:
-                self._results.send(Prepared(job))
+                self._results.send(Prepared(job, *self._settled))
             else:
                 self._results.send_result(partial(self._ended, runner.layout, task, rest))
         except BaseException as error:  # user code may raise anything, SystemExit too
@@ -196,6 +216,8 @@ class Trainer:
                 raise refuse(self._job, "", message)
         except Exception as error:
             return self._raised(task, error)
+        if self._role.verifies and self._runner is not None:
+            self._runner.evict()  # its memory of the device is for others
         return TaskComputed(
             task.job, task.round, task.shard, result.loss, result.present, result.marks
         )
@@ -209,4 +231,5 @@ class Trainer:
             if self._role.rehearse:
                 self._runner.warm()
             numerics.pin()
+            self._settled = self._runner.settle()
         return self._runner

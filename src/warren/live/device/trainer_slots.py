@@ -10,6 +10,7 @@ from warren.live.transport.messages import (
     BUILDING,
     IDLE,
     AnyMessage,
+    Evict,
     Leave,
     ReadInput,
     RunTask,
@@ -119,6 +120,11 @@ class TrainerSlots:
             message = StageState(work.job, work.round, state, work.shard)
             slot.staging = self._hub.send(slot.peer, message)
             slot.staged = work.round
+
+    def evict(self, job: int) -> bool:
+        """Let a job's trainer give its memory of the device back; False if it is gone."""
+        self.unstage(job)
+        return self._hub.send(self._slot(job).peer, Evict())
 
     def read_ahead(self, work: LaneTask) -> None:
         """Let the free trainer of a coming task begin to read its data, once."""

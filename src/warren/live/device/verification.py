@@ -9,6 +9,7 @@ computes; the update has been sent, and no barrier waits.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from warren.live.device.lanes import Key, LaneTask
 from warren.live.device.trainer_slots import TrainerSlots
@@ -20,12 +21,13 @@ from warren.model.draws import can_tell, is_taken
 class Verifier:
     """One device's second trainers, at most one a job, and the task that is computed again now.
 
-    ``share`` of the tasks, 0 to 1, is computed again, beside the first that can tell.
+    ``share`` of the tasks, 0 to 1, is computed again, beside the first that can tell. ``admit``
+    tells whether the device has memory for a job's task that is computed again.
     """
 
-    def __init__(self, hub: Hub, share: float) -> None:
+    def __init__(self, hub: Hub, share: float, admit: Callable[[int], bool]) -> None:
         self._slots = TrainerSlots(hub)
-        self._share = share
+        self._share, self._admit = share, admit
         self._peers: set[bytes] = set()
         # By job, how many tasks its second trainer has computed; only of jobs that have one.
         self._counts: dict[int, int] = {}
@@ -131,10 +133,16 @@ class Verifier:
         if self._work is not None and self._work.job == job:
             self._work = None
 
+    def go_on(self) -> None:
+        """Begin what has waited for memory of the device."""
+        self._begin()
+
     def _begin(self) -> None:
-        """Give the task to the second trainer of its job if that is free."""
+        """Give the task to the second trainer of its job if that is free and has memory."""
         work = self._work
         if work is None or self._began_ns or not self._slots.free(work.job):
+            return
+        if not self._admit(work.job):
             return
         assert work.state is not None
         if self._slots.verify(work, work.state, self._expected):

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from warren.live.gpu.app_tensors import bring, moved, pinned_batch
+from warren.live.gpu.device_turn import most_is_free
 from warren.live.gpu.pinned_memory import pinned
 from warren.live.gpu.streams import CopyStream, LateCopies
 from warren.live.gpu.transfer import Lane, PipelinedTransfer, whole_is_sooner
@@ -70,11 +71,11 @@ class DeviceMemory(ModelMemory):
     def __init__(self, built: BuiltApp, layout: Layout, device: torch.device, lane: Lane) -> None:
         super().__init__(layout)
         self._device = device
-        self._flat = torch.zeros(layout.total_bytes, dtype=torch.uint8, device=device)
-        self._home = StateMemory(layout, self._flat).views
         self._lane = lane
-        self._gathered = [self._place()]
-        self._gathering = self._gathered[0]
+        self._tensors = TensorPlaces(built.model)
+        self._home: list[Tensor] = []
+        self._gathered: list[GatheredUpdate] = []
+        self._allocate()
         # The round and the address of a state that is here already.
         self._staged: tuple[int, int] | None = None
         # One that is to come when the app computes.
@@ -82,7 +83,7 @@ class DeviceMemory(ModelMemory):
         bring(built, device)
         with torch.no_grad():
             self._flat.copy_(layout.pack(built.model))
-        self._bind(one for one in TensorPlaces(built.model).now() if one is not None)
+        self._bind(self._there())
         self.transfer = PipelinedTransfer(built.model, layout, self._flat, lane)
         """Brings the states that were not staged."""
         self._ooms = _ooms(device) if device.type == "cuda" else 0
@@ -94,6 +95,7 @@ class DeviceMemory(ModelMemory):
         """Bring a round's state into the model; wait until it is here."""
         host = flat_of(state)
         self._staged = self._coming = None
+        self._bring_back()
         self.transfer.lane.copy([self._flat], [host])
         self.transfer.lane.synchronize()
         self._staged = round_no, host.data_ptr()
@@ -101,6 +103,50 @@ class DeviceMemory(ModelMemory):
     def unstage(self) -> None:
         """Forget the state that is here."""
         self._staged = None
+
+    @torch.no_grad()
+    def evict(self) -> None:
+        """Give the memory of the device back, but for what the app keeps, until a state comes."""
+        self._staged = self._coming = None
+        for tensor in self._there():
+            tensor.grad = None
+            tensor.data = torch.empty(0, dtype=tensor.dtype, device=self._device)
+        self._flat = torch.empty(0, dtype=torch.uint8, device=self._device)
+        self._home.clear()
+        self._gathered.clear()
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _bring_back(self) -> None:
+        """Have memory for a model again, if it was given back."""
+        if not self._home:
+            self._allocate()
+            self.transfer.rebind(self._flat)
+
+    def _allocate(self) -> None:
+        size = self._layout.total_bytes
+        self._flat = torch.zeros(size, dtype=torch.uint8, device=self._device)
+        self._home += StateMemory(self._layout, self._flat).views
+        self._gathering = self._place()
+        self._gathered.append(self._gathering)
+
+    def _there(self) -> list[Tensor]:
+        return [one for one in self._tensors.now() if one is not None]
+
+    @property
+    def memory_bytes(self) -> int:
+        """How much memory of the device this process had at most."""
+        return torch.cuda.max_memory_reserved(self._device) if self._device.type == "cuda" else 0
+
+    @property
+    def most_is_free(self) -> bool:
+        """Tell whether nobody has most of the device's memory."""
+        return self._device.type != "cuda" or most_is_free(self._device.index)
+
+    @property
+    def free_bytes(self) -> int:
+        """How much memory of the device nobody has now."""
+        return torch.cuda.mem_get_info(self._device)[0] if self._device.type == "cuda" else 0
 
     def rehearse(self, trial: Callable[[], bytes], state: Buffer) -> None:
         """Find out whether states may come piece by piece, and whether that is sooner than whole.
@@ -140,6 +186,7 @@ class DeviceMemory(ModelMemory):
     def load(self, targets: Sequence[Tensor], state: Buffer, round_no: int) -> Sequence[Tensor]:
         """Put a round's state into the model; what computes waits for what it reads of it."""
         views = self._states.at(state).views
+        self._bring_back()
         self._bind(targets)
         host = flat_of(state)
         # A state that was staged is good for one task: that may leave other buffers.

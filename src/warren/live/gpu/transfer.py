@@ -95,15 +95,13 @@ class PipelinedTransfer:
     ) -> None:
         self.lane, self._size = lane, len(flat)
         self._pieces = pieces_of(layout, piece_bytes or PIECE_BYTES)
-        self._targets = [flat[begin:end] for begin, end in self._pieces]
         begins = sorted((begin, at) for at, (begin, _) in enumerate(self._pieces))
         self._begins = [begin for begin, _ in begins]
         self._at = [at for _, at in begins]
         # Of each piece what its copy gave; None: nobody needs to wait for it.
         self._copied: list[object | None] = [None] * len(self._pieces)
         self._left = 0
-        # Asked for once: as every function of torch, this would be looked at while pieces come.
-        self._address = flat.data_ptr()
+        self.rebind(flat)
         self.whole = any(map(_is_compiled, model.modules()))
         """Whether states come in one piece: compiled code tells nobody what it reads."""
         for module in model.modules():
@@ -111,6 +109,12 @@ class PipelinedTransfer:
             read = sorted({at for one in own for at in self._pieces_with(one)})
             if read and not self.whole:
                 module.register_forward_pre_hook(partial(self._before, read))
+
+    def rebind(self, flat: Tensor) -> None:
+        """Bring states into other memory from now on, of which the model's tensors are views."""
+        self._targets = [flat[begin:end] for begin, end in self._pieces]
+        # Asked for once: as every function of torch, this would be looked at while pieces come.
+        self._address = flat.data_ptr()
 
     def begin(self, state: Tensor) -> None:
         """Begin to copy a state, shape (total_bytes,), uint8, in main memory."""

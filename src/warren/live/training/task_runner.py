@@ -98,6 +98,26 @@ class TaskRunner:
         """Forget what was staged: the job was rolled back since, or has other servers."""
         self._memory.unstage()
 
+    def evict(self) -> None:
+        """Give the memory of the device back until the next state comes."""
+        self.expect_nothing()
+        self._coming = None
+        self._memory.evict()
+
+    def settle(self) -> tuple[int, int, bool]:
+        """Give the memory of the device back unless most of it is free.
+
+        Returns
+        -------
+        tuple of int, int and bool
+            How many bytes of it this process had at most, and how many nobody has now; whether it
+            has kept its own.
+        """
+        stays = self._memory.most_is_free
+        if not stays:
+            self.evict()
+        return self._memory.memory_bytes, self._memory.free_bytes, stays
+
     def run(
         self,
         state: Buffer,

@@ -218,7 +218,24 @@ class TrainerReady(Message, frozen=True, tag="TrainerReady", array_like=True):
 
 
 class Prepared(Message, frozen=True, tag="Prepared", array_like=True):
-    """Trainer to executor: the app is built."""
+    """Trainer to executor: the app is built.
+
+    ``device_bytes``: so much of the device's memory it had at most, in a task; ``free_bytes``: so
+    much nobody has now; ``resident``: it has not given its own back. 0 bytes: a processor computes.
+    """
+
+    job: int
+    device_bytes: int = 0
+    free_bytes: int = 0
+    resident: bool = False
+
+
+class Evict(Message, frozen=True, tag="Evict", array_like=True):
+    """Executor to trainer: give the memory of the device back until the next state or task."""
+
+
+class Evicted(Message, frozen=True, tag="Evicted", array_like=True):
+    """Trainer to executor: it has."""
 
     job: int
 
@@ -356,6 +373,8 @@ AnyMessage: TypeAlias = (
     | CannotWrite
     | TrainerReady
     | Prepared
+    | Evict
+    | Evicted
     | Leave
     | Release
     | Verify

@@ -35,6 +35,24 @@ class ModelMemory:
     def unstage(self) -> None:
         """Forget what was brought near ahead of its task."""
 
+    def evict(self) -> None:
+        """Give the memory of the device back until the next state comes; here nothing is on one."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """How much memory of the device this process had at most."""
+        return 0
+
+    @property
+    def most_is_free(self) -> bool:
+        """Tell whether nobody has most of the device's memory."""
+        return True
+
+    @property
+    def free_bytes(self) -> int:
+        """How much memory of the device nobody has now."""
+        return 0
+
     def rehearse(self, trial: Callable[[], bytes], state: Buffer) -> None:
         """Find out how states may come, by trials of a task with a state, which give its hashes."""
 

@@ -1,0 +1,140 @@
+"""Whose models stay in a device's memory: never over the budget, Hare's rule, nobody at work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from device_world import Stage, stage
+from hypothesis import given
+from hypothesis import strategies as st
+from live_worlds import job
+
+from warren.live.device.residency import DeviceMemoryPlan, evicted
+from warren.live.transport.messages import (
+    Evict,
+    Evicted,
+    Prepared,
+    RunTask,
+    StageState,
+    TaskComputed,
+    TrainerGone,
+)
+from warren.live.transport.server_messages import Push
+
+JOBS = range(6)
+SIZES = st.lists(st.integers(1, 9), min_size=len(JOBS), max_size=len(JOBS))
+
+
+@given(
+    order=st.permutations(JOBS),
+    sizes=SIZES,
+    coming=st.lists(st.sampled_from(JOBS), max_size=8),
+    busy=st.sets(st.sampled_from(JOBS), max_size=2),
+    left_bytes=st.integers(-5, 60),
+)
+def test_who_leaves_is_never_busy_and_what_stays_fits_by_the_rule(
+    order: list[int], sizes: list[int], coming: list[int], busy: set[int], left_bytes: int
+) -> None:
+    resident = {one: sizes[one] for one in order}
+    gone = evicted(resident, coming, busy, left_bytes)
+    assert not set(gone) & busy
+    stay = [one for one in order if one not in gone]
+    idle = [one for one in stay if one not in busy]
+    taken = sum(sizes[one] for one in stay)
+    assert taken <= left_bytes or not idle
+
+    def rank(one: int) -> tuple[int, int]:
+        soon = coming.index(one) if one in coming else len(coming)
+        return soon, -order.index(one)
+
+    # Each that leaves would not fit beside the busy ones and all that stay and come before it.
+    for one in gone:
+        before = [other for other in idle if rank(other) < rank(one)]
+        needed = sum(sizes[other] for other in [*before, *busy, one] if other in resident)
+        assert needed > left_bytes
+    assert [rank(one) for one in gone] == sorted((rank(one) for one in gone), reverse=True)
+
+
+@given(
+    sizes=SIZES,
+    budget=st.integers(9, 40),
+    steps=st.lists(st.tuples(st.sampled_from(JOBS), st.booleans()), max_size=40),
+)
+def test_those_that_are_let_in_fit_whatever_comes(
+    sizes: list[int], budget: int, steps: list[tuple[int, bool]]
+) -> None:
+    plan, here = DeviceMemoryPlan(), set[int]()
+    for one in JOBS:
+        plan.learn(one, Prepared(one, sizes[one], budget))
+    for one, waits in steps:
+        admitted, gone = plan.admit(one, [one], {one})
+        assert set(gone) <= here
+        assert one not in gone
+        if not admitted and not waits:
+            for other in gone:
+                plan.left(other)
+                here.discard(other)
+            admitted, gone = plan.admit(one, [one], {one})
+            assert (admitted, list(gone)) == (True, [])
+        elif not admitted:
+            for other in gone:  # later, when another is asked for
+                plan.left(other)
+                here.discard(other)
+        if admitted:
+            here.add(one)
+        assert sum(sizes[other] for other in here) <= budget
+
+
+def test_of_a_processor_everything_fits() -> None:
+    plan = DeviceMemoryPlan()
+    plan.learn(0, Prepared(0))
+    assert plan.admit(0, [], {0}) == (True, ())
+    assert plan.admit(1, [], {1}) == (True, ())
+
+
+def test_a_job_that_fits_nowhere_is_let_in_alone() -> None:
+    plan = DeviceMemoryPlan()
+    plan.learn(0, Prepared(0, 5, 10))
+    plan.learn(1, Prepared(1, 20, 10))
+    assert plan.admit(0, [0, 1], {0})[0]
+    assert plan.admit(1, [1], {0, 1}) == (False, [])  # 0 is at work
+    assert plan.admit(1, [1], {1}) == (False, [0])
+    assert plan.admit(1, [1], {1}) == (False, [])
+    plan.left(0)
+    assert plan.admit(1, [1], {1}) == (True, ())
+
+
+def test_a_trainer_that_kept_its_memory_counts() -> None:
+    plan = DeviceMemoryPlan()
+    plan.learn(0, Prepared(0, 6, 4, True))
+    plan.learn(1, Prepared(1, 5, 4))
+    assert plan.admit(1, [1], {1}) == (False, [0])
+
+
+@pytest.fixture
+def two() -> Iterator[Stage]:
+    """Two jobs on a device with memory for one of them."""
+    with stage(job(0), job(1), gpu=0) as world:
+        yield world
+
+
+def test_a_device_computes_with_memory_that_another_job_has_given_back(two: Stage) -> None:
+    servers = two.servers[0], two.server_of(1)
+    trainers = two.trainer(11, 0), two.trainer(12, 1)
+    for one, trainer in enumerate(trainers):
+        trainer.say(Prepared(one, 6, 10))
+    assert two.controller.hears_none(TrainerGone)  # all of it is heard
+    for one in (0, 1):
+        two.assign(one, one, 0, (0,))
+    for server in servers:
+        two.answer(server, 0)
+    trainers[0].hear(RunTask)
+    # Its memory is at work: the other one is not even staged.
+    assert trainers[1].hears_none(StageState)
+    trainers[0].say(TaskComputed(0, 0, 0, 0.5, b"\x01", b"marks"))
+    servers[0].hear(Push)
+    trainers[0].hear(Evict)
+    assert trainers[1].hears_none(RunTask)
+    trainers[0].say(Evicted(0))
+    trainers[1].hear(RunTask)
