@@ -69,6 +69,7 @@ def main() -> None:
             "experiment": "gpu_mixed",
             "made_by": made_by(),
             **told(Path(scratch) / "mixed"),
+            "hashes": mixed["hashes"],
             "gpu": gpus[0].numerics,
             "makespan_s": mixed["summary"]["makespan_s"],
             "comp_share_while_six": six,
@@ -151,16 +152,16 @@ def told(out: Path) -> dict[str, Any]:
     import pyarrow.parquet
 
     table = pyarrow.parquet.read_table(out / "timeline.parquet").to_pydict()
-    columns = (table[name] for name in ("start_s", "comp_end_s", "end_s", "job"))
+    columns = (table[name] for name in ("start_s", "comp_end_s", "end_s", "job", "round"))
     rows = sorted(zip(*columns, strict=True))
     idle: Counter[str] = Counter()
     seen = {rows[0][3]}
-    for (_, end_s, _, before), (start_s, _, _, job) in pairwise(rows):
+    for (_, end_s, _, before, last), (start_s, _, _, job, round_no) in pairwise(rows):
         what = "another job's task"
         if job not in seen:
             what = "the first task of a job"
         elif job == before:
-            what = "a task of the job that computed last, whose update is brought out"
+            what = "a task of the same round" if round_no == last else "the next round of a job"
         seen.add(job)
         idle[what] += max(0.0, start_s - end_s)
     tasks = {}
@@ -168,8 +169,8 @@ def told(out: Path) -> dict[str, Any]:
         own = [row for row in rows if row[3] == name]
         tasks[name] = {
             "tasks": len(own),
-            "comp_s": median(end_s - start_s for start_s, end_s, _, _ in own),
-            "sync_s": median(over_s - end_s for _, end_s, over_s, _ in own),
+            "comp_s": median(end_s - start_s for start_s, end_s, *_ in own),
+            "sync_s": median(over_s - end_s for _, end_s, over_s, *_ in own),
         }
     return {"idle_s": dict(idle), "tasks": tasks}
 
