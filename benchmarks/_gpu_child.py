@@ -41,8 +41,9 @@ class Child:
         import torch
         from _gpu_models import MODELS
 
-        from warren.live.gpu.gpu_memory import DeviceMemory, on_gpu
+        from warren.live.gpu.gpu_memory import DeviceMemory
         from warren.live.gpu.pinned_memory import PinnedMemories
+        from warren.live.gpu.trainer_device import on_gpu
         from warren.live.training import numerics
         from warren.live.training.task_runner import TaskRunner
         from warren.model.job import Job

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 
-from warren.live.device.result_sender import ResultSender
+from warren.live.device.trainer_link import TrainerLink
 from warren.live.process.linux import (
     direct_output,
     known_as,
@@ -41,7 +41,7 @@ from warren.live.transport.messages import (
     TaskRaised,
     TrainerReady,
 )
-from warren.live.transport.sockets import Link, Poller, executor_address
+from warren.live.transport.sockets import Poller, executor_address
 from warren.model.errors import InputDataError
 
 
@@ -62,11 +62,13 @@ class Trainer:
         self._role = role
         self._lifeline = lifeline
         self._job = role.job
-        self._link = Link(executor_address(role.folder, role.device, role.incarnation))
+        # A task that is computed again has the device to itself.
+        self._link = TrainerLink(
+            executor_address(role.folder, role.device, role.incarnation),
+            behind=role.gpu is not None and not role.verifies,
+        )
         self._runner: TaskRunner | None = None
         self._memory_of: MemoryOf = in_main_memory
-        # A task that is computed again has the device to itself.
-        self._results = ResultSender(self._link, behind=role.gpu is not None and not role.verifies)
         self._computed: Callable[[], None] | None = None
         # What is held while the app is built, and a task rehearsed.
         self._turns: list[Callable[[], AbstractContextManager[object]]] = []
@@ -87,17 +89,17 @@ class Trainer:
     def serve(self) -> None:
         """Build the app, then compute tasks until told to leave or the lifeline is closed."""
         poller = Poller()
-        for source in (self._link, self._lifeline):
-            poller.register(source)
-        self._results.send(TrainerReady(self._job.index, known_as(), self._role.verifies))
+        self._link.watch(poller)
+        poller.register(self._lifeline)
+        self._link.send(TrainerReady(self._job.index, known_as(), self._role.verifies))
         self._guarded(None)
         while True:
             if self._lifeline in poller.poll():
                 return
-            for message, _ in self._link.drain():
+            for message in self._link.receive():
                 match message:
                     case Leave():
-                        self._results.wait()
+                        self._link.wait()
                         return
                     case RunTask():
                         self._guarded(message)
@@ -112,16 +114,17 @@ class Trainer:
 
     def _use_gpu(self, gpu: int) -> None:
         """Compute on a GPU; its code is loaded only where it is used."""
-        from warren.live.gpu.device_turn import DeviceTurn
-        from warren.live.gpu.gpu_memory import on_gpu
-        from warren.live.gpu.pinned_memory import PinnedMemories
+        from warren.live.gpu.trainer_device import trainer_device
 
-        self._memory_of = on_gpu(gpu)
-        self._turns.append(DeviceTurn(gpu, self._role.folder).building)
+        device = trainer_device(gpu, self._role.folder)
+        self._memory_of, self._states, self._updates = (
+            device.memory_of,
+            device.states,
+            device.updates,
+        )
+        self._turns.append(device.turn)
         if not self._role.verifies:
-            self._computed = lambda: self._results.send(DeviceFree(self._job.index))
-        # What is only read cannot be pinned everywhere; user code sees neither of them here.
-        self._states, self._updates = PinnedMemories(), PinnedMemories()
+            self._computed = lambda: self._link.send(DeviceFree(self._job.index))
 
     def _stage(self, message: StageState) -> None:
         """Bring a state to the device ahead of its task."""
@@ -129,14 +132,14 @@ class Trainer:
             with suppress(Exception):  # its memory is gone, say: the task itself will meet it
                 self._runner.stage(self._states.view(message.state), message.round)
         self._expect(message.round, message.shard)
-        self._results.send(Staged(message.job, message.round))
+        self._link.send(Staged(message.job, message.round))
 
     def _evict(self) -> None:
         """Give the memory of the device back."""
-        self._results.wait()
+        self._link.wait()
         if self._runner is not None:
             self._runner.evict()
-        self._results.send(Evicted(self._job.index))
+        self._link.send(Evicted(self._job.index))
 
     def _read_ahead(self, round_no: int, shard: int) -> None:
         """Begin to read the data of a task while other jobs' tasks compute."""
@@ -158,15 +161,15 @@ class Trainer:
                 runner = self._built()
                 rest = None if task is None else self._compute(runner, task)
             if task is None or rest is None:
-                self._results.send(Prepared(job, *self._settled))
+                self._link.send(Prepared(job, *self._settled))
             else:
-                self._results.send_result(partial(self._ended, runner.layout, task, rest))
+                self._link.send_result(partial(self._ended, runner.layout, task, rest))
         except BaseException as error:  # user code may raise anything, SystemExit too
             # What raised may have left anything behind in the app: another task builds it anew.
             self._runner = None
             raised = self._raised(task, error)
-            self._results.wait()  # those of tasks before it
-            self._results.send(raised)
+            self._link.wait()  # those of tasks before it
+            self._link.send(raised)
         numerics.pin()  # user code may set what it likes
         if task is not None and task.then is not None:
             self._expect(*task.then)

@@ -21,27 +21,14 @@ from torch import Tensor
 from warren.live.gpu.app_tensors import bring, moved, pinned_batch
 from warren.live.gpu.device_turn import most_is_free
 from warren.live.gpu.pinned_memory import pinned
-from warren.live.gpu.streams import CopyStream, LateCopies
+from warren.live.gpu.streams import LateCopies
 from warren.live.gpu.transfer import Lane, PipelinedTransfer, whole_is_sooner
 from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.helpers import HELPERS, Helpers
 from warren.live.training.memory.model_memory import ModelMemory
 from warren.live.training.memory.shared_memory import StateMemory
-from warren.live.training.task_runner import MemoryOf
 from warren.live.training.tensor_layout import Layout, TensorPlaces, flat_of
 from warren.live.transport.frames import Buffer
-
-
-def on_gpu(index: int) -> MemoryOf:
-    """Return what brings a model that was built to GPU ``index``, which this process then uses."""
-    device = torch.device("cuda", index)
-    torch.cuda.set_device(device)
-
-    def memory(built: BuiltApp, layout: Layout) -> ModelMemory:
-        """Bring the model, and what its app keeps, to the GPU."""
-        return DeviceMemory(built, layout, device, CopyStream(device))
-
-    return memory
 
 
 @dataclass(slots=True)

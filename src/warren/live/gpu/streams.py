@@ -1,4 +1,4 @@
-"""Where states are copied to a GPU and updates out of it: streams of CUDA, and one stand-in."""
+"""Where states are copied to a GPU and updates out of it: streams of CUDA, and stand-ins."""
 
 from __future__ import annotations
 
@@ -52,7 +52,31 @@ class CopyStream:
         self._out.synchronize()
 
 
-class LateCopies:
+class CopiesAtOnce:
+    """Copies within the call, where the device is a processor."""
+
+    def copy(self, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> Sequence[object]:
+        """Copy."""
+        for target, source in zip(targets, sources, strict=True):
+            target.copy_(source)
+        return list(targets)
+
+    def wait(self, copied: object) -> bool:
+        """It is here."""
+        return True
+
+    def synchronize(self) -> None:
+        """Nothing runs."""
+
+    def asked(self) -> object:
+        """Nothing is asked for and not done."""
+
+    def bring_out(self, target: Tensor, source: Tensor, after: object) -> None:
+        """Copy."""
+        target.copy_(source)
+
+
+class LateCopies(CopiesAtOnce):
     """Copies a piece when somebody waits for it, and not before: for a rehearsal of who waits."""
 
     def copy(self, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> Sequence[object]:
@@ -65,13 +89,3 @@ class LateCopies:
         with torch._C.DisableTorchFunction():  # it is watched what functions of torch read
             copied[0].copy_(copied[1])
         return True
-
-    def synchronize(self) -> None:
-        """Nothing runs."""
-
-    def asked(self) -> object:
-        """Nothing is asked for and not done."""
-
-    def bring_out(self, target: Tensor, source: Tensor, after: object) -> None:
-        """Copy now."""
-        target.copy_(source)

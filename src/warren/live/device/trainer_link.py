@@ -1,4 +1,4 @@
-"""Send the results of a trainer: at once, or from a thread that brings them out of a device."""
+"""The link of a trainer to its executor, which a thread uses too that brings results out."""
 
 from __future__ import annotations
 
@@ -7,20 +7,30 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 
 from warren.live.transport.messages import AnyMessage
-from warren.live.transport.sockets import Link
+from warren.live.transport.sockets import Link, Poller
 
 
-class ResultSender:
+class TrainerLink:
     """Sends a trainer's messages, and calls what is left of a task once its gradients are there.
 
     ``behind``: that is done by a thread, in the order of the tasks, while the next one computes.
     """
 
-    def __init__(self, link: Link, *, behind: bool) -> None:
-        self._link = link
+    def __init__(self, address: str, *, behind: bool) -> None:
+        self._link = Link(address)
+        # A link keeps what the socket does not take at once: one thread at a time.
         self._lock = Lock()
         self._thread = ThreadPoolExecutor(1, "results") if behind else None
         self._last: Future[None] | None = None
+
+    def watch(self, poller: Poller) -> None:
+        """Let a poller wake up for what comes."""
+        poller.register(self._link)
+
+    def receive(self) -> list[AnyMessage]:
+        """Return all messages that are here."""
+        with self._lock:
+            return [message for message, _ in self._link.drain()]
 
     def send(self, message: AnyMessage) -> None:
         """Send a message now."""
@@ -38,3 +48,9 @@ class ResultSender:
         """Wait until all results have been sent."""
         if self._last is not None:
             self._last.result()
+
+    def close(self) -> None:
+        """Send what is left to be sent of results, and then nothing more."""
+        if self._thread is not None:
+            self._thread.shutdown()
+        self._link.close()

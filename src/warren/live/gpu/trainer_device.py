@@ -1,0 +1,67 @@
+"""What a trainer uses of a GPU; or of a processor that is treated as one, where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+
+from warren.live.gpu.device_turn import DeviceTurn
+from warren.live.gpu.gpu_memory import DeviceMemory
+from warren.live.gpu.pinned_memory import PinnedMemories
+from warren.live.gpu.streams import CopiesAtOnce, CopyStream
+from warren.live.training.app.app_calls import BuiltApp
+from warren.live.training.memory.model_memory import ModelMemory
+from warren.live.training.memory.shared_memory import MappedMemories
+from warren.live.training.task_runner import MemoryOf
+from warren.live.training.tensor_layout import Layout
+
+STAND_IN: Final = -1
+"""The number of a device that is a processor: everything else is done as on a GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerDevice:
+    """What brings a model to a device; memory of other processes as it is read and written there.
+
+    ``turn`` is held while an app is built and a task rehearsed.
+    """
+
+    memory_of: MemoryOf
+    states: MappedMemories
+    updates: MappedMemories
+    turn: Callable[[], AbstractContextManager[object]]
+
+
+def trainer_device(gpu: int, folder: str) -> TrainerDevice:
+    """Return what a trainer uses of GPU ``gpu``, on which this process then computes.
+
+    ``folder`` is the run's, in which its trainers take turns.
+    """
+    if gpu == STAND_IN:
+        there = memory_on(torch.device("cpu"))
+        return TrainerDevice(there, MappedMemories(), MappedMemories(), nullcontext)
+    # What is only read cannot be pinned everywhere; user code sees neither of them here.
+    states, updates = PinnedMemories(), PinnedMemories()
+    return TrainerDevice(on_gpu(gpu), states, updates, DeviceTurn(gpu, folder).building)
+
+
+def on_gpu(index: int) -> MemoryOf:
+    """Return what brings a model that was built to GPU ``index``, which this process then uses."""
+    device = torch.device("cuda", index)
+    torch.cuda.set_device(device)
+    return memory_on(device)
+
+
+def memory_on(device: torch.device) -> MemoryOf:
+    """Return what brings a model that was built to a device."""
+
+    def memory(built: BuiltApp, layout: Layout) -> ModelMemory:
+        """Bring the model, and what its app keeps, to the device."""
+        lane = CopyStream(device) if device.type == "cuda" else CopiesAtOnce()
+        return DeviceMemory(built, layout, device, lane)
+
+    return memory
