@@ -76,8 +76,8 @@ graphsage and at most 1.15 for others.
 {tasks} tasks, {makespan:.1f} s, commit {commit_mixed} (before the mend that is told above). A task
 was on COMP, from when its trainer was given it until its gradients were there, **{whole:.0f} % of
 the time** (asked: 90), and {six:.0f} % while there were six jobs, which is until the shortest has
-ended. nvidia-smi saw a kernel in {smi:.0f} % of its moments. The device was idle {idle}. The same jobs had the bits of the plain loop
-on {alone} in {right} of 6 cases.
+ended. nvidia-smi saw a kernel in {smi:.0f} % of its moments. The device was idle {idle}.
+The same jobs had the bits of the plain loop on {alone} in {right} of 6 cases.
 
 Single runs in the order in which it was built, on several machines of the kind; between two of them
 more than one thing changed:
