@@ -27,12 +27,15 @@ def shared_step(optimizer: optim.Optimizer, helpers: Helpers) -> None:
         for share in (sized[begin::_SHARES] for begin in range(_SHARES))
     ]
 
-    def step(at: int) -> None:
-        twin = copy.copy(optimizer)
+    # All of them before any thread begins: to copy an optimiser reads the state of all tensors.
+    twins = [copy.copy(optimizer) for _ in shares]
+    for twin, share in zip(twins, shares, strict=True):
         twin.param_groups = [
-            {**group, "params": own} for group, own in zip(groups, shares[at], strict=True)
+            {**group, "params": own} for group, own in zip(groups, share, strict=True)
         ]
-        type(optimizer).step(twin)
+
+    def step(at: int) -> None:
+        type(optimizer).step(twins[at])
 
     helpers.each(step, [sum(one.nbytes for own in share for one in own) for share in shares])
     # Whatever counts its steps (a schedule does) finds one more.
