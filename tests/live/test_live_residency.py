@@ -12,6 +12,7 @@ from live_worlds import job
 
 from warren.live.device.residency import DeviceMemoryPlan, evicted
 from warren.live.transport.messages import (
+    DeviceFree,
     Evict,
     Evicted,
     Prepared,
@@ -20,7 +21,7 @@ from warren.live.transport.messages import (
     TaskComputed,
     TrainerGone,
 )
-from warren.live.transport.server_messages import Push
+from warren.live.transport.server_messages import Push, Pushed
 
 JOBS = range(6)
 SIZES = st.lists(st.integers(1, 9), min_size=len(JOBS), max_size=len(JOBS))
@@ -138,3 +139,37 @@ def test_a_device_computes_with_memory_that_another_job_has_given_back(two: Stag
     assert trainers[1].hears_none(RunTask)
     trainers[0].say(Evicted(0))
     trainers[1].hear(RunTask)
+
+
+def test_a_task_is_computed_again_when_those_at_work_have_given_their_memory_back() -> None:
+    with stage(job(0), job(1), verify=1.0, gpu=0) as world:
+        servers = world.servers[0], world.server_of(1)
+        trainers = world.trainer(11, 0), world.trainer(12, 1)
+        again = world.trainer(21, 0, verifies=True)
+        for one, trainer in enumerate(trainers):
+            trainer.say(Prepared(one, 6, 12))
+        again.say(Prepared(0, 12, 12))
+        for seq, (one, shard) in enumerate([(0, 0), (0, 1), (1, 0)]):
+            world.assign(seq, one, 0, (shard,))
+        for server in servers:
+            world.answer(server, 0)
+
+        def end(one: int, shard: int) -> None:
+            trainers[one].say(TaskComputed(one, 0, shard, 0.5, b"\x01", b"marks"))
+            push = servers[one].hear(Push)
+            servers[one].say(Pushed(push.round, push.shard))
+
+        trainers[0].hear(RunTask)
+        end(0, 0)  # the first task of a trainer tells nothing
+        assert trainers[0].hear(RunTask).shard == 1
+        trainers[0].say(DeviceFree(0))
+        trainers[1].hear(RunTask)
+        end(0, 1)
+        trainers[0].hear(Evict)
+        trainers[0].say(Evicted(0))
+        assert again.hears_none(RunTask)  # the other job is at work
+        end(1, 0)
+        trainers[1].hear(Evict)
+        assert again.hears_none(RunTask)
+        trainers[1].say(Evicted(1))
+        assert again.hear(RunTask).shard == 1

@@ -88,6 +88,7 @@ class Executor:
         # One step may allow another: a task that leaves COMP lets the next one start.
         while pipeline.end_comp() or pipeline.end_syncs() or pipeline.start():
             pass
+        pipeline.verifier.go_on()
         # Only now, when the next task has its trainer, may servers and controller wake up:
         # where there are few cores they take the one that it would wake up on.
         self._client.flush()
@@ -132,7 +133,6 @@ class Executor:
                     slots.prepared(job)
                 case Evicted(job=job):
                     pipeline.memory.left(job)
-                    verifier.go_on()
                 case TaskComputed(job=job):
                     pipeline.computed(message, slots.answered(peer, job))
                 case DeviceFree(job=job):

@@ -134,7 +134,7 @@ class Verifier:
             self._work = None
 
     def go_on(self) -> None:
-        """Begin what has waited for memory of the device."""
+        """Begin what has waited for memory of the device, if there is some now."""
         self._begin()
 
     def _begin(self) -> None:
