@@ -21,7 +21,7 @@ profile of part ``policies``. It was added when those were known, with their 9 t
 Part ``drawn``: the policies for two sets of six jobs whose sizes were drawn, once each.
 
 Part ``groups``: all 15 pairs of the six jobs and six drawn triples, on the three hosts, beside what
-the model says of them by the profile.
+the model says of them by the profile of each job alone, which is measured before.
 
 Needs the rights of a testbed and cgroups with a quota.
 """
@@ -251,13 +251,14 @@ def _profile(history: History, jobs: Mapping[str, LiveJob], share: float) -> Pro
 
 def _groups(profile: Profile, share: float) -> dict[str, Any]:
     """A row a group: what an iteration took, and what was said of it."""
+    profile = _alone(JOBS, profile.task_s, share)
     pairs = list(combinations(JOBS, 2))
     triples = Random(4).sample(list(combinations(JOBS, 3)), TRIPLES)
     rows = []
     for names in (*pairs, *triples):
         rows.append(_group({name: JOBS[name] for name in names}, profile, share))
         print(rows[-1], flush=True)
-    return {"rows": rows}
+    return _told(profile, rows)
 
 
 def _group(jobs: Mapping[str, LiveJob], profile: Profile, share: float) -> dict[str, Any]:
