@@ -15,9 +15,6 @@ host, and one of three jobs on two hosts and three on one. Of these only the fir
 the two hosts that ``least 2`` asks for. It and the policies with ``least 2`` are run three times,
 in turns, and have the medians: the machine's pace varies.
 
-Part ``longer``: the rows that are run three times, with three times as many rounds a job and the
-profile of part ``policies``. It was added when those were known, with their 9 to 14 rounds a job.
-
 Part ``drawn``: the policies for two sets of six jobs whose sizes were drawn, once each.
 
 Part ``groups``: all 15 pairs of the six jobs and six drawn triples, on the three hosts, beside what
@@ -30,7 +27,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
 from random import Random
 from statistics import median
@@ -75,12 +71,10 @@ POLICIES: Final[Policies] = (
 NAIVE: Final = {"place": "naive", "group": "fixed", "shape": "fixed"}
 """Jobs state where their servers are: on the hosts of their group."""
 LIMITS: Final[dict[Limit, str]] = {"cpu": "CPU", "network": "network", "job": "job"}
-PARTS: Final = ("policies", "longer", "drawn", "groups")
+PARTS: Final = ("policies", "drawn", "groups")
 ROUNDS: Final = 8
 """Of jobs in part ``groups``."""
 TRIPLES: Final = 6
-LONGER: Final = 3
-"""So many times the rounds jobs have in part ``longer``."""
 TURNS: Final = 3
 """So often each of these rows of part ``policies`` is run."""
 REPEATED: Final = ("isolated, least 2", "harmony, least 2", "naive, all")
@@ -110,8 +104,7 @@ def main() -> None:
                     sets[draw] = {"draw": draw, **_made(share), **_drawn(draw, share)}
                 parts["drawn"] = {"sets": [sets[draw] for draw in sorted(sets)]}
             else:
-                making = {"policies": _policies, "longer": _longer, "groups": _groups}
-                made = making[part](profile, share)
+                made = {"policies": _policies, "groups": _groups}[part](profile, share)
                 parts[part] = _made(share) | made
         _common.save("harmony_live", SEED, {"parts": parts})
 
@@ -122,15 +115,8 @@ def _made(share: float) -> dict[str, Any]:
 
 def _policies(_: Profile, share: float) -> dict[str, Any]:
     profile = _alone(JOBS, GUESS, share)
-    runs = _described(JOBS, POLICIES, profile, share) | _naive(JOBS, profile, share)
+    runs = _described(JOBS, POLICIES, profile, share) | _naive(profile, share)
     return _told(profile, _rows(runs, REPEATED))
-
-
-def _longer(profile: Profile, share: float) -> dict[str, Any]:
-    jobs = {name: replace(job, rounds=LONGER * job.rounds) for name, job in JOBS.items()}
-    runs = _described(jobs, POLICIES, profile, share) | _naive(jobs, profile, share)
-    some = {name: run for name, run in runs.items() if name in REPEATED}
-    return {"times": LONGER, **_told(profile, _rows(some, REPEATED))}
 
 
 def _drawn(draw: int, share: float) -> dict[str, Any]:
@@ -160,13 +146,11 @@ def _described(
     }
 
 
-def _naive(
-    jobs: Mapping[str, LiveJob], profile: Profile, share: float
-) -> dict[str, dict[str, Any]]:
+def _naive(profile: Profile, share: float) -> dict[str, dict[str, Any]]:
     """A run a naive choice."""
     runs = {}
     for name, groups in naive_choices().items():
-        run = described(NAIVE, {"group": {"groups": groups}}, profile, share, jobs, len(jobs))
+        run = described(NAIVE, {"group": {"groups": groups}}, profile, share, JOBS, len(JOBS))
         _serve_where_they_work(run, groups)
         runs[name] = run
     return runs

@@ -24,6 +24,13 @@ _BURST_LEAST_BYTES: Final = 16_000
 _QUEUE_S: Final = 0.02
 """What a port's queue holds, as time of its link."""
 _QUEUE_LEAST_BYTES: Final = 128_000
+_CONGESTION: Final = "reno"
+"""TCP's congestion control, which every kernel has.
+
+A machine's own may be BBR. That takes what a class of flows got while others went first for what
+the link carries, and asks for more in small steps only: groups of jobs that take turns on their
+links, as the model predicts them, lost turns with it (docs/decisions/0022).
+"""
 _FIRST_QUEUE: Final = 0x10
 """Minor number of the HTB class of flow class 0 where each has one queue; the others follow."""
 
@@ -63,6 +70,7 @@ def batches(bed: Bed) -> list[CommandBatch]:
             "link set lo up",
             f"addr add {bed.address(i)}/{bed.prefix_bits} dev {NIC}",
             f"link set {NIC} up",
+            f"route replace {bed.subnet} dev {NIC} src {bed.address(i)} congctl {_CONGESTION}",
         )
         if bed.queue == "fair":
             inside = (*inside, f"link set {NIC} gso_max_size {unit_bytes(one.link_bps)}")
