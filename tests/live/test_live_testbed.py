@@ -124,7 +124,7 @@ def test_hosts_know_each_other_by_name_and_nobody_else() -> None:
         "10.79.0.1", "10.79.0.2", "10.79.0.2",
     ]  # fmt: skip
     assert inside(1, "ip", "route").stdout.splitlines() == [
-        "10.79.0.0/24 dev eth0 proto kernel scope link src 10.79.0.2 "
+        "10.79.0.0/24 dev eth0 scope link src 10.79.0.2 congctl reno "
     ]
 
 

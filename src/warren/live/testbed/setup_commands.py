@@ -27,9 +27,8 @@ _QUEUE_LEAST_BYTES: Final = 128_000
 _CONGESTION: Final = "reno"
 """TCP's congestion control, which every kernel has.
 
-A machine's own may be BBR. That takes what a class of flows got while others went first for what
-the link carries, and asks for more in small steps only: groups of jobs that take turns on their
-links, as the model predicts them, lost turns with it (docs/decisions/0022).
+A machine's own may be BBR, with which jobs that take turns on their links lost turns
+(docs/decisions/0022).
 """
 _FIRST_QUEUE: Final = 0x10
 """Minor number of the HTB class of flow class 0 where each has one queue; the others follow."""
