@@ -141,6 +141,7 @@ def test_a_model_that_was_evicted_comes_back_with_its_state_and_gives_the_same_b
         for shard in range(JOB.scale):
             runner.evict()
             assert not any(one.numel() for one in runner.built.model.parameters())
+            assert runner._memory._gathering is None  # type: ignore[attr-defined]
             if shard:
                 runner.stage(state, round_no)
             store.add(shard, runner.run(state, round_no, shard))

@@ -62,6 +62,7 @@ class DeviceMemory(ModelMemory):
         self._tensors = TensorPlaces(built.model)
         self._home: list[Tensor] = []
         self._gathered: list[GatheredUpdate] = []
+        self._gathering: GatheredUpdate | None = None
         self._allocate()
         # The round and the address of a state that is here already.
         self._staged: tuple[int, int] | None = None
@@ -101,6 +102,7 @@ class DeviceMemory(ModelMemory):
         self._flat = torch.empty(0, dtype=torch.uint8, device=self._device)
         self._home.clear()
         self._gathered.clear()
+        self._gathering = None
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
 
@@ -114,8 +116,7 @@ class DeviceMemory(ModelMemory):
         size = self._layout.total_bytes
         self._flat = torch.zeros(size, dtype=torch.uint8, device=self._device)
         self._home += StateMemory(self._layout, self._flat).views
-        self._gathering = self._place()
-        self._gathered.append(self._gathering)
+        self._gathered.append(self._place())
 
     def _there(self) -> list[Tensor]:
         return [one for one in self._tensors.now() if one is not None]
@@ -230,6 +231,7 @@ class DeviceMemory(ModelMemory):
             another algorithm, which gives other bits.
         """
         place, after = self._gathering, self._lane.asked()
+        assert place is not None, "an update is gathered first"
         if self._device.type == "cuda" and _ooms(self._device) > self._ooms:
             self._ooms = _ooms(self._device)
             raise RuntimeError("the memory of the GPU ran out during the task")
