@@ -27,7 +27,7 @@ BED = Bed(
     hosts=tuple(BedHost(name=f"h{i}", link_bps=200_000_000) for i in range(2)),
 )
 SECONDS = 1.5
-"""Of an order: a frame that is lost at the end of a burst costs Reno 0.2 s of it."""
+"""Of an order: one timeout of TCP, 0.2 s at least, is a small part of it."""
 
 TAKES = """
 import selectors, socket

@@ -77,7 +77,7 @@ def test_a_shared_step_has_the_bits_of_one_thread(kind: type[optim.Optimizer]) -
         for _ in range(5):
             for one in tensors[1:]:
                 one.grad = torch.randn_like(one)
-            shared_step(optimizer, several) if several.several else optimizer.step()
+            shared_step(optimizer, several) if several is not helpers.ALONE else optimizer.step()
             schedule.step()
         assert [len(group["params"]) for group in optimizer.param_groups] == [7, 13]
         rest = [value for one in tensors for value in optimizer.state[one].values()]

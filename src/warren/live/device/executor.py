@@ -48,8 +48,6 @@ from warren.live.transport.sockets import (
 )
 from warren.model.units import NS_PER_MS
 
-"""Nanoseconds in a millisecond, the unit in which a poller waits."""
-
 
 class Executor:
     """The connections of one device; what comes over them is done by the pipeline it owns."""
@@ -88,7 +86,7 @@ class Executor:
         # One step may allow another: a task that leaves COMP lets the next one start.
         while pipeline.end_comp() or pipeline.end_syncs() or pipeline.start():
             pass
-        pipeline.verifier.go_on()
+        pipeline.verifier.begin()
         # Only now, when the next task has its trainer, may servers and controller wake up:
         # where there are few cores they take the one that it would wake up on.
         self._client.flush()

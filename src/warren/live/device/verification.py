@@ -62,7 +62,7 @@ class Verifier:
     def prepared(self, job: int) -> None:
         """Note that a trainer has built its app."""
         self._slots.prepared(job)
-        self._begin()
+        self.begin()
 
     def offer(self, work: LaneTask, before: int, marks: bytes) -> None:
         """Take a task to be computed again, if the rule says so.
@@ -89,7 +89,7 @@ class Verifier:
             self._work = work
             self._expected = marks
             self._began_ns = 0
-            self._begin()
+            self.begin()
 
     def answered(self, peer: bytes, job: int, round_no: int, shard: int) -> Verified | None:
         """Note that a task was computed again, with the same marks; return what to report of it.
@@ -99,7 +99,7 @@ class Verifier:
         self._slots.answered(peer, job)
         work = self._work
         if work is None or (work.job, work.round, work.shard) != (job, round_no, shard):
-            self._begin()  # it may have waited for this trainer
+            self.begin()  # it may have waited for this trainer
             return None
         self._counts[job] += 1
         self._work = None
@@ -133,11 +133,7 @@ class Verifier:
         if self._work is not None and self._work.job == job:
             self._work = None
 
-    def go_on(self) -> None:
-        """Begin what has waited for memory of the device, if there is some now."""
-        self._begin()
-
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Give the task to the second trainer of its job if that is free and has memory."""
         work = self._work
         if work is None or self._began_ns or not self._slots.free(work.job):

@@ -121,20 +121,15 @@ class DeviceMemory(ModelMemory):
     def _there(self) -> list[Tensor]:
         return [one for one in self._tensors.now() if one is not None]
 
-    @property
-    def memory_bytes(self) -> int:
-        """How much memory of the device this process had at most."""
-        return torch.cuda.max_memory_reserved(self._device) if self._device.type == "cuda" else 0
-
-    @property
-    def most_is_free(self) -> bool:
-        """Tell whether nobody has most of the device's memory."""
-        return self._device.type != "cuda" or most_is_free(self._device.index)
-
-    @property
-    def free_bytes(self) -> int:
-        """How much memory of the device nobody has now."""
-        return torch.cuda.mem_get_info(self._device)[0] if self._device.type == "cuda" else 0
+    def settle(self) -> tuple[int, int, bool]:
+        """Give the memory of the device back unless most of it is free."""
+        if self._device.type != "cuda":
+            return super().settle()
+        stays = most_is_free(self._device.index)
+        if not stays:
+            self.evict()
+        free_bytes, _ = torch.cuda.mem_get_info(self._device)
+        return torch.cuda.max_memory_reserved(self._device), free_bytes, stays
 
     def rehearse(self, trial: Callable[[], bytes], state: Buffer) -> None:
         """Find out whether states may come piece by piece, and whether that is sooner than whole.

@@ -27,18 +27,21 @@ class Helpers:
         self._count = min(count, len(os.sched_getaffinity(0)))
         self._threads = ThreadPoolExecutor(self._count) if self._count > 1 else None
 
-    @property
-    def several(self) -> bool:
-        """Tell whether there are threads that share work."""
-        return self._threads is not None
+    def share(self, size_bytes: int) -> bool:
+        """Tell whether there are threads, and so much work is worth to be shared by them."""
+        return self._threads is not None and size_bytes >= _WORTH_BYTES
+
+    def shares(self, sizes: Sequence[int]) -> list[list[int]]:
+        """Deal out parts of these sizes, so that shares are about equal; return them by number."""
+        order = sorted(range(len(sizes)), key=lambda at: sizes[at])
+        count = _SHARES * max(1, self._count)
+        return [order[begin::count] for begin in range(count)]
 
     def each(self, work: Callable[[int], _T], sizes: Sequence[int]) -> list[_T]:
         """Do part 0, 1, ... of some work, of these sizes in bytes; return what each gives."""
-        if self._threads is None or sum(sizes) < _WORTH_BYTES:
+        if self._threads is None or not self.share(sum(sizes)):
             return [work(at) for at in range(len(sizes))]
-        # Dealt out by size, so that shares are about equal.
-        order = sorted(range(len(sizes)), key=lambda at: sizes[at])
-        shares = [order[begin :: _SHARES * self._count] for begin in range(_SHARES * self._count)]
+        shares = self.shares(sizes)
         found = self._threads.map(lambda share: [(at, work(at)) for at in share], shares)
         done = dict(pair for pairs in found for pair in pairs)
         return [done[at] for at in range(len(sizes))]

@@ -42,7 +42,7 @@ class Replica:
 
     ``owners``: the part that owns each entry; ``owned``: indices of the entries that part ``part``
     of ``parts`` combines and steps.
-    ``helpers`` share sums and copies.
+    ``helpers`` share sums, copies and steps.
     ``inputs`` lets go of the data that the app keeps, unless it evaluates.
     ``runner`` is given in a rank of a ring; other ranks have the same whole store and step it too.
     """
@@ -132,7 +132,7 @@ class Replica:
         self.current = self.owned
         self.seed(round_no)
         self._seeded = None
-        if self._helpers.several and self._tensorwise:
+        if self._tensorwise and self._helpers.share(self.layout.total_bytes):
             shared_step(self.optimizer, self._helpers)
         else:
             self.optimizer.step()

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import copy
-from typing import Final
 
 from torch import Tensor, optim
 
 from warren.live.training.helpers import Helpers
-
-_SHARES: Final = 8
-"""At most; each is stepped by one call of ``step``."""
 
 
 def shared_step(optimizer: optim.Optimizer, helpers: Helpers) -> None:
@@ -21,10 +17,13 @@ def shared_step(optimizer: optim.Optimizer, helpers: Helpers) -> None:
     """
     groups = optimizer.param_groups
     lists: list[list[Tensor]] = [group["params"] for group in groups]
-    sized = sorted((one.nbytes, at, i) for at, own in enumerate(lists) for i, one in enumerate(own))
+    every = [(at, one) for at, own in enumerate(lists) for one in own]
     shares = [
-        [[lists[at][i] for _, at, i in share if at == group] for group in range(len(groups))]
-        for share in (sized[begin::_SHARES] for begin in range(_SHARES))
+        [
+            [one for at, one in map(every.__getitem__, share) if at == group]
+            for group in range(len(groups))
+        ]
+        for share in helpers.shares([one.nbytes for _, one in every])
     ]
 
     # All of them before any thread begins: to copy an optimiser reads the state of all tensors.

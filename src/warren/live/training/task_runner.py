@@ -105,18 +105,8 @@ class TaskRunner:
         self._memory.evict()
 
     def settle(self) -> tuple[int, int, bool]:
-        """Give the memory of the device back unless most of it is free.
-
-        Returns
-        -------
-        tuple of int, int and bool
-            How many bytes of it this process had at most, and how many nobody has now; whether it
-            has kept its own.
-        """
-        stays = self._memory.most_is_free
-        if not stays:
-            self.evict()
-        return self._memory.memory_bytes, self._memory.free_bytes, stays
+        """Give the memory of the device back unless most of it is free; see ``ModelMemory``."""
+        return self._memory.settle()
 
     def run(
         self,
@@ -124,10 +114,9 @@ class TaskRunner:
         round_no: int,
         shard: int,
         update: Buffer | None = None,
-        computed: Callable[[], None] | None = None,
     ) -> TaskResult:
         """Compute task (round_no, shard) to its end; see ``start``."""
-        return self.start(state, round_no, shard, update, computed)()
+        return self.start(state, round_no, shard, update)()
 
     def start(
         self,

@@ -38,20 +38,16 @@ class ModelMemory:
     def evict(self) -> None:
         """Give the memory of the device back until the next state comes; here nothing is on one."""
 
-    @property
-    def memory_bytes(self) -> int:
-        """How much memory of the device this process had at most."""
-        return 0
+    def settle(self) -> tuple[int, int, bool]:
+        """Give the memory of the device back unless most of it is free.
 
-    @property
-    def most_is_free(self) -> bool:
-        """Tell whether nobody has most of the device's memory."""
-        return True
-
-    @property
-    def free_bytes(self) -> int:
-        """How much memory of the device nobody has now."""
-        return 0
+        Returns
+        -------
+        tuple of int, int and bool
+            How many bytes of it this process had at most, and how many nobody has now; whether it
+            has kept its own. Here nothing is on a device.
+        """
+        return 0, 0, True
 
     def rehearse(self, trial: Callable[[], bytes], state: Buffer) -> None:
         """Find out how states may come, by trials of a task with a state, which give its hashes."""
