@@ -41,6 +41,7 @@ def main() -> None:
         return
     there = CPU if on_cpu else ()
     scratch = Path(tempfile.mkdtemp(prefix="warren-gpu-bits-"))
+    kept = True
     try:
         tables = {"processor": hashes(scratch / "cpu", *CPU, "--set", "cluster.engine=plain")}
         oracle = hashes(scratch / "plain", *there, "--set", "cluster.engine=plain")
@@ -50,14 +51,18 @@ def main() -> None:
             rows.append(shown({"run": place, "wrong": differing(oracle, found)}))
         found, killed = under_fire(scratch / "killed", *there)
         rows.append(shown({"run": killed, "wrong": differing(oracle, found)}))
+        kept = any(row["wrong"] for row in rows) or not all(oracle.values())
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        if kept:
+            print(f"the runs and their logs are in {scratch}")
+        else:
+            shutil.rmtree(scratch, ignore_errors=True)
     tables["device"] = oracle
     agree = [name for name, row in oracle.items() if row == tables["processor"][name]]
     print(f"jobs with the same bits on the processor: {', '.join(agree) or 'none'}")
     if not on_cpu:
         save(tables, rows)
-    if any(row["wrong"] for row in rows) or not all(oracle.values()):
+    if kept:
         sys.exit("the promise does not hold")
 
 
