@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -16,11 +14,8 @@ from warren.live.enforcement.coordination import messages
 from warren.live.enforcement.coordination.messages import agent_said, coordinator_said
 from warren.live.enforcement.coordination.peer_address import PeerAddress, peer_address
 from warren.live.enforcement.coordination.token_file import read_secret
-from warren.live.transport.authenticated_stream import AuthenticatedStream
-from warren.live.transport.frames import BadFrame
 from warren.model.errors import SpecError
 
-SECRET = b"s" * 32
 REFUSED = (msgspec.MsgspecError, SpecError)
 
 
@@ -97,98 +92,6 @@ def test_noise_is_refused_and_never_anything_else(body: bytes) -> None:
     for read in (agent_said, coordinator_said):
         with pytest.raises((*REFUSED, UnicodeDecodeError)):
             read(body)
-
-
-class _Middle:
-    """Two ends whose bytes pass through a middle, which may do with them what it likes."""
-
-    def __init__(self, ours: bytes = SECRET, theirs: bytes = SECRET) -> None:
-        one, self.near = socket.socketpair()
-        two, self.far = socket.socketpair()
-        self.near.setblocking(False)
-        self.far.setblocking(False)
-        self.accepted = AuthenticatedStream(one, ours, True, 1000)
-        self.connected = AuthenticatedStream(two, theirs, False, 1000)
-
-    def up(self) -> bytes:
-        """Carry what the connecting side has sent."""
-        data = self.far.recv(1 << 16)
-        self.near.sendall(data)
-        return data
-
-    def down(self) -> bytes:
-        """Carry what the accepting side has sent."""
-        data = self.near.recv(1 << 16)
-        self.far.sendall(data)
-        return data
-
-    def meet(self) -> None:
-        """Carry the random bytes of both."""
-        self.up()
-        self.down()
-        assert list(self.accepted.drain()) == list(self.connected.drain()) == []
-
-
-@pytest.fixture
-def middle() -> Iterator[_Middle]:
-    made = _Middle()
-    yield made
-    for one in (made.accepted, made.connected, made.near, made.far):
-        one.close()
-
-
-def test_what_is_said_before_both_have_met_waits_and_arrives_in_order(middle: _Middle) -> None:
-    middle.connected.send(b"hello")
-    middle.connected.send(b"again")
-    middle.meet()
-    assert SECRET not in middle.up()
-    assert list(middle.accepted.drain()) == [b"hello", b"again"]
-    assert middle.accepted.proven
-    middle.accepted.send(b"welcome")
-    middle.down()
-    assert list(middle.connected.drain()) == [b"welcome"]
-
-
-def test_a_frame_that_is_repeated_changed_left_out_or_sent_back_is_found() -> None:
-    for attack in ("repeat", "change", "leave out", "send back"):
-        middle = _Middle()
-        middle.meet()
-        middle.connected.send(b"one")
-        data = middle.far.recv(1 << 16)
-        victim = middle.accepted
-        if attack == "repeat":
-            middle.near.sendall(data + data)
-        elif attack == "change":
-            middle.near.sendall(data[:-1] + b"x")
-        elif attack == "leave out":
-            middle.connected.send(b"two")
-            middle.up()
-        else:
-            middle.far.sendall(data)
-            victim = middle.connected
-        with pytest.raises(BadFrame, match="does not know the secret"):
-            list(victim.drain())
-        for one in (middle.accepted, middle.connected, middle.near, middle.far):
-            one.close()
-
-
-def test_another_secret_proves_nothing_and_too_long_a_frame_is_not_waited_for() -> None:
-    middle = _Middle(theirs=b"t" * 32)
-    middle.meet()
-    middle.connected.send(b"hello")
-    middle.up()
-    with pytest.raises(BadFrame, match="does not know the secret"):
-        list(middle.accepted.drain())
-    assert not middle.accepted.proven
-    other = _Middle()
-    other.meet()
-    other.connected.send(b"x" * 1001)
-    other.up()
-    with pytest.raises(BadFrame, match="a frame of 1033 bytes"):
-        list(other.accepted.drain())
-    for one in (middle, other):
-        for end in (one.accepted, one.connected, one.near, one.far):
-            end.close()
 
 
 def test_the_secret_is_its_owners_alone_when_made_and_when_read(

@@ -1,4 +1,4 @@
-"""Connections between hosts: nothing is read of who does not show the run's token first."""
+"""Connections between hosts: nothing is read of who does not know the run's secret."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from warren.live.transport import tcp_listener as gate
+from warren.live.transport.frames import Stream
 from warren.live.transport.host_identity import HostIdentity
 from warren.live.transport.messages import ENCODER, AnyMessage, RehearseTask, Release
 from warren.live.transport.sockets import Hub, Link, Poller, link_to_server
+from warren.live.transport.tls import TlsSocket
 
-TOKEN = bytes(range(32))
-SEAT = HostIdentity(0, "127.0.0.1", TOKEN)
+SECRET = bytes(range(32))
+SEAT = HostIdentity(0, "127.0.0.1", SECRET)
 
 
 class Net:
@@ -36,7 +38,7 @@ class Net:
 
     def link(self, address: str = "") -> Link:
         """From another host, as it were, unless to an ``address``."""
-        end = Link(address or f"tcp:{self.path}", TOKEN)
+        end = Link(address or f"tcp:{self.path}", SECRET)
         self.add(end)
         return end
 
@@ -50,6 +52,11 @@ class Net:
                 else:
                     list(end.drain())
         return found
+
+    def refused(self) -> int:
+        """How many connections the hub has refused."""
+        assert self.hub._tcp_listener is not None
+        return self.hub._tcp_listener.refused
 
     def stranger(self) -> socket.socket:
         """A connection made by hand."""
@@ -71,11 +78,21 @@ def frame(message: AnyMessage) -> bytes:
     return struct.pack("<IQ", 1, len(header)) + header
 
 
-def is_closed(end: socket.socket) -> bool:
+def heard_by(end: socket.socket) -> bytes | None:
+    """What is said at an end until its peer closes it; None: it did not within a while."""
+    found = b""
     try:
-        return end.recv(1) == b""
+        while data := end.recv(1000):
+            found += data
     except ConnectionError:
-        return True
+        pass
+    except TimeoutError:
+        return None
+    return found
+
+
+def is_closed(end: socket.socket) -> bool:
+    return heard_by(end) == b""
 
 
 def test_what_is_sent_between_hosts_comes_whole_and_the_peer_is_known_to_be_far(net: Net) -> None:
@@ -106,35 +123,86 @@ def test_an_answer_goes_back_over_the_same_connection(net: Net) -> None:
     assert got == [(Release(2), [bulk])]
 
 
-WRONG = {"zeros": bytes(32), "last": TOKEN[:31] + b"\0", "first": b"\1" + TOKEN[1:]}
+WRONG = {"zeros": bytes(32), "last": SECRET[:31] + b"\0", "first": b"\1" + SECRET[1:]}
 
 
 @pytest.mark.parametrize("shown", WRONG.values(), ids=WRONG)
-def test_a_wrong_token_is_closed_before_a_frame_is_parsed(
+def test_a_peer_with_another_secret_is_closed_and_counted_before_a_frame_is_parsed(
     net: Net, shown: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    stranger = Stream(TlsSocket(net.stranger(), shown, False))
     monkeypatch.setattr("warren.live.transport.sockets.Stream", None)  # none may come to be
-    with net.stranger() as end:
-        end.sendall(shown + frame(Release(1)))
+    stranger.send(ENCODER.encode(Release(1)))
+    for _ in range(3):
         assert net.heard() == []
-        assert is_closed(end)
+        assert list(stranger.drain()) == []
+    assert stranger.closed
+    assert net.refused() == 1
 
 
-def test_a_token_that_never_becomes_whole_lets_nothing_in_and_its_end_is_noticed(net: Net) -> None:
+@pytest.mark.parametrize("noise", [SECRET, b"GET / HTTP/1.1\r\n\r\n", bytes(70_000)])
+def test_what_is_no_handshake_is_closed_and_counted(
+    net: Net, noise: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warren.live.transport.sockets.Stream", None)
     with net.stranger() as end:
-        end.sendall(TOKEN[:20])
+        end.sendall(noise + frame(Release(1)))
         assert net.heard() == []
+        assert net.refused() == 1
+        assert heard_by(end) is not None
+
+
+class ByHand:
+    """A peer that knows the secret, whose bytes are carried by hand."""
+
+    def __init__(self, net: Net) -> None:
+        self.end = net.stranger()
+        self.end.setblocking(False)
+        inner, self.outer = socket.socketpair()
+        self.outer.setblocking(False)
+        self.peer = Stream(TlsSocket(inner, SECRET, False))
+
+    def said(self) -> bytes:
+        """What the peer says now."""
+        try:
+            return self.outer.recv(1 << 20)
+        except BlockingIOError:
+            return b""
+
+    def hear(self) -> None:
+        """Let the peer hear what has come for it."""
+        self.outer.sendall(self.end.recv(1 << 20))
+        assert list(self.peer.drain()) == []
+
+    def close(self) -> None:
+        for end in (self.end, self.outer, self.peer):
+            end.close()
+
+
+def test_a_handshake_that_never_ends_lets_nothing_in_and_its_end_is_noticed(net: Net) -> None:
+    half = ByHand(net)
+    half.end.sendall(half.said()[:20])
     assert net.heard() == []
+    assert net.refused() == 0
+    half.close()
+    assert net.heard() == []
+    assert net.refused() == 1
     assert net.hub._tcp_listener is not None
     assert not net.hub._tcp_listener._unproven
 
 
-def test_a_token_may_come_in_pieces_and_the_frame_with_the_last(net: Net) -> None:
-    with net.stranger() as end:
-        end.sendall(TOKEN[:20])
-        assert net.heard() == []
-        end.sendall(TOKEN[20:] + frame(Release(7)))
-        assert [message for _, message, _ in net.heard()] == [Release(7)]
+def test_a_handshake_may_come_in_pieces_and_the_frame_with_the_last(net: Net) -> None:
+    slow = ByHand(net)
+    slow.peer.send(ENCODER.encode(Release(7)))
+    while said := slow.said():
+        for piece in (said[:20], said[20:50], said[50:]):
+            assert not slow.peer.closed
+            slow.end.sendall(piece)
+            found = net.heard()
+        if not found:
+            slow.hear()
+    assert [message for _, message, _ in found] == [Release(7)]
+    slow.close()
 
 
 def test_of_many_who_say_nothing_the_oldest_are_closed(
@@ -144,9 +212,15 @@ def test_of_many_who_say_nothing_the_oldest_are_closed(
     ends = [net.stranger() for _ in range(4)]
     net.heard()
     assert [is_closed(end) for end in ends[:2]] == [True, True]
-    for end in ends[2:]:
-        end.sendall(TOKEN + frame(Release(1)))
-    assert len(net.heard()) == 2
+    assert net.refused() == 2
+    peers = [Stream(TlsSocket(end, SECRET, False)) for end in ends[2:]]
+    found = []
+    for _ in range(2):
+        for peer in peers:
+            peer.send(ENCODER.encode(Release(1)))
+            assert list(peer.drain()) == []
+        found += net.heard()
+    assert len(found) == 4
     for end in ends:
         end.close()
 
@@ -157,7 +231,7 @@ def test_it_listens_at_its_own_address_only(net: Net) -> None:
         socket.create_connection(("127.0.0.2", int(port)), 2.0)
 
 
-def test_nobody_listens_to_other_hosts_without_a_token(tmp_path: Path) -> None:
+def test_nobody_listens_to_other_hosts_without_a_secret(tmp_path: Path) -> None:
     with select.epoll() as epoll, pytest.raises(ValueError, match="32 bytes, not 0"):
         gate.TcpListener(str(tmp_path / "hub"), HostIdentity(0, "127.0.0.1", b""), epoll)
 
@@ -176,7 +250,7 @@ def test_after_the_end_of_the_hub_what_is_sent_is_lost_and_no_error(net: Net) ->
 
 
 def test_a_server_is_reached_over_the_network_exactly_from_other_hosts(tmp_path: Path) -> None:
-    seats = [HostIdentity(host, "127.0.0.1", TOKEN) for host in range(3)]
+    seats = [HostIdentity(host, "127.0.0.1", SECRET) for host in range(3)]
     homes = (1, 2, 0, 1)
     links = [
         [link_to_server(str(tmp_path / f"s{part}"), home, seat) for part, home in enumerate(homes)]
@@ -195,7 +269,7 @@ def test_a_server_is_reached_over_the_network_exactly_from_other_hosts(tmp_path:
 def tos_of(end: Link | Hub) -> list[int]:
     """What the kernel marks packets of an end's connections with."""
     streams = [end._stream] if isinstance(end, Link) else [*end._streams.values()]
-    found = [] if None in streams else [one._end for one in streams if one is not None]
+    found = [] if None in streams else [one._socket for one in streams if one is not None]
     return [one.getsockopt(socket.IPPROTO_IP, socket.IP_TOS) for one in found if is_tcp(one)]
 
 
@@ -222,7 +296,7 @@ def test_connections_between_hosts_are_marked_at_each_end_by_itself_now_and_late
 
 
 def test_a_link_is_marked_before_it_connects(net: Net, tmp_path: Path) -> None:
-    link = Link(f"tcp:{tmp_path / 'other'}", TOKEN)
+    link = Link(f"tcp:{tmp_path / 'other'}", SECRET)
     net.add(link)
     link.mark(2)
     net.ends.append(Hub(str(tmp_path / "other"), SEAT))

@@ -10,7 +10,8 @@ import msgspec
 
 from warren.live.process.specs import Role, ServerRole
 from warren.live.testbed.namespaces import HERE, HostNamespace, places
-from warren.live.transport.host_identity import TOKEN_BYTES, HostIdentity
+from warren.live.transport.host_identity import HostIdentity
+from warren.live.transport.tls import SECRET_BYTES
 from warren.model.cluster import Cluster
 
 AnyRole = TypeVar("AnyRole", bound=Role)
@@ -25,14 +26,20 @@ class HostPlacement:
         The namespaces of each host.
     host_of_device : sequence of int
         The host of each device; empty where there is one host.
+    agents : bool
+        Whether hosts are taken for machines of their own, each with an agent and a folder.
     """
 
     def __init__(
-        self, places_H: Sequence[HostNamespace], host_of_device: Sequence[int] = ()
+        self,
+        places_H: Sequence[HostNamespace],
+        host_of_device: Sequence[int] = (),
+        *,
+        agents: bool = False,
     ) -> None:
-        self.places_H = tuple(places_H)
+        self.places_H, self.agents = tuple(places_H), agents
         self._host_of_device = tuple(host_of_device)
-        self._token = secrets.token_bytes(TOKEN_BYTES)
+        self._secret = secrets.token_bytes(SECRET_BYTES)
 
     def of(self, role: Role) -> int:
         """Return the host of a role: its device's, if it has one; a server's role names its own."""
@@ -51,11 +58,13 @@ class HostPlacement:
 
         Where there is one host the role stays as it is.
         """
-        if len(self.places_H) == 1 or not hasattr(role, "identity"):
-            return role
-        host = self.of(role)
-        identity = HostIdentity(host, self.places_H[host].address, self._token)
-        return msgspec.structs.replace(role, identity=identity)
+        if hasattr(role, "identity") and (len(self.places_H) > 1 or self.agents):
+            role = msgspec.structs.replace(role, identity=self.identity(self.of(role)))
+        return role
+
+    def identity(self, host: int) -> HostIdentity:
+        """Return what the processes of a host are to others."""
+        return HostIdentity(host, self.places_H[host].address, self._secret, self.agents)
 
     @property
     def quotas(self) -> tuple[str, ...]:
@@ -79,4 +88,5 @@ def placement_of(cluster: Cluster) -> HostPlacement:
         return ALONE
     names = [host.name for host in cluster.hosts]
     of_device = [names.index(device.host) for device in cluster.devices]
-    return HostPlacement(places(cluster.local.testbed, names), of_device)
+    here = places(cluster.local.testbed, names)
+    return HostPlacement(here, of_device, agents=cluster.local.lease_ns is not None)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -85,6 +86,32 @@ def enter_network(place: HostNamespace) -> None:
         if (_ETC / file.name).exists():
             target = os.fsencode(_ETC / file.name)
             _done(libc.mount(os.fsencode(file), target, None, _BIND, None), file.name)
+
+
+@contextmanager
+def inside(place: HostNamespace) -> Iterator[None]:
+    """Have this thread in a host's network for a while: what it listens at stays there.
+
+    Raises
+    ------
+    OSError
+        If the host is not there any more, or this process may not.
+    """
+    if not place.namespace:
+        yield
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    own = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    there = os.open(NAMESPACES / place.namespace, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _done(libc.setns(there, _NEW_NET), place.namespace)
+        try:
+            yield
+        finally:
+            _done(libc.setns(own, _NEW_NET), "the network from before")
+    finally:
+        os.close(own)
+        os.close(there)
 
 
 def _done(result: int, what: str) -> None:

@@ -17,6 +17,7 @@ from itertools import accumulate, islice, pairwise
 from typing import Final, TypeAlias
 
 from warren.live import flow_marks
+from warren.live.transport.tls import RECORD_BYTES, TlsSocket
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Frame: TypeAlias = tuple[memoryview, list[memoryview]]
@@ -59,21 +60,19 @@ class Stream:
 
     Parameters
     ----------
-    end : socket.socket
+    end : socket.socket or TlsSocket
         A connection, which may be still in the making: what is sent waits for it.
-    first : bytes
-        What is sent before all frames.
     most_bytes : int
         The longest frame that is believed.
     """
 
-    def __init__(
-        self, end: socket.socket, first: bytes = b"", most_bytes: int = _FRAME_BYTES_MAX
-    ) -> None:
-        end.setblocking(False)
+    def __init__(self, end: socket.socket | TlsSocket, most_bytes: int = _FRAME_BYTES_MAX) -> None:
+        self._tls = end if isinstance(end, TlsSocket) else None
+        self._socket = end.socket if isinstance(end, TlsSocket) else end
+        self._socket.setblocking(False)
         self._end, self._most_bytes = end, most_bytes
         # What was not sent yet, in order.
-        self._left: deque[memoryview] = deque([memoryview(first)] if first else [])
+        self._left: deque[memoryview] = deque()
         # The peer reads nothing any more, but what it sent before may still be here to be read.
         self._peer_gone = False
         # Bytes that have come and belong to no whole frame yet. A frame larger than one read gets
@@ -82,7 +81,7 @@ class Stream:
         self._large: bytearray | None = None
         self._filled = 0
         # How many bytes have to be here before who polls wakes up; None: any, by a Unix socket.
-        self._wake_at = 1 if end.family == socket.AF_INET else None
+        self._wake_at = 1 if self._socket.family == socket.AF_INET else None
         # What watches this end, and whether it wakes up for room too.
         self._epoll: select.epoll | None = None
         self._armed = False
@@ -101,7 +100,7 @@ class Stream:
     def mark(self, flow_class: int) -> None:
         """Mark what is sent from now on, and what still waits; for a connection between hosts."""
         if not self.closed:
-            flow_marks.mark(self._end, flow_class)
+            flow_marks.mark(self._socket, flow_class)
 
     def unwatch(self) -> None:
         """Take this end out of the epoll that watches it, if one does."""
@@ -135,7 +134,7 @@ class Stream:
 
     def flush(self) -> None:
         """Send what waits, as far as there is room."""
-        while self._left:
+        while self._left or self._unsent:
             try:
                 some = list(islice(self._left, _AT_ONCE))
                 sent = self._end.sendmsg(some, [], socket.MSG_NOSIGNAL)
@@ -167,14 +166,18 @@ class Stream:
         while not self.closed:
             count = self._read()
             if count is None:
-                return
+                break
             if not count:
                 self.close()
                 return
             yield from self._frames()
-            # Less than was asked for: should there be more after all, the next poll will say so.
-            if count < READ_BYTES and self._large is None:
+            # Less than was asked for: should there be more after all, the next poll will say so;
+            # but not of what is decrypted already.
+            if count < READ_BYTES and self._large is None and self._tls is None:
                 return
+        # What had to wait for the end of a handshake, which may have been reached.
+        if self._tls is not None:
+            self.flush()
 
     def close(self) -> None:
         """Close this end; what was not sent is dropped."""
@@ -184,13 +187,20 @@ class Stream:
             self._left.clear()
             self._end.close()
 
+    @property
+    def _unsent(self) -> bool:
+        """Whether something that was taken from what is left has not been sent."""
+        return self._tls is not None and self._tls.unsent and not self._peer_gone
+
     def _arm(self) -> None:
         """Let the epoll wake up for room exactly while something waits.
 
         At other times there always is room, so the epoll would never sleep.
         """
-        if self._epoll is not None and self._armed != bool(self._left):
-            self._armed = bool(self._left)
+        # What waits for the peer's part of a handshake waits for no room.
+        waits = bool(self._left) if self._tls is None else self._unsent
+        if self._epoll is not None and self._armed != waits:
+            self._armed = waits
             room = select.EPOLLOUT if self._armed else 0
             self._epoll.modify(self.fileno(), select.EPOLLIN | room)
 
@@ -243,10 +253,26 @@ class Stream:
     def _wait_for_large(self) -> None:
         """Let who polls sleep until much of a large frame is here, or its rest."""
         left = 0 if self._large is None else len(self._large) - self._filled
-        wake_at = max(1, min(left, WAKE_BYTES))
+        # Of what is encrypted a part may have been read that cannot be decrypted yet.
+        read = 0 if self._tls is None else RECORD_BYTES
+        wake_at = max(1, min(left - read, WAKE_BYTES))
         if self._wake_at not in (None, wake_at):
-            self._end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wake_at)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wake_at)
             self._wake_at = wake_at
+
+
+def bodies(stream: Stream) -> Iterator[bytes]:
+    """Yield the header of every frame that is here, of a peer whose frames have no buffers.
+
+    Raises
+    ------
+    BadFrame
+        If what comes is no frame of one part.
+    """
+    for header, buffers in stream.drain():
+        if buffers:
+            raise BadFrame("a frame of several parts")
+        yield bytes(header)
 
 
 def _until_sent(view: memoryview) -> memoryview:

@@ -6,9 +6,6 @@ from typing import Final
 
 from warren.live.transport.message import Message
 
-TOKEN_BYTES: Final = 32
-"""Length of the secret that all processes of a run know, and nobody else."""
-
 
 class HostIdentity(Message, frozen=True, tag="HostIdentity", array_like=True):
     """The host of a process, and what it needs to talk to processes of other hosts.
@@ -19,13 +16,16 @@ class HostIdentity(Message, frozen=True, tag="HostIdentity", array_like=True):
         The number of its host among the cluster's.
     address : str
         Where the others reach its host; empty: there are none.
-    token : bytes
-        The run's secret of ``TOKEN_BYTES`` random bytes.
+    control_far : bool
+        Whether the controller is on another machine, or is taken to be.
+    secret : bytes
+        What all processes of a run know and nobody else: ``tls.SECRET_BYTES`` random bytes.
     """
 
     host: int = 0
     address: str = ""
-    token: bytes = b""
+    secret: bytes = b""
+    control_far: bool = False
 
 
 NOWHERE: Final = HostIdentity()

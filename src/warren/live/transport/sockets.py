@@ -1,6 +1,6 @@
 """The sockets of a run: Unix sockets in a private folder, typed headers, raw buffers, no pickle.
 
-Between the hosts of a testbed tensors go by TCP (``tcp_listener``); all else reaches any host by
+Between hosts tensors go by TLS (``tcp_listener``); all else reaches any host by
 its path. ``Hub`` listens and talks to many peers, ``Link`` connects to one hub, ``Poller`` waits
 for any of them. Each is for one thread, and nothing but ``Poller.poll`` waits.
 """
@@ -24,6 +24,7 @@ from warren.live.transport.frames import BadFrame, Buffer, Stream
 from warren.live.transport.host_identity import NOWHERE, HostIdentity
 from warren.live.transport.messages import DECODER, ENCODER, AnyMessage
 from warren.live.transport.tcp_listener import TcpListener
+from warren.live.transport.tls import TlsSocket
 
 _RETRY_S: Final = 0.005
 """How often a poller checks whether somebody listens where a link is to connect, in seconds."""
@@ -61,7 +62,7 @@ def gang_address(folder: str, job: int, incarnation: int) -> str:
 
 
 def link_to_server(address: str, home: int, identity: HostIdentity) -> Link:
-    """Return a link to a server, by TCP if it is far.
+    """Return a link to a server, by TLS if it is far.
 
     Parameters
     ----------
@@ -73,7 +74,13 @@ def link_to_server(address: str, home: int, identity: HostIdentity) -> Link:
         The host of the process that asks for the link.
     """
     near = home == identity.host
-    return Link(address if near else tcp_listener.FAR + address, identity.token)
+    return Link(address if near else tcp_listener.FAR + address, identity.secret)
+
+
+def link_to_controller(folder: str, identity: HostIdentity) -> Link:
+    """Return a link to the controller, by TLS if it is far."""
+    address = controller_address(folder)
+    return Link(tcp_listener.FAR + address if identity.control_far else address, identity.secret)
 
 
 class Link:
@@ -87,12 +94,12 @@ class Link:
     ----------
     address : str
         The path of the hub's Unix socket, after ``FAR`` if it is on another host.
-    token : bytes
-        The run's secret, which a hub on another host is told first.
+    secret : bytes
+        The run's secret, which a hub on another host has to know, too.
     """
 
-    def __init__(self, address: str, token: bytes = b"") -> None:
-        self._address, self._token = address, token
+    def __init__(self, address: str, secret: bytes = b"") -> None:
+        self._address, self._secret = address, secret
         self.far = address.startswith(tcp_listener.FAR)
         self._stream: Stream | None = None
         self._early: list[tuple[bytes, tuple[Buffer, ...]]] = []
@@ -104,15 +111,14 @@ class Link:
         """Connect, unless that is done already; False: nobody listens yet."""
         if self._stream is not None or self._closed:
             return True
-        far = self.far
         end = (
             tcp_listener.dial(self._address.removeprefix(tcp_listener.FAR), self._flow_class)
-            if far
+            if self.far
             else _connected(self._address)
         )
         if end is None:
             return False
-        self._stream = Stream(end, self._token if far else b"")
+        self._stream = Stream(TlsSocket(end, self._secret, False) if self.far else end)
         # In the order in which it was sent.
         for header, buffers in self._early:
             self._stream.send(header, buffers)
@@ -180,7 +186,7 @@ class Hub:
     address : str
         The path of its Unix socket, which must not exist.
     identity : HostIdentity
-        Its host. Where there are several, it listens by TCP too, at the identity's address.
+        Its host. Where there are several, it listens by TLS too, at the identity's address.
     """
 
     def __init__(self, address: str, identity: HostIdentity = NOWHERE) -> None:
@@ -227,6 +233,8 @@ class Hub:
 
         The connection of a peer that does not keep to the protocol is closed.
         """
+        if self._tcp_listener is not None:
+            self._tcp_listener.begin()
         for fd, _ in self._epoll.poll(0):
             # A new peer's first message may be here already: it is read at once.
             if fd == self._listener.fileno():
@@ -260,7 +268,7 @@ class Hub:
                 new.append(self._let_in(self._listener.accept()[0]))
         return new
 
-    def _let_in(self, end: socket.socket) -> int:
+    def _let_in(self, end: socket.socket | TlsSocket) -> int:
         """Give a new connection an id, watch it, and return its file descriptor."""
         peer, stream = next(self._ids).to_bytes(4, "little"), Stream(end)
         stream.watch(self._epoll)

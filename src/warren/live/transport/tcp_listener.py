@@ -1,29 +1,32 @@
 """Connections between hosts: TCP at a host's own address, for those who know the run's secret.
 
 A process that listens writes its address and port to a file of the run's private folder, whose name
-is the path of its Unix socket and ``.tcp``. A process that connects sends the token first. Until
-all of it has come and is right, nothing else is read from a connection; one with a wrong token is
-closed.
+is the path of its Unix socket and ``.tcp``. Until a process that connects has shown by TLS that it
+knows the secret, nothing of what it sends is decoded; one that does not is closed and counted.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hmac
 import os
 import select
 import socket
 from typing import Final
 
 from warren.live import flow_marks
-from warren.live.transport.host_identity import TOKEN_BYTES, HostIdentity
+from warren.live.transport.host_identity import HostIdentity
+from warren.live.transport.tls import SECRET_BYTES, TlsSocket
 
 FAR: Final = "tcp:"
 """Prefix of the path of a Unix socket whose hub is on another host."""
-_SUFFIX: Final = ".tcp"
+SUFFIX: Final = ".tcp"
+"""End of the name of the file that says where a hub listens."""
 _UNPROVEN_MAX: Final = 256
-"""So many connections at most have not shown the token; of more, the oldest are closed."""
+"""So many connections at most have not shown the secret; of more, the oldest are closed."""
+
+_STEPS: Final = 8
+"""So many handshakes at most are gone on with before proven connections are looked at again."""
 
 
 def dial(path: str, flow_class: int = 0) -> socket.socket | None:
@@ -42,7 +45,7 @@ def dial(path: str, flow_class: int = 0) -> socket.socket | None:
         A connection that may still be in the making; None if the hub does not listen yet.
     """
     try:
-        with open(f"{path}{_SUFFIX}") as file:
+        with open(f"{path}{SUFFIX}") as file:
             address, port = file.read().rsplit(":", 1)
     except FileNotFoundError:
         return None
@@ -65,36 +68,44 @@ def _socket() -> socket.socket:
 
 
 class TcpListener:
-    """The listening socket of a hub for other hosts, and its connections without the token so far.
+    """The listening socket of a hub for other hosts, and its connections that are not proven yet.
 
     Parameters
     ----------
     path : str
         The path of the hub's Unix socket, beside which the address is published.
     identity : HostIdentity
-        The address to listen at, and the token that is asked for.
+        The address to listen at, and the secret that is asked for.
     epoll : select.epoll
         What waits for the listening socket and these connections.
+
+    Attributes
+    ----------
+    refused
+        How many connections have ended without showing the secret.
 
     Raises
     ------
     ValueError
-        If the identity has no token: anybody could connect.
+        If the identity has no secret: anybody could connect.
     OSError
         If this host does not have the identity's address.
     """
 
     def __init__(self, path: str, identity: HostIdentity, epoll: select.epoll) -> None:
-        if len(identity.token) != TOKEN_BYTES:
-            raise ValueError(f"a token has {TOKEN_BYTES} bytes, not {len(identity.token)}")
-        self._token, self._epoll = identity.token, epoll
-        # By file descriptor, the oldest first: a connection, and what it has shown of the token.
-        self._unproven: dict[int, tuple[socket.socket, bytearray]] = {}
+        if len(identity.secret) < SECRET_BYTES:
+            raise ValueError(f"a secret has {SECRET_BYTES} bytes, not {len(identity.secret)}")
+        self._secret, self._epoll = identity.secret, epoll
+        # By file descriptor, the oldest first.
+        self._unproven: dict[int, TlsSocket] = {}
+        self.refused = 0
+        self._steps = _STEPS
         self._listener = _socket()
         # Port 0: any that is free.
         self._listener.bind((identity.address, 0))
         self._listener.listen(_UNPROVEN_MAX)
         epoll.register(self._listener.fileno(), select.EPOLLIN)
+        self.address, self.port = self._listener.getsockname()
         self._publish(path)
 
     def _publish(self, path: str) -> None:
@@ -102,25 +113,36 @@ class TcpListener:
 
         They are written to another file that is then renamed: who finds it can read all of it.
         """
-        address, port = self._listener.getsockname()
-        with open(f"{path}{_SUFFIX}.part", "w") as file:
-            file.write(f"{address}:{port}")
-        os.replace(f"{path}{_SUFFIX}.part", f"{path}{_SUFFIX}")
+        with open(f"{path}{SUFFIX}.part", "w") as file:
+            file.write(f"{self.address}:{self.port}")
+        os.replace(f"{path}{SUFFIX}.part", f"{path}{SUFFIX}")
 
-    def hear(self, fd: int) -> socket.socket | None:
-        """Read what has come at ``fd``; return the connection if it has shown the token now.
+    def begin(self) -> None:
+        """Allow handshakes to go on once more; what had no turn is still to be heard."""
+        self._steps = _STEPS
+
+    def hear(self, fd: int) -> TlsSocket | None:
+        """Go on with the handshake at ``fd``; return the connection if it is proven now.
 
         The epoll does not watch that connection any more. A file descriptor that is not of this
         listener is left alone.
         """
         if fd == self._listener.fileno():
             self._accept()
-        elif fd in self._unproven:
-            return self._read_token(fd)
-        return None
+            return None
+        if (end := self._unproven.get(fd)) is None or not self._steps:
+            return None
+        self._steps -= 1
+        try:
+            if not end.handshake():
+                return None
+        except OSError:
+            self._refuse(fd)
+            return None
+        return self._forget(fd)
 
     def close(self) -> None:
-        """Close the listening socket and all connections that have not shown the token."""
+        """Close the listening socket and all connections that are not proven."""
         for fd in list(self._unproven):
             self._forget(fd).close()
         self._listener.close()
@@ -130,37 +152,17 @@ class TcpListener:
         with contextlib.suppress(BlockingIOError, ConnectionError):
             while True:
                 end, _ = self._listener.accept()
-                end.setblocking(False)
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._unproven[end.fileno()] = end, bytearray()
+                self._unproven[end.fileno()] = TlsSocket(end, self._secret, True)
                 self._epoll.register(end.fileno(), select.EPOLLIN)
                 if len(self._unproven) > _UNPROVEN_MAX:
-                    self._forget(next(iter(self._unproven))).close()
+                    self._refuse(next(iter(self._unproven)))
 
-    def _read_token(self, fd: int) -> socket.socket | None:
-        """Read on, but never beyond the token: what follows is read only from those who know it.
+    def _refuse(self, fd: int) -> None:
+        self._forget(fd).close()
+        self.refused += 1
 
-        Returns the connection when the token is whole and right.
-        """
-        end, shown = self._unproven[fd]
-        try:
-            data = end.recv(TOKEN_BYTES - len(shown))
-        except BlockingIOError:
-            return None
-        except OSError:
-            data = b""
-        shown += data
-        if data and len(shown) < TOKEN_BYTES:
-            return None
-        self._forget(fd)
-        # Compared in constant time: how long it takes must not tell how much was right.
-        if hmac.compare_digest(shown, self._token):
-            return end
-        end.close()
-        return None
-
-    def _forget(self, fd: int) -> socket.socket:
+    def _forget(self, fd: int) -> TlsSocket:
         """Stop watching a connection, and return it."""
-        end, _ = self._unproven.pop(fd)
         self._epoll.unregister(fd)
-        return end
+        return self._unproven.pop(fd)

@@ -39,7 +39,8 @@ from warren.live.enforcement.coordination.messages import (
 from warren.live.enforcement.coordination.peer_address import PeerAddress
 from warren.live.enforcement.requests import wrong
 from warren.live.enforcement.watched_jobs import WatchedJobs, WatchedState
-from warren.live.transport.authenticated_stream import AuthenticatedStream
+from warren.live.transport.frames import Stream, bodies
+from warren.live.transport.tls import TlsSocket
 from warren.model.errors import SpecError, one_line
 
 _RETRY_S: Final = 1.0
@@ -76,7 +77,8 @@ class FlowAgent:
         )
         agent_said(ENCODER.encode(self._hello))
         self._epoll = select.epoll()
-        self._stream: AuthenticatedStream | None = None
+        self._stream: Stream | None = None
+        self._end: TlsSocket | None = None
         self._attempts = numbers()
         self._retry_s = self._since_s = 0.0
         self._terms: AgentWelcome | None = None
@@ -124,14 +126,15 @@ class FlowAgent:
             return []
         found = []
         try:
-            for body in self._stream.drain():
+            for body in bodies(self._stream):
                 found.append(self._checked(coordinator_said(body)))
         except _FAULTS as error:
             text = str(error) if isinstance(error, SpecError) else one_line(error)
             self._lose(f"is left: {ascii(text)[1:-1][:300]}")
             return []
         if self._stream.closed:
-            self._lose(_why_closed(self._stream))
+            assert self._end is not None
+            self._lose(_why_closed(self._end))
         elif not self._welcome and time.monotonic() - self._since_s > _WELCOME_S:
             self._lose(f"does not answer in {_WELCOME_S:g} s")
         if found:
@@ -155,7 +158,8 @@ class FlowAgent:
             end.close()
             self._lose("takes no connection")
             return
-        self._stream = AuthenticatedStream(end, self._secret, False, MOST_BYTES)
+        self._end = TlsSocket(end, self._secret, False)
+        self._stream = Stream(self._end, MOST_BYTES)
         self._stream.watch(self._epoll)
         self._send(self._hello)
 
@@ -259,7 +263,7 @@ class FlowAgent:
             self._say(f"coordinator at {self._address}: {what}")
 
 
-def _why_closed(stream: AuthenticatedStream) -> str:
-    if stream.proven:
+def _why_closed(end: TlsSocket) -> str:
+    if end.proven:
         return "has gone"
-    return "has another secret, or has gone" if stream.met else "takes no connection"
+    return "has another secret, or has gone" if end.met else "takes no connection"

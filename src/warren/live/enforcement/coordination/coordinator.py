@@ -31,7 +31,8 @@ from warren.live.enforcement.coordination.messages import (
 )
 from warren.live.enforcement.coordination.peer_address import PeerAddress, shown_address
 from warren.live.enforcement.coordination.state import AgentFault, Coordination
-from warren.live.transport.authenticated_stream import AuthenticatedStream
+from warren.live.transport.frames import Stream, bodies
+from warren.live.transport.tls import TlsSocket
 from warren.model.errors import EngineError, WarrenError, one_line
 
 _PROVEN_BY_S: Final = 10.0
@@ -47,7 +48,8 @@ _FAULTS: Final = (ValueError, msgspec.MsgspecError, WarrenError, OSError)
 class _Peer:
     """A connection; ``agent``: its name, once it has said it and counts."""
 
-    stream: AuthenticatedStream
+    end: TlsSocket
+    stream: Stream
     address: str
     since_s: float
     agent: str | None = None
@@ -170,9 +172,10 @@ class FlowCoordinator:
             while True:
                 end, address = self._listener.accept()
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                stream = AuthenticatedStream(end, self._secret, True, MOST_BYTES)
+                secure = TlsSocket(end, self._secret, True)
+                stream = Stream(secure, MOST_BYTES)
                 stream.watch(self._epoll)
-                peer = _Peer(stream, shown_address(address), time.monotonic())
+                peer = _Peer(secure, stream, shown_address(address), time.monotonic())
                 self._peers[stream.fileno()] = peer
 
     def _end_unproven(self) -> None:
@@ -186,7 +189,7 @@ class FlowCoordinator:
 
     def _hear(self, peer: _Peer) -> None:
         try:
-            for body in peer.stream.drain():
+            for body in bodies(peer.stream):
                 self._take(peer, body)
                 if peer.stream.closed:
                     return
@@ -194,7 +197,7 @@ class FlowCoordinator:
             told = error if isinstance(error, WarrenError | AgentFault) else one_line(error)
             self._drop(peer, f"is dropped: {ascii(str(told))[1:-1][:300]}")
         if peer.stream.closed and peer in self._peers.values():
-            self._drop(peer, "has gone")
+            self._drop(peer, "has gone" if peer.end.proven else "does not show the secret")
 
     def _take(self, peer: _Peer, body: bytes) -> None:
         said = agent_said(body)

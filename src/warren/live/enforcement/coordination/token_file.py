@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from warren.live.enforcement.requests import wrong
-from warren.live.transport.authenticated_stream import SECRET_BYTES
+from warren.live.transport.tls import SECRET_BYTES
 
 _MOST_SECRET: Final = 4096
 
