@@ -147,8 +147,8 @@ def test_words_that_older_yaml_takes_for_truth_stay_words() -> None:
         (
             "look_ahead: 4",
             "lookahead: 4",
-            "did you mean look_ahead? allowed: disk_ratio, log_limit, look_ahead, memory, pin, "
-            "spill, testbed",
+            "did you mean look_ahead? allowed: disk_ratio, lease, log_limit, look_ahead, memory, "
+            "pin, spill, testbed",
         ),
         ("pin: true", "disk_ratio: 0.5", "local.disk_ratio: is read with spill: true only"),
         ("pin: true", "disk_ratio: 1.5", "local.disk_ratio: must be at most 1"),

@@ -105,6 +105,8 @@ class Local:
     or one server may take; None: not limited. ``log_bytes``: the most that user code of one job may
     print. ``testbed``: its processes are in the hosts of this
     one, which are called as those of the cluster; None: all are on this machine as it is.
+    ``lease_ns``: the hosts are taken for machines of their own, each with an agent that may go on
+    for so long when it hears nothing; None: they are this machine's.
     ``spill``: input data go to disk as far as the memory of their host is too little for them;
     ``disk_ratio``: their share that does, where it is fixed.
     """
@@ -114,6 +116,7 @@ class Local:
     memory_bytes: int | None = None
     log_bytes: int = LOG_BYTES
     testbed: str | None = None
+    lease_ns: int | None = None
     spill: bool = False
     disk_ratio: float | None = None
 

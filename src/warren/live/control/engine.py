@@ -10,19 +10,26 @@ from typing import ClassVar, Self
 
 from warren.core.ports import Restart
 from warren.live.clock import ClusterClock
+from warren.live.control.agent_hosts import agent_pool, lease_timing, next_epoch
 from warren.live.control.event_queue import PendingEvents
 from warren.live.control.run_files import RunFiles
 from warren.live.gpu.discovery import class_of, gpus_of
+from warren.live.process.agents.agent_pool import AgentPool
+from warren.live.process.agents.messages import StartZygote
 from warren.live.process.child_limits import USERS
 from warren.live.process.host_placement import HostPlacement, placement_of
+from warren.live.process.leases.lease_grants import LeaseGrants
 from warren.live.process.linux import NoInterrupt, parents
 from warren.live.process.memory_limit import MemoryLimit, cgroups_of, memory_limit
 from warren.live.process.preload import libraries
 from warren.live.process.process_pool import CleanupGuard, ProcessPool, ZygoteLost
+from warren.live.process.processes import Processes
 from warren.live.process.scratch import free_path
 from warren.live.process.specs import Exited, Role
+from warren.live.testbed.namespaces import HERE, inside
 from warren.live.training.app.app_imports import sources_of
-from warren.live.training.app.pinned_files import APPS, save_pins
+from warren.live.training.app.pinned_files import APPS, pin_files, save_pins
+from warren.live.transport.host_identity import NOWHERE
 from warren.live.transport.sockets import Hub, Poller, controller_address, remove_folder
 from warren.model.decision import PLACE_ALONE, Plan, Question
 from warren.model.errors import Problem, SpecError
@@ -69,7 +76,7 @@ class LiveEngine(ABC):
         self._scale = 1.0 if emulate is None else emulate.time_scale
         self._clock: ClusterClock | None = None
         self._folder: Path | None = None
-        self._pool_or_none: ProcessPool | None = None
+        self._pool_or_none: Processes | None = None
         self._guard: CleanupGuard | None = None
         self._memory: MemoryLimit | None = None
         self._hub_or_none: Hub | None = None
@@ -117,7 +124,9 @@ class LiveEngine(ABC):
             # The guard is there before anything that a kill could leave behind.
             self._guard = CleanupGuard(self._folder, cgroups)
             self._folder.mkdir(mode=0o700)
-            self._hub_or_none = Hub(controller_address(str(self._folder)))
+            with inside(self._placement.places_H[0] if self._placement.agents else HERE):
+                mine = self._placement.identity(0) if self._placement.agents else NOWHERE
+                self._hub_or_none = Hub(controller_address(str(self._folder)), mine)
             self._memory = memory_limit(limit_bytes, cgroups, self._outputs.run_log)
             self._poller_or_none = Poller()
             self._poller.register(self._hub)
@@ -141,13 +150,27 @@ class LiveEngine(ABC):
         cgroups = "" if self._memory is None else self._memory.cgroups
         limit_bytes = self._run.cluster.local.log_bytes
         with NoInterrupt():
-            self._pool_or_none = ProcessPool(
-                self._folder, log, wanted, guard, cgroups, self._placement, limit_bytes
-            )
+            if self._placement.agents:
+                self._pool_or_none = self._agents(StartZygote(wanted, str(log), limit_bytes))
+            else:
+                self._pool_or_none = ProcessPool(
+                    self._folder, log, wanted, guard, cgroups, self._placement, limit_bytes
+                )
         found = self._pool.await_zygote().numerics
         self.numerics = f"{found}; {self._of_gpus}" if self._of_gpus else found
-        for pipe in self._pool.pipes:
-            self._poller.register(pipe.fileno())
+        for fd in self._pool.fds:
+            self._poller.register(fd)
+
+    def _agents(self, zygote: StartZygote) -> AgentPool:
+        """Start the agents of hosts that are taken for machines of their own."""
+        assert self._folder is not None
+        cluster, log = self._run.cluster, self._outputs.run_log
+        assert cluster.local.lease_ns is not None
+        pins = pin_files([self._sources]).items()
+        epoch, timing = next_epoch(log.parent), lease_timing(cluster.local.lease_ns)
+        grants = LeaseGrants(epoch, len(cluster.hosts), timing, time.monotonic_ns())
+        files = {f"{APPS}/{name}": data for name, data in pins}
+        return agent_pool(cluster, self._placement, self._folder, log, zygote, files, grants)
 
     def close(self) -> None:
         """End every process, wait for it and remove the sockets; may be called twice."""
@@ -212,7 +235,8 @@ class LiveEngine(ABC):
 
     @property
     def session(self) -> int:
-        """The process session id of everything that was started."""
+        """The process session id of everything that was started; agents begin their own."""
+        assert isinstance(self._pool, ProcessPool)
         return self._pool.session
 
     def processes(self) -> Mapping[int, Role]:
@@ -235,7 +259,7 @@ class LiveEngine(ABC):
         return self._poller_or_none
 
     @property
-    def _pool(self) -> ProcessPool:
+    def _pool(self) -> Processes:
         assert self._pool_or_none is not None
         return self._pool_or_none
 
@@ -261,8 +285,8 @@ class LiveEngine(ABC):
     def _end_pool(self) -> None:
         """End what is left of the pool; another will begin on the hosts that there are now."""
         # While the pipes are open: an epoll forgets closed files, the poller's tables do not.
-        for pipe in self._pool.pipes:
-            self._poller.unregister(pipe.fileno())
+        for fd in self._pool.fds:
+            self._poller.unregister(fd)
         self._pool.close(last=False)
         self._placement = self._placement_now()
 
@@ -277,21 +301,30 @@ class LiveEngine(ABC):
         Arrivals and wake-ups that are due become events before each message is handled, so that
         a message about a job never finds it still to arrive.
         """
-        ready = self._poller.poll(timeout_ms)
+        ready = self._poller.poll(self._until_pool(timeout_ms))
         if self._hub in ready:
             for peer, message, _ in self._hub.drain():
                 self._advance()
                 self._handle(peer, message)
-        for host, pipe in enumerate(self._pool.pipes):
-            if pipe.fileno() in ready:
+        due_ns = self._pool.wake_ns()
+        due = due_ns is not None and due_ns <= time.monotonic_ns()
+        for fd in self._pool.fds:
+            if fd in ready or due:
                 self._advance()
                 try:
-                    for ticket, role, exited in self._pool.hear(host):
+                    for ticket, role, exited in self._pool.hear(fd):
                         self._process_ended(ticket, role, exited)
                 except ZygoteLost as error:
                     # The pipes of ``ready`` are those of a pool that is gone.
                     self._zygote_lost(error)
                     return
+
+    def _until_pool(self, timeout_ms: float | None) -> float | None:
+        """Return how long to wait at most, so that the pool can do what is due."""
+        if (due_ns := self._pool.wake_ns()) is None:
+            return timeout_ms
+        left_ms = max(0, -(-(due_ns - time.monotonic_ns()) // NS_PER_MS))
+        return left_ms if timeout_ms is None else min(timeout_ms, left_ms)
 
     def _advance(self) -> None:
         """Turn arrivals and wake-ups that are due by now into events."""

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 from warren.core.ports import Restart
 from warren.live.clock import ClusterClock
+from warren.live.control.agent_hosts import refuse_agents
 from warren.live.control.devices import DeviceManager
 from warren.live.control.engine import LiveEngine
 from warren.live.control.input_budgets import InputBudgets, refuse_rings
@@ -111,6 +112,7 @@ class LivePort(LiveEngine):
             If the run that is to go on computes in another numerics class.
         """
         refuse_rings(self._run.cluster, self._jobs)
+        refuse_agents(self._run.cluster, self._jobs)
         super().start()
         assert self._folder is not None
         self._inputs = InputBudgets(self._run.cluster, self._folder)

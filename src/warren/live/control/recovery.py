@@ -16,7 +16,9 @@ from warren.live.control.ledger import Ledger
 from warren.live.control.ring_gangs import GangManager
 from warren.live.control.run_context import RunContext
 from warren.live.control.servers import Servers
-from warren.live.process.process_pool import ProcessPool, ZygoteLost
+from warren.live.process.agents.agent_pool import AWAY
+from warren.live.process.process_pool import ZygoteLost
+from warren.live.process.processes import Processes
 from warren.live.process.specs import ExecutorRole, Exited, RankRole, Role, ServerRole, TrainerRole
 from warren.live.process.time_limit import (
     OUT_OF_TIME,
@@ -38,7 +40,7 @@ LIMIT: Final = 3
 """So many losses fail a job: by itself in all, or from outside at one thing it was doing."""
 RING_BROKE: Final = "it broke"
 """What a rank says that has lost the others, of whom none is known to have ended."""
-FROM_OUTSIDE: Final = ("killed by SIGKILL", "killed by SIGTERM", RING_BROKE)
+FROM_OUTSIDE: Final = ("killed by SIGKILL", "killed by SIGTERM", RING_BROKE, AWAY)
 """Ends of a process that are not its own doing."""
 
 
@@ -237,7 +239,7 @@ class Recovery:
             one = Assignment(lost.device, lost.job, lost.round, 1, (lost.shard,))
             self._ledger.tasks_lost(one, f"its trainer ended: {lost.how}", host_ns)
 
-    def all_lost(self, pool: ProcessPool, host_ns: int, reason: str) -> None:
+    def all_lost(self, pool: Processes, host_ns: int, reason: str) -> None:
         """Recover from the end of a zygote and of everything it forked; ``pool`` has a new one."""
         # Jobs go back before the pool changes: tickets of their servers are those of the old pool.
         for job in self._context.jobs:

@@ -8,7 +8,7 @@ from pathlib import Path
 from warren.live.control.input_budgets import InputBudgets
 from warren.live.control.run_files import RunFiles
 from warren.live.process.memory_limit import MemoryLimit
-from warren.live.process.process_pool import ProcessPool
+from warren.live.process.processes import Processes
 from warren.live.transport.sockets import Hub
 from warren.model.cluster import Device, Local
 from warren.model.job import Job
@@ -29,7 +29,7 @@ class RunContext:
         The controller's listening socket.
     outputs : RunFiles
         Where its results lie.
-    pool : ProcessPool
+    pool : Processes
         Its processes; another pool takes its place after a zygote was lost.
     memory : MemoryLimit or None
         The limit of each trainer, server and rank.
@@ -47,7 +47,7 @@ class RunContext:
     hub: Hub
     outputs: RunFiles
     # The one field that changes: who keeps the context sees the new pool at once.
-    pool: ProcessPool
+    pool: Processes
     memory: MemoryLimit | None
     rehearse: bool
     gpus: tuple[int | None, ...]

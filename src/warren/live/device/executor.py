@@ -40,11 +40,10 @@ from warren.live.transport.ring_messages import AssignRank, RankDone, RankGone, 
 from warren.live.transport.server_messages import FlowClass
 from warren.live.transport.sockets import (
     Hub,
-    Link,
     Pollable,
     Poller,
-    controller_address,
     executor_address,
+    link_to_controller,
 )
 from warren.model.units import NS_PER_MS
 
@@ -56,7 +55,7 @@ class Executor:
         self._device = role.device
         self._life = role.incarnation
         self._lifeline = lifeline
-        self._control = Link(controller_address(role.folder))
+        self._control = link_to_controller(role.folder, role.identity)
         self._trainers = Hub(executor_address(role.folder, role.device, role.incarnation))
         self._poller = Poller()
         for source in (self._control, self._trainers, lifeline):

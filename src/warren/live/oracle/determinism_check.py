@@ -104,7 +104,7 @@ def _probe(
     role = ProbeRole(base, job, log, str(result), rounds, disturbed)
     ticket = pool.fork(role)
     while True:
-        for ended, _, exited in pool.hear():
+        for ended, _, exited in pool.hear(*pool.fds):
             if ended == ticket:
                 if result.exists():
                     return result.read_bytes()

@@ -117,6 +117,15 @@ class ProcessPool:
             )
 
     @property
+    def fds(self) -> tuple[int, ...]:
+        """The file descriptors to poll: those of the pipes."""
+        return tuple(pipe.fileno() for pipe in self.pipes)
+
+    def wake_ns(self) -> int | None:
+        """Return when ``hear`` has something to do though nothing comes: never."""
+        return None
+
+    @property
     def session(self) -> int:
         """The id of the process session that all processes of the run are in, unless they leave."""
         return self._zygote.pid
@@ -170,15 +179,18 @@ class ProcessPool:
         if self._roles.pop(ticket, None) is not None:
             self.kill(ticket)
 
-    def hear(self, host: int = 0) -> Iterator[tuple[int, Role, Exited]]:
+    def hear(self, fd: int) -> Iterator[tuple[int, Role, Exited]]:
         """Read one message of a host's zygote; yield a process that ended without being told to.
+
+        ``fd`` is one of ``fds``.
 
         Raises
         ------
         ZygoteLost
             If the zygote of this host is gone.
         """
-        match self._receive(self.pipes[host]):
+        (pipe,) = (one for one in self.pipes if one.fileno() == fd)
+        match self._receive(pipe):
             case Forked(ticket=ticket, pid=pid):
                 if ticket in self._roles:
                     self._pids[ticket] = pid
@@ -207,6 +219,16 @@ class ProcessPool:
         # Nothing is left, unless the zygote was killed while user code had forked.
         end_all_marked(_text(self._mark).encode())
         guard.end_cgroups(self._cgroups)
+
+    def end_all(self) -> None:
+        """End every process by force, and wait for that."""
+        end_all_marked(_text(self._mark).encode())
+        self._warm = False
+        self.close(last=False)
+
+    def how_lost(self) -> str:
+        """Say how the zygote of the first host has ended, and what it printed last."""
+        return str(self._lost(self.pipes[0]))
 
     def _receive(self, pipe: Pipe) -> ZygoteMessage:
         """Wait for the next message of a zygote; raises ``ZygoteLost`` if it has ended."""

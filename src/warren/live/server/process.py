@@ -9,7 +9,7 @@ from warren.live.process.specs import JobStateRole, Role, ServerRole
 from warren.live.server.server import Server
 from warren.live.training.app.app_errors import one_line
 from warren.live.transport.messages import AnyMessage, CannotWrite, JobBroke
-from warren.live.transport.sockets import Link, controller_address
+from warren.live.transport.sockets import link_to_controller
 from warren.model.errors import InputDataError, SpecError
 
 
@@ -19,7 +19,7 @@ def main(role: Role, lifeline: int) -> None:
     set_name(f"warren-serve-{role.job.index}")
     direct_output(role.log)
     own_temporary_folder(role.tmp)
-    control = Link(controller_address(role.folder))
+    control = link_to_controller(role.folder, role.identity)
     try:
         Server(role, lifeline, control).serve()
     except BaseException as error:  # user code may raise anything, SystemExit too

@@ -27,6 +27,7 @@ from warren.workload.specs.types import (
     Free,
     Name,
     PathTag,
+    PositiveTimeNs,
     RateBps,
     Seed,
     Size,
@@ -41,6 +42,8 @@ MAX_HOSTS = 100_000
 MAX_DEVICES = 1_000_000
 MIN_MEMORY_BYTES = 64_000_000
 """A trainer's own memory, before its first app, is less than half of this."""
+MIN_LEASE_NS = 10**9
+MAX_LEASE_NS = 3600 * 10**9
 _ENGINES = ("plain", "local")
 # Which fields belong to which network model; a field of another model is refused.
 _RATES = frozenset({"xi2", "outer", "inner"})
@@ -65,6 +68,12 @@ def _enough(value: int) -> int:
     if value < MIN_MEMORY_BYTES:
         least = f"{MIN_MEMORY_BYTES // 10**6} MB"
         raise ValueError(f"must be at least {least}, got {value} bytes")
+    return value
+
+
+def _lease(value: int) -> int:
+    if not MIN_LEASE_NS <= value <= MAX_LEASE_NS:
+        raise ValueError(f"must be from 1 s to 1 h, got {value / 10**9:g} s")
     return value
 
 
@@ -259,6 +268,10 @@ class LocalSpec(Spec):
     testbed: Annotated[str, AfterValidator(_bed_name)] | None = Field(
         default=None,
         description="Processes are in its hosts (`warren testbed`); default: on this machine.",
+    )
+    lease: Annotated[PositiveTimeNs, AfterValidator(_lease)] | None = Field(
+        default=None,
+        description="Hosts of the testbed have agents, which end all when cut off for so long.",
     )
     spill: bool = Field(
         default=False, description="Input data go to disk where a host has too little memory."

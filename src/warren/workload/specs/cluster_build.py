@@ -161,6 +161,7 @@ def build_cluster(
         *_unknown_types(spec, listed),
         *_unknown_slower(spec, listed),
         *_wrong_spill(spec, listed),
+        *_wrong_lease(spec.local),
         *wrong_switching(spec, names),
     ]
     problems += [document.problem((*at, *path), message) for path, message in found]
@@ -276,6 +277,17 @@ def _wrong_spill(spec: ClusterSpec, hosts: list[HostSpec]) -> Iterator[tuple[Pat
         yield ("local", "spill"), message
 
 
+def _wrong_lease(local: LocalSpec) -> Iterator[tuple[Path, str]]:
+    """Yield what hosts with agents cannot do (yet)."""
+    if local.lease is None:
+        return
+    if local.testbed is None:
+        yield ("local", "lease"), "is read with testbed: NAME only"
+    for name in ("memory", "spill", "pin"):
+        if getattr(local, name):
+            yield ("local", name), "cannot be had with lease"
+
+
 def _emulate(spec: EmulateSpec, folder: str) -> Emulate:
     jitter = "" if spec.jitter is None else posixpath.join(folder, spec.jitter)
     return Emulate(time_scale=spec.time_scale, jitter=jitter, slower=spec.slower)
@@ -288,6 +300,7 @@ def _local(spec: LocalSpec) -> Local:
         memory_bytes=spec.memory,
         log_bytes=spec.log_limit,
         testbed=spec.testbed,
+        lease_ns=spec.lease,
         spill=spec.spill,
         disk_ratio=spec.disk_ratio,
     )

@@ -1,0 +1,116 @@
+"""Bringing up a run's hosts as machines of their own: folders, agents, leases, one listener."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from warren.live.process.agents.agent import AgentSpec
+from warren.live.process.agents.agent_pool import AgentPool
+from warren.live.process.agents.launcher import AgentLauncher
+from warren.live.process.agents.messages import StartZygote
+from warren.live.process.host_placement import HostPlacement
+from warren.live.process.leases.lease_grants import LeaseGrants
+from warren.live.process.leases.timing import LeaseTiming
+from warren.live.testbed.namespaces import inside
+from warren.live.transport.sockets import controller_address
+from warren.live.transport.tcp_listener import SUFFIX, TcpListener
+from warren.model.cluster import Cluster
+from warren.model.errors import Problem, SpecError
+from warren.model.job import Job
+
+_AGENTS: Final = "agents"
+"""Where agents find the controller: the name of that address in its folder."""
+_EPOCH: Final = "epoch"
+"""The file of a run's folder that counts its controllers."""
+
+
+def refuse_agents(cluster: Cluster, jobs: tuple[Job, ...]) -> None:
+    """Refuse what hosts with agents cannot do: rings, whose ranks meet in one folder."""
+    ring = next((job for job in jobs if job.sync == "ring"), None)
+    if cluster.local.lease_ns is not None and ring is not None:
+        message = f"is for jobs with servers: {ring.name!r} has sync: ring"
+        raise SpecError(Problem(file="cluster", field="local.lease", message=message))
+
+
+def next_epoch(out_dir: Path) -> int:
+    """Return how many controllers a run has had, with the one that asks, and write that down."""
+    path = out_dir / _EPOCH
+    epoch = int(path.read_text()) + 1 if path.exists() else 1
+    part = path.with_suffix(".part")
+    part.write_text(f"{epoch}\n")
+    os.replace(part, path)
+    return epoch
+
+
+def lease_timing(lease_ns: int) -> LeaseTiming:
+    """Return the times of leases that stand for so long."""
+    return LeaseTiming(lease_ns=lease_ns, ask_ns=lease_ns // 5, stop_ns=lease_ns // 10)
+
+
+def agent_pool(
+    cluster: Cluster,
+    placement: HostPlacement,
+    folder: Path,
+    log: Path,
+    zygote: StartZygote,
+    files: Mapping[str, bytes],
+    grants: LeaseGrants,
+) -> AgentPool:
+    """Start the agents of a testbed's hosts; return the pool of what they will run.
+
+    Parameters
+    ----------
+    cluster
+        The hosts.
+    placement
+        Where they are.
+    folder
+        The controller's folder, where it listens.
+    log
+        What agents and zygotes print to.
+    zygote, files, grants
+        See ``AgentPool``.
+    """
+    assert cluster.local.lease_ns is not None
+    timing = lease_timing(cluster.local.lease_ns)
+    here = placement.identity(0)
+    epoll = select.epoll()
+    with inside(placement.places_H[0]):
+        listener = TcpListener(f"{folder}/{_AGENTS}", here, epoll)
+    folders_H = [f"{folder}.{host}" for host in range(len(cluster.hosts))]
+    specs_H = [
+        AgentSpec(
+            host=host,
+            controller=listener.address,
+            port=listener.port,
+            secret=here.secret.hex(),
+            folder=folders_H[host],
+            lock=f"{folder.parent}/{_lock_name(log, host)}",
+            place=placement.places_H[host],
+            timing=timing,
+        )
+        for host in range(len(cluster.hosts))
+    ]
+    hub = Path(controller_address(str(folder)) + SUFFIX)
+    return AgentPool(
+        placement,
+        listener,
+        epoll,
+        zygote,
+        {**files, hub.name: hub.read_bytes()},
+        grants,
+        [host.name for host in cluster.hosts],
+        str(folder),
+        folders_H,
+        AgentLauncher(specs_H, log),
+    )
+
+
+def _lock_name(log: Path, host: int) -> str:
+    """Return the name of a host's lock: the same for all controllers of a run."""
+    status = log.parent.stat()
+    return f"warren-agent-{os.getuid()}-{status.st_dev:x}-{status.st_ino:x}-{host}.lock"

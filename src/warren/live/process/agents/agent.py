@@ -1,0 +1,282 @@
+"""The agent of a host: it holds the host's lease, and while that stands runs what it is told to.
+
+It is started as ``python -m warren.live.process.agents.agent`` and reads an ``AgentSpec`` as a line
+of JSON from its standard input, whose end ends it. It connects to the controller, again and again,
+and listens nowhere. Under a lease it has one zygote, which forks as on a machine without agents;
+with the lease all of that ends, by force, and the folder is emptied. It loads no torch and never
+runs user code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from warren.live.process.agents.folder_watch import FolderWatch
+from warren.live.process.agents.machine_lock import MachineLock, machine
+from warren.live.process.agents.messages import (
+    AGENT_DECODER,
+    AgentBody,
+    Listens,
+    PutFile,
+    StartZygote,
+    ZygoteFailed,
+)
+from warren.live.process.host_placement import HostPlacement
+from warren.live.process.leases.host_lease import (
+    AgentEffect,
+    BeginLease,
+    DeliverBody,
+    HostLease,
+    SendFrame,
+    StopAll,
+)
+from warren.live.process.leases.messages import TO_AGENT
+from warren.live.process.leases.timing import LeaseTiming
+from warren.live.process.linux import set_name
+from warren.live.process.process_pool import CleanupGuard, ProcessPool
+from warren.live.process.specs import Close, End, Fork
+from warren.live.testbed.namespaces import HERE, HostNamespace, enter_network
+from warren.live.transport.frames import BadFrame, Stream, bodies
+from warren.live.transport.messages import ENCODER
+from warren.live.transport.tcp_listener import SUFFIX
+from warren.live.transport.tls import TlsSocket
+
+_RETRY_NS: Final = 300_000_000
+"""How long to wait before the next try to connect."""
+_NAMES: Final = 2
+"""So many parts at most has the name of a file that the controller puts into the folder."""
+
+
+class AgentSpec(msgspec.Struct, frozen=True):
+    """What an agent has to know.
+
+    Attributes
+    ----------
+    host
+        Its host's number among the cluster's.
+    controller, port
+        Where the controller listens.
+    secret
+        The secret of the run, in hexadecimal digits.
+    folder
+        Its private folder, which nobody else has.
+    lock
+        The file of the host's lock on this machine.
+    place
+        The network and the quota of the host, where it is one of a testbed.
+    timing
+        The times of the run's leases.
+    """
+
+    host: int
+    controller: str
+    port: int
+    secret: str
+    folder: str
+    lock: str
+    place: HostNamespace = HERE
+    timing: LeaseTiming = LeaseTiming()
+
+
+def main() -> None:
+    """Serve until standard input ends, or the controller says that the run is over."""
+    spec = msgspec.json.decode(sys.stdin.buffer.readline(), type=AgentSpec)
+    set_name("warren-agent")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    enter_network(spec.place)
+    agent = HostAgent(spec)
+    try:
+        agent.serve()
+    finally:
+        agent.close()
+
+
+class HostAgent:
+    """The loop of an agent: the lease says what is to be done, and this does it."""
+
+    def __init__(self, spec: AgentSpec) -> None:
+        self._spec, self._folder = spec, Path(spec.folder)
+        lock = MachineLock(Path(spec.lock), self._folder)
+        self._guard = CleanupGuard(self._folder)
+        self._lease = HostLease(spec.host, machine(), lock.agent, spec.timing)
+        self._lock = lock
+        self._epoll = select.epoll()
+        self._epoll.register(sys.stdin.fileno(), select.EPOLLIN)
+        self._stream: Stream | None = None
+        self._retry_ns = self._heard_ns = 0
+        self._pool: ProcessPool | None = None
+        self._watch: FolderWatch | None = None
+        # Files that the controller has put into the folder, addresses on other hosts among them.
+        self._put_here: set[str] = set()
+        self._over = False
+
+    def serve(self) -> None:
+        """Connect, ask, obey."""
+        while not self._over:
+            now_ns = time.monotonic_ns()
+            if self._stream is None and now_ns >= self._retry_ns:
+                self._connect(now_ns)
+            self._do(self._lease.tick(now_ns))
+            for fd, _ in self._epoll.poll(self._timeout_s()):
+                if fd == sys.stdin.fileno():
+                    self._over = True
+                elif self._stream is not None and fd == self._stream.fileno():
+                    self._hear_controller()
+                elif self._watch is not None and fd == self._watch.fileno():
+                    self._tell_addresses(self._watch)
+                elif self._pool is not None and fd == self._pool.pipes[0].fileno():
+                    self._hear_zygote(self._pool)
+            # Nothing was heard for so long that the connection may be one that leads nowhere.
+            silent_ns = time.monotonic_ns() - self._heard_ns
+            if self._stream is not None and silent_ns > 2 * self._spec.timing.ask_ns:
+                self._disconnect()
+
+    def close(self) -> None:
+        """End all that runs, and leave no file."""
+        self._end_all()
+        self._disconnect()
+        self._epoll.close()
+        self._guard.close()
+        self._lock.remove()
+
+    def _timeout_s(self) -> float:
+        """How long nothing has to be done unless something comes."""
+        times = [] if self._stream is not None else [self._retry_ns]
+        if (wake_ns := self._lease.wake_ns()) is not None:
+            times.append(wake_ns)
+        left_ns = min(times, default=0) - time.monotonic_ns()
+        # At least so often, to see whether the connection still leads anywhere.
+        return max(0.0, min(left_ns, self._spec.timing.ask_ns) / 1e9)
+
+    def _do(self, effects: Iterable[AgentEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case SendFrame(frame):
+                    if self._stream is not None:
+                        self._stream.send(ENCODER.encode(frame))
+                case BeginLease():
+                    self._begin()
+                case DeliverBody(body):
+                    self._obey(AGENT_DECODER.decode(body))
+                case StopAll():
+                    self._end_all()
+                    self._do(self._lease.stopped(time.monotonic_ns()))
+
+    # The controller.
+
+    def _connect(self, now_ns: int) -> None:
+        self._retry_ns = now_ns + _RETRY_NS
+        self._heard_ns = now_ns
+        end = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        end.setblocking(False)
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with contextlib.suppress(OSError):  # no way there for now
+            if end.connect_ex((self._spec.controller, self._spec.port)) in (0, errno.EINPROGRESS):
+                self._stream = Stream(TlsSocket(end, bytes.fromhex(self._spec.secret), False))
+                self._stream.watch(self._epoll)
+                self._do(self._lease.connected(now_ns))
+                return
+        end.close()
+
+    def _disconnect(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def _hear_controller(self) -> None:
+        assert self._stream is not None
+        try:
+            for body in bodies(self._stream):
+                self._heard_ns = time.monotonic_ns()
+                self._do(self._lease.hear(TO_AGENT.decode(body), self._heard_ns))
+                if self._stream is None:
+                    return
+        except (BadFrame, msgspec.MsgspecError, OSError) as error:
+            print(f"agent: the connection is given up: {error}", file=sys.stderr, flush=True)
+            self._disconnect()
+        if self._stream is not None and self._stream.closed:
+            self._disconnect()
+
+    def _say(self, body: AgentBody) -> None:
+        self._do(self._lease.say(ENCODER.encode(body), time.monotonic_ns()))
+
+    # What runs under the lease.
+
+    def _begin(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(mode=0o700)
+        self._put_here.clear()
+        self._watch = FolderWatch(self._folder)
+        self._epoll.register(self._watch.fileno(), select.EPOLLIN)
+
+    def _obey(self, order: AgentBody) -> None:
+        match order:
+            case PutFile(name=name, data=data):
+                self._put(name, data)
+            case StartZygote(libraries=libraries, log=log, log_bytes=log_bytes):
+                here = HostPlacement((self._spec.place,))
+                self._pool = ProcessPool(
+                    self._folder, Path(log), libraries, self._guard, "", here, log_bytes
+                )
+                self._epoll.register(self._pool.pipes[0].fileno(), select.EPOLLIN)
+            case Fork() | End() if self._pool is not None:
+                self._pool.pipes[0].send(order)
+            case Close():
+                self._over = True
+            case _:
+                raise BadFrame(f"an order that no agent takes: {type(order).__name__}")
+
+    def _put(self, name: str, data: bytes) -> None:
+        """Write a file in the folder, whole or not at all."""
+        parts = Path(name).parts
+        if not 0 < len(parts) <= _NAMES or Path(name).is_absolute() or ".." in parts:
+            raise BadFrame(f"a file named {name[:100]!r}")
+        path = self._folder / name
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        part = path.with_name(f"{path.name}.part")
+        part.write_bytes(data)
+        self._put_here.add(name)
+        os.replace(part, path)
+
+    def _hear_zygote(self, pool: ProcessPool) -> None:
+        message = pool.pipes[0].receive()
+        if message is not None:
+            self._say(message)
+            return
+        self._say(ZygoteFailed(pool.how_lost()))
+        self._do(self._lease.give_back())
+
+    def _tell_addresses(self, watch: FolderWatch) -> None:
+        """Tell of processes that listen to other hosts now."""
+        for name in watch.names():
+            if name.endswith(SUFFIX) and name not in self._put_here:
+                with contextlib.suppress(FileNotFoundError):
+                    self._say(Listens(name, (self._folder / name).read_bytes()))
+
+    def _end_all(self) -> None:
+        if self._watch is not None:
+            self._epoll.unregister(self._watch.fileno())
+            self._watch.close()
+            self._watch = None
+        if self._pool is not None:
+            self._epoll.unregister(self._pool.pipes[0].fileno())
+            self._pool.end_all()
+            self._pool = None
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

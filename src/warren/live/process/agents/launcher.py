@@ -1,0 +1,83 @@
+"""Agents of a testbed's hosts: processes of the controller, which starts again what has ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from warren.live.process.agents.agent import AgentSpec
+from warren.live.training.numerics import clean_environment
+
+_AGAIN_NS: Final = 500_000_000
+"""How long to wait before an agent is started again."""
+_LEAVE_S: Final = 6.0
+
+
+class AgentLauncher:
+    """The agents of all hosts. ``log``: what they print."""
+
+    def __init__(self, specs_H: Sequence[AgentSpec], log: Path) -> None:
+        self._specs_H, self._log = tuple(specs_H), log
+        self._agents_H = [self._start(spec) for spec in specs_H]
+        self._next_ns = 0
+
+    @property
+    def pids_H(self) -> tuple[int, ...]:
+        """The process ids of the agents, by host."""
+        return tuple(agent.pid for agent in self._agents_H)
+
+    def look(self, now_ns: int) -> int:
+        """Start agents again that have ended; return when to look again."""
+        if now_ns >= self._next_ns:
+            self._next_ns = now_ns + _AGAIN_NS
+            for host, agent in enumerate(self._agents_H):
+                if agent.poll() is not None:
+                    _let_go(agent)
+                    self._agents_H[host] = self._start(self._specs_H[host])
+        return self._next_ns
+
+    def close(self) -> None:
+        """End all agents, and with them what they run."""
+        for agent in self._agents_H:
+            _let_go(agent)
+        until_s = time.monotonic() + _LEAVE_S
+        for agent in self._agents_H:
+            try:
+                agent.wait(max(0.0, until_s - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                agent.kill()
+                agent.wait()
+
+    def _start(self, spec: AgentSpec) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as output:
+            agent = subprocess.Popen(
+                [sys.executable, "-m", "warren.live.process.agents.agent"],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env=clean_environment(os.environ),
+                start_new_session=True,
+            )
+        assert agent.stdin is not None
+        # The secret goes by the pipe: it is on no command line and in no environment.
+        try:
+            agent.stdin.write(msgspec.json.encode(spec) + b"\n")
+            agent.stdin.flush()
+        except BrokenPipeError:
+            pass  # it has ended already, and is started again
+        return agent
+
+
+def _let_go(agent: subprocess.Popen[bytes]) -> None:
+    """Close what an agent lives by."""
+    assert agent.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        agent.stdin.close()

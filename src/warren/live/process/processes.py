@@ -1,0 +1,40 @@
+"""What the controller asks of the processes of a run, wherever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from warren.live.process.specs import Exited, Role, ZygoteReady
+
+
+class Processes(Protocol):
+    """The processes of a run, by ticket. A ticket names a process from before it exists."""
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """The file descriptors to poll."""
+
+    def wake_ns(self) -> int | None:
+        """Return when ``hear`` has something to do though nothing comes; None: never."""
+
+    def pids(self) -> dict[int, Role]:
+        """Return the living processes and their roles; not those that were told to end."""
+
+    def await_zygote(self) -> ZygoteReady:
+        """Wait until processes can be forked."""
+
+    def fork(self, role: Role) -> int:
+        """Ask for a process, and return its ticket."""
+
+    def kill(self, ticket: int) -> None:
+        """Kill a process; its exit is reported."""
+
+    def end(self, ticket: int) -> None:
+        """Kill a process; its exit is not reported."""
+
+    def hear(self, fd: int) -> Iterable[tuple[int, Role, Exited]]:
+        """Read what has come at a file descriptor; the processes that ended without being told."""
+
+    def close(self, *, last: bool) -> None:
+        """End every process; ``last``: the folder is not needed any more."""

@@ -1,0 +1,123 @@
+"""Hosts with agents of their own: killed or cut off, every job has the bits of plain."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from bed_worlds import NAME, on_hosts, standing_bed
+from live_worlds import drive, job, of, shuffled, world
+
+from warren.live.control.local_engine import LivePort
+from warren.live.control.plain_engine import PlainPort
+from warren.live.process.agents.agent_pool import AWAY, AgentPool
+from warren.live.testbed import names
+from warren.live.testbed.orphans import processes
+from warren.model.decision import Assignment
+from warren.model.events import AnyEvent, ParamsSaved, RolledBack, RoundsDone
+from warren.model.testbed import Bed
+
+pytestmark = [pytest.mark.live, pytest.mark.timed, pytest.mark.usefixtures("can_make_testbeds")]
+
+LEASE_NS = 2 * 10**9
+JOBS = (
+    job(0, rounds=12, params={"width": 6000, "sleep_s": 0.05}),
+    job(1, rounds=24, params={"sleep_s": 0.05}, user="bob"),
+)
+
+
+@pytest.fixture(scope="module")
+def bed(can_make_testbeds: None) -> Iterator[Bed]:
+    with standing_bed(2) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
+    folder = tmp_path_factory.mktemp("plain")
+    run, _ = world(folder, JOBS, 1)
+    whole = [Assignment(0, one.index, 0, one.rounds or 0, tuple(range(one.scale))) for one in JOBS]
+    with PlainPort(run, folder / "out") as port:
+        return hashes(drive(port, whole))
+
+
+def hashes(events: list[AnyEvent]) -> dict[int, str]:
+    return {event.job: event.sha256 for event in of(events, ParamsSaved)}
+
+
+@dataclass
+class Told:
+    """What a run was seen to do."""
+
+    events: list[AnyEvent] = field(default_factory=list)
+    agents: set[int] = field(default_factory=set)
+    faults: list[str] = field(default_factory=list)
+    folder: Path = Path()
+
+
+@pytest.fixture(scope="module")
+def told(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """A run whose second agent is killed, and whose second host is cut off afterwards."""
+    folder = tmp_path_factory.mktemp("agents")
+    run, costs = world(folder, JOBS, 2, servers=2)
+    run = on_hosts(run, ["h0", "h1"])
+    local = replace(run.cluster.local, lease_ns=LEASE_NS)
+    run = replace(run, cluster=replace(run.cluster, local=local))
+    told = Told(folder=folder)
+
+    def strike(event: AnyEvent) -> None:
+        pool = port._pool
+        assert isinstance(pool, AgentPool)
+        launcher = pool._launcher
+        assert launcher is not None
+        told.agents.update(launcher.pids_H)
+        if isinstance(event, RoundsDone) and event.job == 1:
+            if event.round >= 3 and not told.faults:
+                told.faults.append("killed")
+                os.kill(launcher.pids_H[1], signal.SIGKILL)
+            elif event.round >= 8 and told.faults == ["killed"]:
+                told.faults.append("cut off")
+                set_link(1, "down")
+                back.start()
+
+    back = threading.Timer(1.8 * LEASE_NS / 1e9, set_link, (1, "up"))
+    with LivePort(run, costs, folder / "out") as port:
+        told.events += drive(port, shuffled(run, seed=1), strike)
+    back.join()
+    return told
+
+
+def set_link(host: int, state: str) -> None:
+    """Take a host's link down, or bring it up again."""
+    link = ["ip", "-n", names.switch(NAME), "link", "set", names.port(host), state]
+    subprocess.run(link, check=True)
+
+
+def test_after_an_agent_was_killed_and_a_host_cut_off_the_bits_are_those_of_plain(
+    told: Told, plain: dict[int, str]
+) -> None:
+    assert told.faults == ["killed", "cut off"]
+    assert hashes(told.events) == plain
+    reasons = [event.reason for event in of(told.events, RolledBack)]
+    assert any(AWAY in reason for reason in reasons)
+    # Each round is counted once in the end.
+    for one in JOBS:
+        rounds: list[int] = []
+        for event in told.events:
+            if isinstance(event, RoundsDone) and event.job == one.index:
+                rounds += range(event.round, event.round + event.rounds)
+            elif isinstance(event, RolledBack) and event.job == one.index:
+                rounds = [round_no for round_no in rounds if round_no < event.round]
+        assert rounds == list(range(one.rounds or 0))
+
+
+def test_after_a_run_no_process_and_no_folder_is_left(told: Told) -> None:
+    assert len(told.agents) == 3
+    assert not [pid for pid in told.agents if Path(f"/proc/{pid}").exists()]
+    assert not processes([names.namespace(NAME, host) for host in (0, 1)])
