@@ -17,6 +17,7 @@ from warren.live.process import free_memory
 from warren.live.server.round_report import DeferredReport
 from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.memory.shared_arena import Arena
+from warren.live.transport.sockets import controller_address
 
 
 class Clock:
@@ -49,12 +50,7 @@ def _deferred(*what: Any) -> DeferredReport:
     return DeferredReport(*what, since_ns=World.now.now_ns)
 
 
-_CLOCKS: Final = (
-    "server.server", "server.migration", "server.round_start", "server.round_report",
-    "server.checkpoint_schedule", "control.engine", "control.local_engine", "control.servers",
-    "device.executor", "device.pipeline", "device.parameter_client", "device.report_buffer",
-    "device.verification",
-)  # fmt: skip
+_CLOCKS: Final = ("control.engine", "control.local_engine", "control.servers", "run_clock")
 
 
 @contextmanager
@@ -68,7 +64,10 @@ def virtual_modules() -> Iterator[None]:
         for module in ("server.server", "device.executor"):
             patch.setattr(f"{live}.{module}.Hub", lambda *what: World.now.hub(*what))
             patch.setattr(f"{live}.{module}.Poller", lambda: World.now.acting.poller)
-        patch.setattr(f"{live}.device.executor.Link", lambda *what: World.now.link(*what))
+        patch.setattr(
+            f"{live}.device.executor.link_to_controller",
+            lambda folder, _: World.now.link(controller_address(folder)),
+        )
         for module in ("server.server", "server.migration", "device.parameter_client"):
             patch.setattr(
                 f"{live}.{module}.link_to_server", lambda *what: World.now.link_to_server(*what)

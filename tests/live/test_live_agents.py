@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bed_worlds import NAME, on_hosts, standing_bed
@@ -16,6 +18,8 @@ from live_worlds import drive, job, of, shuffled, world
 
 from warren.live.control.local_engine import LivePort
 from warren.live.control.plain_engine import PlainPort
+from warren.live.process.agents import launcher
+from warren.live.process.agents.agent import AgentSpec
 from warren.live.process.agents.agent_pool import AWAY, AgentPool
 from warren.live.testbed import names
 from warren.live.testbed.orphans import processes
@@ -26,6 +30,8 @@ from warren.model.testbed import Bed
 pytestmark = [pytest.mark.live, pytest.mark.timed, pytest.mark.usefixtures("can_make_testbeds")]
 
 LEASE_NS = 2 * 10**9
+AHEAD_S = 5000
+TIME_NAMESPACES = Path("/proc/self/ns/time").exists() and shutil.which("unshare") is not None
 JOBS = (
     job(0, rounds=12, params={"width": 6000, "sleep_s": 0.05}),
     job(1, rounds=24, params={"sleep_s": 0.05}, user="bob"),
@@ -74,23 +80,31 @@ def told(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Told:
     def strike(event: AnyEvent) -> None:
         pool = port._pool
         assert isinstance(pool, AgentPool)
-        launcher = pool._launcher
-        assert launcher is not None
-        told.agents.update(launcher.pids_H)
+        agents = pool._launcher
+        assert agents is not None
+        told.agents.update(agents.pids_H)
         if isinstance(event, RoundsDone) and event.job == 1:
             if event.round >= 3 and not told.faults:
                 told.faults.append("killed")
-                os.kill(launcher.pids_H[1], signal.SIGKILL)
+                os.kill(agents.pids_H[1], signal.SIGKILL)
             elif event.round >= 8 and told.faults == ["killed"]:
                 told.faults.append("cut off")
                 set_link(1, "down")
                 back.start()
 
     back = threading.Timer(1.8 * LEASE_NS / 1e9, set_link, (1, "up"))
-    with LivePort(run, costs, folder / "out") as port:
-        told.events += drive(port, shuffled(run, seed=1), strike)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launcher, "program", with_another_clock)
+        with LivePort(run, costs, folder / "out") as port:
+            told.events += drive(port, shuffled(run, seed=1), strike)
     back.join()
     return told
+
+
+def with_another_clock(spec: AgentSpec, plain: Any = launcher.program) -> list[str]:
+    """The command line of an agent; the clock of the second host is far ahead, where it can be."""
+    ahead = ["unshare", "--time", "--monotonic", str(AHEAD_S)]
+    return [*(ahead if spec.host == 1 and TIME_NAMESPACES else []), *plain(spec)]
 
 
 def set_link(host: int, state: str) -> None:
@@ -115,6 +129,12 @@ def test_after_an_agent_was_killed_and_a_host_cut_off_the_bits_are_those_of_plai
             elif isinstance(event, RolledBack) and event.job == one.index:
                 rounds = [round_no for round_no in rounds if round_no < event.round]
         assert rounds == list(range(one.rounds or 0))
+
+
+@pytest.mark.skipif(not TIME_NAMESPACES, reason="no time namespaces, or no unshare, here")
+def test_times_are_by_one_clock_though_that_of_a_host_is_far_ahead(told: Told) -> None:
+    times_s = [event.barrier_ns / 1e9 for event in of(told.events, RoundsDone)]
+    assert all(0 < time_s < AHEAD_S / 10 for time_s in times_s)
 
 
 def test_after_a_run_no_process_and_no_folder_is_left(told: Told) -> None:

@@ -161,7 +161,7 @@ def test_a_zygote_that_is_lost_while_it_starts_is_replaced_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port: Any = LivePort(*virtual((job(0),), 1), tmp_path)
-    pool = SimpleNamespace(pipes=[SimpleNamespace(fileno=lambda: 7)], close=lambda *, last: None)
+    pool = SimpleNamespace(fds=(7,), close=lambda *, last: None)
     seen: list[str] = []
 
     def start() -> None:

@@ -16,7 +16,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from warren.live.process.leases.clock_comparison import ClockComparison
 from warren.live.process.leases.host_lease import (
     AgentEffect,
     BeginLease,
@@ -35,6 +38,7 @@ from warren.live.process.leases.lease_grants import (
     Superseded,
 )
 from warren.live.process.leases.messages import TO_AGENT, TO_CONTROLLER
+from warren.live.process.leases.ordered_channel import OrderedChannel
 from warren.live.process.leases.timing import SECOND_NS, LeaseTiming
 from warren.live.transport.messages import ENCODER
 
@@ -368,3 +372,29 @@ def test_whatever_is_late_lost_repeated_or_cut_off_each_service_runs_once_and_in
         for agent in world.agents:
             # Never an earlier controller's after a later one's.
             assert agent.epochs == sorted(agent.epochs), seed
+
+
+@given(
+    ahead=st.integers(-(10**15), 10**15),
+    ways=st.lists(st.tuples(st.integers(0, 10**8), st.integers(0, 10**8)), min_size=1),
+)
+def test_a_clock_is_known_as_well_as_its_quickest_answer_allows(
+    ahead: int, ways: list[tuple[int, int]]
+) -> None:
+    clock, now = ClockComparison(), 10**12
+    for there, back in ways:
+        clock.learn(now, now + there + ahead, now + there + back)
+        now += there + back
+    assert clock.error_ns == min(there + back for there, back in ways[-16:])
+    assert abs(clock.ahead_ns - ahead) <= clock.error_ns
+    # Half as much where the difference is one at all.
+    assert clock.ahead_ns in (0, ahead) or 2 * abs(clock.ahead_ns - ahead) <= clock.error_ns + 1
+
+
+def test_a_channel_keeps_little_of_what_comes_before_its_turn_or_again() -> None:
+    channel = OrderedChannel(SECOND_NS)
+    assert list(channel.hear(0, b"first")) == [b"first"]
+    for number in (0, 2, 5000, 2, 0):
+        assert list(channel.hear(number, b"later")) == []
+    assert channel._early == {2: b"later"}
+    assert list(channel.hear(1, b"second")) == [b"second", b"later"]

@@ -6,9 +6,9 @@ along as far as they go: queue -> COMP -> COMM -> reported.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Set as AbstractSet
 
+from warren.live import run_clock
 from warren.live.device.pipeline import Pipeline
 from warren.live.process.linux import (
     direct_output,
@@ -102,13 +102,13 @@ class Executor:
         """
         due = self._pipeline.due_ns()
         reports = self._pipeline.reports.due_ns
-        now_ns = time.monotonic_ns()
+        now_ns = run_clock.now_ns()
         # Lanes: rounded down, and the last millisecond is slept to the microsecond below.
         waits_ms = [] if due is None else [max(0, due - now_ns) // NS_PER_MS]
         if reports is not None:  # not to the microsecond
             waits_ms.append(max(0, reports - now_ns) // NS_PER_MS + 1)
         ready = self._poller.poll(min(waits_ms, default=None))
-        if not ready and due is not None and due - time.monotonic_ns() < NS_PER_MS:
+        if not ready and due is not None and due - run_clock.now_ns() < NS_PER_MS:
             sleep_until(due)
         return None if self._lifeline in ready else ready
 

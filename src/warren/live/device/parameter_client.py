@@ -9,13 +9,13 @@ server on another host no memory is shared: bytes are sent, whatever their size.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
+from warren.live import run_clock
 from warren.live.device.lanes import Key
 from warren.live.training.memory.shared_arena import Arena
 from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES, MappedMemories
@@ -303,7 +303,7 @@ class ParameterClient:
             self._arenas[job] = Arena.create(source.total_bytes, SLOTS, self._folder)
         if part in transfer.missing:
             transfer.missing.discard(part)
-            transfer.here_ns = time.monotonic_ns()
+            transfer.here_ns = run_clock.now_ns()
             transfer.frames.append(frame)
             # The whole state lies in the memory of an only server: it is read there, not copied.
             if state.spot is not None and len(source.links) == 1:

@@ -5,11 +5,11 @@ It reads no sockets. The executor that owns it says what has come.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
+from warren.live import run_clock
 from warren.live.device.lanes import CommLane, CompLane, LaneTask
 from warren.live.device.parameter_client import UPDATES, ParameterClient
 from warren.live.device.rank_slots import RankSlots
@@ -87,7 +87,7 @@ class Pipeline:
         """Move the first task on COMP to COMM if its time there is over; tell whether it moved."""
         work = self._begun[0] if self._begun else None
         end_ns = None if work is None else work.comp_due_ns
-        if work is None or end_ns is None or time.monotonic_ns() < end_ns:
+        if work is None or end_ns is None or run_clock.now_ns() < end_ns:
             return False
         # The lane is free since the pad's end, not since this process woke up: else every wake-up
         # would add its delay to all that follows (docs/decisions/0008).
@@ -117,7 +117,7 @@ class Pipeline:
 
     def end_syncs(self) -> bool:
         """Commit the tasks whose synchronisation has ended; tell whether there was one."""
-        ended = self._comm.leave(time.monotonic_ns())
+        ended = self._comm.leave(run_clock.now_ns())
         for work in ended:
             # The push of an unpadded task was its commit. One that was done elsewhere has been
             # committed there.
@@ -169,7 +169,7 @@ class Pipeline:
         if not self.slots.start(head, head.state, update, then):
             self.client.take_back(head.job, slot)
             return False
-        head.began_ns = time.monotonic_ns()
+        head.began_ns = run_clock.now_ns()
         # An emulated task starts when lane, barrier and decision allowed it, however late its
         # trainer really got it; without a pad only the real time counts.
         assert state.passed_ns is not None, "the client calls a state ready after its barrier only"
@@ -184,7 +184,7 @@ class Pipeline:
         """Give the device to the rank at the head of the queue; tell whether the head has left."""
         if not self.ranks.begin(head, self._comp_free_ns):
             return False
-        head.began_ns = time.monotonic_ns()
+        head.began_ns = run_clock.now_ns()
         self._begun.append(self.queue.pop())
         return True
 
@@ -241,7 +241,7 @@ class Pipeline:
     def watch(self) -> None:
         """Report a trainer that did not end itself at its limit, so that it is ended."""
         for work in self._begun:
-            if work.result_ns or work.ring or time.monotonic_ns() < work.late_ns:
+            if work.result_ns or work.ring or run_clock.now_ns() < work.late_ns:
                 continue
             work.limit_ns *= 2  # say it again should the report get lost
             reason = f"task {work.shard} of round {work.round} does not end at its limit"
@@ -277,7 +277,7 @@ class Pipeline:
     def _take_off(self, work: LaneTask) -> None:
         """Take a task off COMP; if it computed, the lane is free from now on."""
         if work is self._comp:
-            self._comp_free_ns = time.monotonic_ns()
+            self._comp_free_ns = run_clock.now_ns()
         self._begun = deque(one for one in self._begun if one is not work)
 
     # What has come.
@@ -289,7 +289,7 @@ class Pipeline:
         """
         work = self._comp
         if work is not None and work.job == job and work.unpadded and not work.on_links:
-            work.freed_ns = time.monotonic_ns()
+            work.freed_ns = run_clock.now_ns()
             self.slots.freed(job)
 
     def computed(self, done: TaskComputed, pid: int) -> None:
@@ -300,7 +300,7 @@ class Pipeline:
         if work.dropped:
             self._take_off(work)
             return
-        work.result_ns = time.monotonic_ns()
+        work.result_ns = run_clock.now_ns()
         if work.beaten:
             # Another device's result counts; this one's place is free for the next update.
             self._free_slot(work)
@@ -345,7 +345,7 @@ class Pipeline:
             return
         work.unacknowledged -= 1
         if not work.unacknowledged:
-            work.acknowledged_ns = time.monotonic_ns()
+            work.acknowledged_ns = run_clock.now_ns()
             self.client.take_back(job, work.slot)
 
     def trainer_gone(self, gone: TrainerGone) -> None:
@@ -364,7 +364,7 @@ class Pipeline:
             self._take_off(work)
             self.client.take_back(work.job, work.slot)
             if work.beaten:
-                self._tell_ended(work, time.monotonic_ns())
+                self._tell_ended(work, run_clock.now_ns())
             elif not work.dropped:
                 self.reports.add(TaskLost(self._device, work.job, work.round, work.shard, gone.how))
                 self.queue.put_back(work.again())
@@ -388,7 +388,7 @@ class Pipeline:
             self._comp_free_ns = reports.at_ns
         elif reports.passed >= work.round + work.rounds:
             # All its rounds had passed: only its message that it is done was lost.
-            self._comp_free_ns = time.monotonic_ns()
+            self._comp_free_ns = run_clock.now_ns()
         elif not work.dropped:
             self.queue.put_back(work.again())
 
@@ -400,7 +400,7 @@ class Pipeline:
             self._take_off(work)
             if work.beaten or work.dropped:  # nobody wants its result, nor its error
                 self.client.take_back(job, work.slot)
-                self._tell_ended(work, time.monotonic_ns())
+                self._tell_ended(work, run_clock.now_ns())
                 return
         self.reports.add(JobBroke(job, raised.reason))
         self.drop(job, ended=True)
@@ -436,7 +436,7 @@ class Pipeline:
                 work.dropped, work.slot = True, -1
                 if work.result_ns:
                     self._take_off(work)
-        self._comm.acknowledge(job, time.monotonic_ns())
+        self._comm.acknowledge(job, run_clock.now_ns())
         self.slots.unstage(job)
         self.client.move(job, generation, homes)
 

@@ -7,10 +7,10 @@ for that barrier tells of the last one a moment after the next has begun, or a l
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Final
 
+from warren.live import run_clock
 from warren.live.device.lanes import LaneTask
 from warren.live.transport.messages import AnyMessage, CompEnded
 from warren.live.transport.sockets import Link
@@ -24,7 +24,7 @@ SETTLED_NS: Final = 1_000_000
 def settled(work: LaneTask) -> bool:
     """Tell whether others may wake up without taking a core from a task that has just begun."""
     # The time of an emulated task is its pad's: nothing is lost if somebody else has the core.
-    return not work.unpadded or time.monotonic_ns() >= work.began_ns + SETTLED_NS
+    return not work.unpadded or run_clock.now_ns() >= work.began_ns + SETTLED_NS
 
 
 class ReportBuffer:
@@ -51,7 +51,7 @@ class ReportBuffer:
         """
         if not self._waiting:
             return
-        now_ns = time.monotonic_ns()
+        now_ns = run_clock.now_ns()
         if self.due_ns is None:
             self._held_ns = now_ns
         due_ns = now_ns

@@ -8,9 +8,9 @@ computes; the update has been sent, and no barrier waits.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
+from warren.live import run_clock
 from warren.live.device.lanes import Key, LaneTask
 from warren.live.device.trainer_slots import TrainerSlots
 from warren.live.transport.messages import Verified
@@ -103,7 +103,7 @@ class Verifier:
             return None
         self._counts[job] += 1
         self._work = None
-        return Verified(time.monotonic_ns() - self._began_ns)
+        return Verified(run_clock.now_ns() - self._began_ns)
 
     def raised(self, job: int) -> bool:
         """Note that a task raised, or the app could not be built; tell whether it counts."""
@@ -142,6 +142,6 @@ class Verifier:
             return
         assert work.state is not None
         if self._slots.verify(work, work.state, self._expected):
-            self._began_ns = time.monotonic_ns()
+            self._began_ns = run_clock.now_ns()
         else:
             self._work = None

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Final, NoReturn
 
+from warren.live import run_clock
 from warren.live.process.cleanup_guard import marked
 
 # Options of ``prctl``, as in <linux/prctl.h>.
@@ -80,8 +81,8 @@ def set_name(name: str) -> None:
 
 
 def sleep_until(at_ns: int) -> None:
-    """Sleep until a time of the monotonic clock, and spend the last microseconds awake."""
-    while (left := at_ns - time.monotonic_ns()) > 0:
+    """Sleep until a time of the run's clock, and spend the last microseconds awake."""
+    while (left := at_ns - run_clock.now_ns()) > 0:
         if left > _SPIN_BELOW_NS:
             time.sleep((left - _SPIN_BELOW_NS) / 1e9)
 

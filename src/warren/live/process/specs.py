@@ -180,6 +180,12 @@ class End(Message, frozen=True, tag="End", array_like=True):
     ticket: int
 
 
+class SetClock(Message, frozen=True, tag="SetClock", array_like=True):
+    """Agent to zygote: the run's clock is ahead of this machine's by so much; see ``run_clock``."""
+
+    ahead_ns: int
+
+
 class Close(Message, frozen=True, tag="Close", array_like=True):
     """Controller to zygote: end. ``last``: the run ends too, so its folder is removed."""
 
@@ -208,6 +214,6 @@ class Exited(Message, frozen=True, tag="Exited", array_like=True):
     how: str
 
 
-ZygoteMessage: TypeAlias = Fork | End | Close | ZygoteReady | Forked | Exited
+ZygoteMessage: TypeAlias = Fork | End | SetClock | Close | ZygoteReady | Forked | Exited
 
 ZYGOTE_DECODER: Final = msgspec.msgpack.Decoder(ZygoteMessage)

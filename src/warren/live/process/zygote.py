@@ -27,6 +27,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 import msgspec
 
+from warren.live import run_clock
 from warren.live.gpu.discovery import has_driver
 from warren.live.process import memory_limit
 from warren.live.process.child_limits import LIMITED, LOOK_MS, USERS, ChildLimits
@@ -51,6 +52,7 @@ from warren.live.process.specs import (
     Fork,
     Forked,
     Role,
+    SetClock,
     ZygoteReady,
 )
 from warren.live.process.time_limit import Alarm, Deadline
@@ -200,6 +202,8 @@ class Zygote:
                 for pid, known in self._ticket_of.items():
                     if known == ticket:
                         kill(pid, group=True)
+            case SetClock(ahead_ns=ahead_ns):
+                run_clock.set_ahead(ahead_ns)
             case Close() as close:
                 self.closed = close
             case _:

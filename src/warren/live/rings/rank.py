@@ -8,13 +8,13 @@ really gone round, if that is later.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Final
 
 import torch
 from xxhash import xxh3_64_digest
 
+from warren.live import run_clock
 from warren.live.process.linux import sleep_until
 from warren.live.process.specs import RankRole
 from warren.live.process.time_limit import Alarm
@@ -102,9 +102,9 @@ class RingRank:
         comp_ns, sync_ns = role.pads.pads(role.job.index, round_no, role.rank)
         sleep_until(begin_ns)
         # Emulated, a round starts when it may; else when this process has really woken up.
-        start_ns = begin_ns if comp_ns else time.monotonic_ns()
+        start_ns = begin_ns if comp_ns else run_clock.now_ns()
         result = self._task(round_no)
-        ready_ns = time.monotonic_ns()
+        ready_ns = run_clock.now_ns()
         comp_end_ns = max(ready_ns, start_ns + comp_ns)
         sleep_until(comp_end_ns)
         self._means.over(self._ring, self._update)
@@ -112,7 +112,7 @@ class RingRank:
             loss=result.loss,
             start_ns=start_ns,
             comp_end_ns=comp_end_ns,
-            end_ns=time.monotonic_ns(),
+            end_ns=run_clock.now_ns(),
             sync_ns=sync_ns,
             overran=0 < comp_ns < ready_ns - start_ns,
             saved=self.schedule.previous,
@@ -133,7 +133,7 @@ class RingRank:
             padded_ns = max(n.comp_end_ns for n in summaries) + max(n.sync_ns for n in summaries)
             at_ns = max(at_ns, padded_ns)
         else:
-            at_ns = max(at_ns, time.monotonic_ns())
+            at_ns = max(at_ns, run_clock.now_ns())
         if self.delay_ns:
             # The delay counts from one barrier on all ranks: that of rank 0, which is told of.
             barrier = torch.tensor([at_ns])

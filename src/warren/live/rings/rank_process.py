@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import select
 import sys
-import time
 import traceback
 from typing import Final
 
+from warren.live import run_clock
 from warren.live.process.linux import (
     direct_output,
     own_temporary_folder,
@@ -187,7 +187,7 @@ class RankProcess:
 
     def _wait_for_begin(self) -> bool:
         """Wait until the next round may begin, if it is delayed; False: the zygote is gone."""
-        left_s = (self._begins_ns - time.monotonic_ns()) / NS_PER_S
+        left_s = (self._begins_ns - run_clock.now_ns()) / NS_PER_S
         return left_s <= 0 or not select.select([self._lifeline], [], [], left_s)[0]
 
     def _next_delay(self) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Final
 
+from warren.live import run_clock
 from warren.live.training.checkpoints.files import load_parts, prune, publish, save_part
 from warren.live.training.parameter_store import ParameterStore
 from warren.model.job import Job
@@ -43,7 +43,7 @@ class CheckpointSchedule:
         self._part = part
         self._parts = parts
         self._every = None if job.checkpoint is None else job.checkpoint.every
-        self.not_before_ns = time.monotonic_ns() + EVERY_NS
+        self.not_before_ns = run_clock.now_ns() + EVERY_NS
         # On the first server: the others whose part of the newest checkpoint is not on disk.
         self._missing: set[int] = set()
         self.previous = self.last = self.kept = begin
@@ -68,17 +68,17 @@ class CheckpointSchedule:
         """Tell whether the state that a round begins with should be saved."""
         if self._every is not None:
             return round_no % self._every == 0
-        return time.monotonic_ns() >= self.not_before_ns
+        return run_clock.now_ns() >= self.not_before_ns
 
     def save(self, round_no: int) -> None:
         """Put this server's part of the state that a round begins with on disk."""
-        begin_ns = time.monotonic_ns()
+        begin_ns = run_clock.now_ns()
         save_part(self._folder, round_no, self._part, self._store.checkpoint_part())
         self.previous, self.last = self.last, round_no
         if self._part == 0:
             self._missing = set(range(1, self._parts))
             self._publish()
-        took_ns = time.monotonic_ns() - begin_ns
+        took_ns = run_clock.now_ns() - begin_ns
         # A large model is saved less often: an interval is at least _SHARE times what saving takes.
         self.not_before_ns = begin_ns + max(EVERY_NS, _SHARE * took_ns)
 

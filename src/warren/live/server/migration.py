@@ -14,9 +14,9 @@ an owner keeps moves too, from its process to the one that follows it on the sam
 
 from __future__ import annotations
 
-import time
 from collections.abc import Container
 
+from warren.live import run_clock
 from warren.live.process.specs import ServerRole
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.transport.server_messages import LastRound, Migrate, Piece
@@ -77,7 +77,7 @@ class Inheritance:
         """Take the piece of one donor; tell whether it was the last."""
         self._pieces[piece.part] = block
         self.far_bytes += block.nbytes if far else 0
-        self.at_ns = time.monotonic_ns()
+        self.at_ns = run_clock.now_ns()
         return len(self._pieces) == self._donors
 
     def pop(self) -> list[memoryview]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 
+from warren.live import run_clock
 from warren.live.device.report_buffer import SETTLED_NS
 from warren.live.training.task_hashes import RoundOutcome
 from warren.live.transport.message import TaskStamp
@@ -26,12 +26,12 @@ class DeferredReport:
     outcome: RoundOutcome
     barrier_ns: int
     stamps: tuple[TaskStamp, ...]
-    since_ns: int = field(default_factory=time.monotonic_ns)
+    since_ns: int = field(default_factory=lambda: run_clock.now_ns())
 
     @property
     def due(self) -> bool:
         """Tell whether trainers have had their moment to begin, so that the report may be sent."""
-        return time.monotonic_ns() >= self.since_ns + SETTLED_NS
+        return run_clock.now_ns() >= self.since_ns + SETTLED_NS
 
     def report(self, control: Link, saved: int, sha256: str) -> None:
         """Send the controller the report.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+from warren.live import run_clock
 from warren.live.process.linux import sleep_until
 from warren.model.units import NS_PER_MS
 
@@ -24,13 +23,13 @@ class RoundStart:
         """
         if self.at_ns is None:
             return None
-        left_ns = self.at_ns - time.monotonic_ns()
+        left_ns = self.at_ns - run_clock.now_ns()
         if left_ns < NS_PER_MS:
             sleep_until(self.at_ns)
         return max(0, left_ns // NS_PER_MS)
 
     def since_ns(self) -> int | None:
         """Return when the round has begun, by the host's clock; None: it has not."""
-        if self.at_ns is None or time.monotonic_ns() < self.at_ns:
+        if self.at_ns is None or run_clock.now_ns() < self.at_ns:
             return None
         return self.at_ns

@@ -9,11 +9,11 @@ barrier for all, evaluates, and talks to the controller. At a barrier other serv
 
 from __future__ import annotations
 
-import time
 from collections.abc import Container
 
 import msgspec
 
+from warren.live import run_clock
 from warren.live.process.specs import ServerRole
 from warren.live.process.time_limit import Alarm
 from warren.live.server.built_store import building, built_store, input_memory
@@ -268,7 +268,7 @@ class Server:
             store.known.check(push.round, push.shard, push.marks)
         if push.committed and push.round == self._passed:
             self._real = True
-            self._commit(msgspec.structs.replace(push.stamp, end_ns=time.monotonic_ns()))
+            self._commit(msgspec.structs.replace(push.stamp, end_ns=run_clock.now_ns()))
         taken = Pushed(push.round, push.shard)
         # An emulated task ends when it hears this: not after the step, nor behind the next state.
         if not push.committed:
@@ -390,7 +390,7 @@ class Server:
         # Nothing emulated: step and evaluation take their time before the barrier. With pads they
         # happen inside the next one (docs/decisions/0008).
         if self._real:
-            self._barrier_ns = max(self._barrier_ns, time.monotonic_ns())
+            self._barrier_ns = max(self._barrier_ns, run_clock.now_ns())
 
     def _pass_barrier(self) -> None:
         """Pass the barrier once the step is made, all tasks are committed and the save is whole."""

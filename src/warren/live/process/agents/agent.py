@@ -47,7 +47,7 @@ from warren.live.process.leases.messages import TO_AGENT
 from warren.live.process.leases.timing import LeaseTiming
 from warren.live.process.linux import set_name
 from warren.live.process.process_pool import CleanupGuard, ProcessPool
-from warren.live.process.specs import Close, End, Fork
+from warren.live.process.specs import Close, End, Fork, SetClock
 from warren.live.testbed.namespaces import HERE, HostNamespace, enter_network
 from warren.live.transport.frames import BadFrame, Stream, bodies
 from warren.live.transport.messages import ENCODER
@@ -233,6 +233,8 @@ class HostAgent:
                 )
                 self._epoll.register(self._pool.pipes[0].fileno(), select.EPOLLIN)
             case Fork() | End() if self._pool is not None:
+                if isinstance(order, Fork):
+                    self._pool.pipes[0].send(SetClock(self._lease.clock.ahead_ns))
                 self._pool.pipes[0].send(order)
             case Close():
                 self._over = True

@@ -59,7 +59,7 @@ class AgentLauncher:
     def _start(self, spec: AgentSpec) -> subprocess.Popen[bytes]:
         with self._log.open("ab") as output:
             agent = subprocess.Popen(
-                [sys.executable, "-m", "warren.live.process.agents.agent"],
+                program(spec),
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
@@ -74,6 +74,11 @@ class AgentLauncher:
         except BrokenPipeError:
             pass  # it has ended already, and is started again
         return agent
+
+
+def program(spec: AgentSpec) -> list[str]:
+    """Return the command line of an agent, which says nothing of the run."""
+    return [sys.executable, "-m", "warren.live.process.agents.agent"]
 
 
 def _let_go(agent: subprocess.Popen[bytes]) -> None:

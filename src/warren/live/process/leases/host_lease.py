@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
+from warren.live.process.leases.clock_comparison import ClockComparison
 from warren.live.process.leases.messages import (
     AskLease,
     LeasedMessage,
@@ -52,6 +53,8 @@ class _State(Enum):
 
 
 _ASKED_MAX: Final = 64
+_SOON: Final = 5
+_SOON_NS: Final = 20_000_000
 
 
 class HostLease:
@@ -75,6 +78,8 @@ class HostLease:
         The latest controller that it has heard of; what an earlier one says is refused.
     refused
         How many messages of earlier controllers and leases it has refused.
+    clock
+        How its clock compares to the controller's.
     """
 
     def __init__(self, host: int, machine: str, agent: int, timing: LeaseTiming) -> None:
@@ -83,12 +88,14 @@ class HostLease:
         self._state = _State.ASKS
         self.epoch = 0
         self.refused = 0
+        self.clock = ClockComparison()
         self._fence = 0
         self._until_ns = 0
         self._number = 0
         # When each question was sent that may still be answered.
         self._asked_ns: dict[int, int] = {}
         self._ask_at_ns = 0
+        self._soon = 0
         self._channel = OrderedChannel(timing.ask_ns)
 
     @property
@@ -127,7 +134,7 @@ class HostLease:
             return
         if frame.epoch > self.epoch:
             # Another controller has taken over. What runs was started by the one before it.
-            self.epoch = frame.epoch
+            self.epoch, self.clock = frame.epoch, ClockComparison()
             if self.holds:
                 yield from self._stop()
         match frame:
@@ -164,6 +171,9 @@ class HostLease:
         self._channel.repeat(now_ns)
         if self._state is not _State.STOPS:
             self._ask_at_ns = now_ns
+        if self._state is _State.ASKS:
+            # From when it can arrive, so that clocks are compared by how long the way takes.
+            self._new_question()
         yield from self.tick(now_ns)
 
     def stopped(self, now_ns: int) -> Iterator[AgentEffect]:
@@ -175,7 +185,9 @@ class HostLease:
             yield from self.tick(now_ns)
 
     def _ask(self, now_ns: int) -> SendFrame:
-        self._ask_at_ns = now_ns + self._timing.ask_ns
+        soon = self.holds and self._soon > 0
+        self._soon -= soon
+        self._ask_at_ns = now_ns + (_SOON_NS if soon else self._timing.ask_ns)
         if self.holds:
             self._new_question()
         elif now_ns - self._asked_ns.get(self._number, now_ns) >= self._timing.agent_ns:
@@ -197,6 +209,7 @@ class HostLease:
         mine = (frame.machine, frame.agent) == (self._machine, self._agent)
         if not mine or asked_ns is None or self._state is _State.STOPS:
             return
+        self.clock.learn(asked_ns, frame.now_ns, now_ns)
         until_ns = asked_ns + min(frame.lease_ns, self._timing.lease_ns) - self._timing.stop_ns
         # Questions are forgotten with their lease, so this one is of the lease that it holds.
         if self.holds:
@@ -206,7 +219,9 @@ class HostLease:
             # that nothing runs here, and the controller may have counted on that.
             self._state, self._fence, self._until_ns = _State.HOLDS, frame.fence, until_ns
             self._channel = OrderedChannel(self._timing.ask_ns)
-            self._ask_at_ns = now_ns + self._timing.ask_ns
+            # Soon, some times: the more answers there are, the better clocks are compared.
+            self._soon = _SOON
+            self._ask_at_ns = now_ns + _SOON_NS
             yield BeginLease(self.epoch, self._fence)
 
     def _stop(self) -> Iterator[AgentEffect]:

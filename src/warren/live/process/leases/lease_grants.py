@@ -164,7 +164,7 @@ class LeaseGrants:
         named = self._epoch, ask.fence, ask.machine, ask.agent
         if lease and (ask.epoch, lease.fence, lease.machine, lease.agent) == named:
             lease.until_ns = max(lease.until_ns, now_ns + self._timing.controller_ns)
-            yield self._answer(ask, lease)
+            yield self._answer(ask, lease, now_ns)
         else:
             yield SendTo(ask.host, LeaseEnded(self._epoch, ask.fence))
 
@@ -177,7 +177,7 @@ class LeaseGrants:
                 return
             if asked == answered:
                 # The answer may have been lost.
-                yield self._answer(ask, lease)
+                yield self._answer(ask, lease, now_ns)
                 return
             # It says that nothing runs there any more.
             yield from self._lose(ask.host)
@@ -194,12 +194,12 @@ class LeaseGrants:
             channel = OrderedChannel(self._timing.ask_ns)
             lease = _Lease(ask.machine, ask.agent, ask.number, self._fence, until_ns, channel)
             self._leases[host] = lease
-            yield self._answer(ask, lease)
+            yield self._answer(ask, lease, now_ns)
             yield HostLeased(host)
 
-    def _answer(self, ask: AskLease, lease: _Lease) -> SendTo:
+    def _answer(self, ask: AskLease, lease: _Lease, now_ns: int) -> SendTo:
         named = self._epoch, lease.fence, ask.number
-        granted = LeaseGranted(ask.machine, ask.agent, *named, self._timing.lease_ns)
+        granted = LeaseGranted(ask.machine, ask.agent, *named, self._timing.lease_ns, now_ns)
         return SendTo(ask.host, granted)
 
     def _lose(self, host: int) -> Iterator[GrantEffect]:

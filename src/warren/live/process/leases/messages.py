@@ -31,7 +31,10 @@ class AskLease(Message, frozen=True, tag="AskLease", array_like=True):
 
 
 class LeaseGranted(Message, frozen=True, tag="LeaseGranted", array_like=True):
-    """Controller to this agent: the lease is yours for so long from when you sent this question."""
+    """Controller to this agent: the lease is yours for so long from when you sent this question.
+
+    ``now_ns``: what the controller's clock says.
+    """
 
     machine: str
     agent: int
@@ -39,6 +42,7 @@ class LeaseGranted(Message, frozen=True, tag="LeaseGranted", array_like=True):
     fence: int
     number: int
     lease_ns: int
+    now_ns: int
 
 
 class LeaseEnded(Message, frozen=True, tag="LeaseEnded", array_like=True):
