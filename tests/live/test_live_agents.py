@@ -19,8 +19,8 @@ from live_worlds import drive, job, of, shuffled, world
 from warren.live.control.local_engine import LivePort
 from warren.live.control.plain_engine import PlainPort
 from warren.live.process.agents import launcher
-from warren.live.process.agents.agent import AgentSpec
 from warren.live.process.agents.agent_pool import AWAY, AgentPool
+from warren.live.process.agents.spec import AgentSpec
 from warren.live.testbed import names
 from warren.live.testbed.orphans import processes
 from warren.model.decision import Assignment

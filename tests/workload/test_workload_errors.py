@@ -124,8 +124,9 @@ def test_words_that_older_yaml_takes_for_truth_stay_words() -> None:
     ("old", "new", "line"),
     [
         ("model: constant", "xi1: 0.5", "network: xi1 belongs to model: contention"),
-        ("engine: local", "engine: {ray: x}", "engine: {ray: ...} is not available yet"),
-        ("engine: local", "engine: 5", "engine: 5 is unknown; allowed: plain, local"),
+        ("engine: local", "engine: {ray: x}", "engine: 'x' is no address; allowed: like 10.0.0.1:"),
+        ("engine: local", "engine: {roy: x}", "is no engine; allowed: {ray: HOST:PORT}"),
+        ("engine: local", "engine: 5", "engine: 5 is unknown; allowed: plain, local, {ray: HOST"),
         ("name: t,", "name: v-0,", "hosts[1].name: host v-0 stands twice"),
         ("count: 2", "count: 1000000", "hosts[0].count: must be at most 100000"),
         ("V100: 4", "V100: 900000", "1800003 devices; allowed: at most 1000000"),

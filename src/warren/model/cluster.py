@@ -12,7 +12,9 @@ from warren.model.measured import Overheads, Switching
 
 NetworkModel = Literal["constant", "lane", "contention", "fluid"]
 RingReading = Literal["ours", "published"]
-EngineName = Literal["plain", "local"]
+EngineName = Literal["plain", "local", "ray"]
+LEASE_NS: Final = 10 * 10**9
+"""How long a host of Ray may be cut off, unless the cluster file says otherwise."""
 PROCESSOR: Final = "CPU"
 """How the types of devices begin that are processors of the machine that a run trains on."""
 REFERENCE_NIC_BPS: Final = 25e9
@@ -128,7 +130,8 @@ class Cluster:
 
     ``overheads``: measured on the machine that plays the cluster; they make a simulation predict
     a live run that emulates nothing, and in any run when gangs of rings are there. ``switching``:
-    what a simulation charges a device that goes from one job to another; None: nothing.
+    what a simulation charges a device that goes from one job to another; None: nothing. ``ray``:
+    where the cluster of the engine ``ray`` is, as ``HOST:PORT``.
     """
 
     hosts: tuple[Host, ...]
@@ -136,6 +139,7 @@ class Cluster:
     types: tuple[DeviceType, ...]
     network: Network = field(default_factory=Network)
     engine: EngineName = "local"
+    ray: str | None = None
     emulate: Emulate | None = None
     local: Local = field(default_factory=Local)
     overheads: Overheads | None = None
@@ -154,6 +158,12 @@ class Cluster:
         somebody without Warren would. Nothing is padded then, and profiles are not asked.
         """
         return self.engine != "plain"
+
+    @cached_property
+    def lease_ns(self) -> int | None:
+        """How long a lease of a host stands; None: hosts are this machine's, and have none."""
+        stated = self.local.lease_ns
+        return LEASE_NS if self.engine == "ray" and stated is None else stated
 
     @cached_property
     def live_emulate(self) -> Emulate | None:

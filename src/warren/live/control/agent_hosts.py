@@ -8,14 +8,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from warren.live.process.agents.agent import AgentSpec
+import msgspec
+
 from warren.live.process.agents.agent_pool import AgentPool
-from warren.live.process.agents.launcher import AgentLauncher
+from warren.live.process.agents.launcher import AgentLauncher, Launcher
 from warren.live.process.agents.messages import StartZygote
+from warren.live.process.agents.ray_helper import RayPlan
+from warren.live.process.agents.ray_launcher import RayLauncher
+from warren.live.process.agents.spec import AgentSpec
 from warren.live.process.host_placement import HostPlacement
 from warren.live.process.leases.lease_grants import LeaseGrants
 from warren.live.process.leases.timing import LeaseTiming
-from warren.live.testbed.namespaces import inside
+from warren.live.testbed.namespaces import HERE, inside
 from warren.live.transport.sockets import controller_address
 from warren.live.transport.tcp_listener import SUFFIX, TcpListener
 from warren.model.cluster import Cluster
@@ -31,7 +35,7 @@ _EPOCH: Final = "epoch"
 def refuse_agents(cluster: Cluster, jobs: tuple[Job, ...]) -> None:
     """Refuse what hosts with agents cannot do: rings, whose ranks meet in one folder."""
     ring = next((job for job in jobs if job.sync == "ring"), None)
-    if cluster.local.lease_ns is not None and ring is not None:
+    if cluster.lease_ns is not None and ring is not None:
         message = f"is for jobs with servers: {ring.name!r} has sync: ring"
         raise SpecError(Problem(file="cluster", field="local.lease", message=message))
 
@@ -60,7 +64,7 @@ def agent_pool(
     files: Mapping[str, bytes],
     grants: LeaseGrants,
 ) -> AgentPool:
-    """Start the agents of a testbed's hosts; return the pool of what they will run.
+    """Start the agents of hosts, or have Ray start them; return the pool of what they will run.
 
     Parameters
     ----------
@@ -75,26 +79,34 @@ def agent_pool(
     zygote, files, grants
         See ``AgentPool``.
     """
-    assert cluster.local.lease_ns is not None
-    timing = lease_timing(cluster.local.lease_ns)
+    assert cluster.lease_ns is not None
+    timing = lease_timing(cluster.lease_ns)
     here = placement.identity(0)
     epoll = select.epoll()
     with inside(placement.places_H[0]):
         listener = TcpListener(f"{folder}/{_AGENTS}", here, epoll)
     folders_H = [f"{folder}.{host}" for host in range(len(cluster.hosts))]
-    specs_H = [
+    specs_H = tuple(
         AgentSpec(
             host=host,
             controller=listener.address,
             port=listener.port,
             secret=here.secret.hex(),
             folder=folders_H[host],
-            lock=f"{folder.parent}/{_lock_name(log, host)}",
-            place=placement.places_H[host],
+            lock=_lock_name(log, host),
+            place=HERE if cluster.local.testbed is None else placement.places_H[host],
             timing=timing,
         )
         for host in range(len(cluster.hosts))
-    ]
+    )
+    names_H = tuple(host.name for host in cluster.hosts)
+    launcher: Launcher
+    if cluster.ray is None:
+        launcher = AgentLauncher(specs_H, log)
+    else:
+        texts = tuple(msgspec.json.encode(spec).decode() for spec in specs_H)
+        place = specs_H[0].place
+        launcher = RayLauncher(RayPlan(cluster.ray, names_H, texts, str(log), place))
     hub = Path(controller_address(str(folder)) + SUFFIX)
     return AgentPool(
         placement,
@@ -103,10 +115,10 @@ def agent_pool(
         zygote,
         {**files, hub.name: hub.read_bytes()},
         grants,
-        [host.name for host in cluster.hosts],
+        names_H,
         str(folder),
         folders_H,
-        AgentLauncher(specs_H, log),
+        launcher,
     )
 
 

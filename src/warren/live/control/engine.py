@@ -165,9 +165,9 @@ class LiveEngine(ABC):
         """Start the agents of hosts that are taken for machines of their own."""
         assert self._folder is not None
         cluster, log = self._run.cluster, self._outputs.run_log
-        assert cluster.local.lease_ns is not None
+        assert cluster.lease_ns is not None
         pins = pin_files([self._sources]).items()
-        epoch, timing = next_epoch(log.parent), lease_timing(cluster.local.lease_ns)
+        epoch, timing = next_epoch(log.parent), lease_timing(cluster.lease_ns)
         grants = LeaseGrants(epoch, len(cluster.hosts), timing, time.monotonic_ns())
         files = {f"{APPS}/{name}": data for name, data in pins}
         return agent_pool(cluster, self._placement, self._folder, log, zygote, files, grants)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import socket
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
@@ -76,6 +77,14 @@ ALONE: Final = HostPlacement((HERE,))
 """One host, which is this machine."""
 
 
+def _address_towards(other: str) -> str:
+    """Return the address of this machine from which another one is reached; nothing is sent."""
+    host, _, port = other.rpartition(":")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
+        end.connect((host, int(port)))
+        return str(end.getsockname()[0])
+
+
 def placement_of(cluster: Cluster) -> HostPlacement:
     """Return the placement of processes on a cluster, whose file may name a testbed.
 
@@ -83,10 +92,17 @@ def placement_of(cluster: Cluster) -> HostPlacement:
     ------
     SpecError
         If that testbed is not up, or lacks a host of the cluster.
+    OSError
+        If no way leads to the Ray cluster.
     """
-    if cluster.local.testbed is None:
+    if cluster.local.testbed is None and cluster.ray is None:
         return ALONE
     names = [host.name for host in cluster.hosts]
     of_device = [names.index(device.host) for device in cluster.devices]
-    here = places(cluster.local.testbed, names)
-    return HostPlacement(here, of_device, agents=cluster.local.lease_ns is not None)
+    if cluster.local.testbed is not None:
+        here = places(cluster.local.testbed, names)
+    else:
+        # Agents know the addresses of their hosts; here is where the controller is reached.
+        assert cluster.ray is not None
+        here = (HostNamespace(address=_address_towards(cluster.ray)), *[HERE] * (len(names) - 1))
+    return HostPlacement(here, of_device, agents=cluster.lease_ns is not None)

@@ -91,6 +91,11 @@ class Stream:
         """Return the file descriptor to poll."""
         return self._end.fileno()
 
+    @property
+    def local_address(self) -> str:
+        """Return the address of this end, of a connection between hosts."""
+        return str(self._socket.getsockname()[0])
+
     def watch(self, epoll: select.epoll) -> None:
         """Let an epoll wake up for what comes, and for room when something has to wait."""
         self._epoll = epoll

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -45,6 +46,18 @@ MIN_MEMORY_BYTES = 64_000_000
 MIN_LEASE_NS = 10**9
 MAX_LEASE_NS = 3600 * 10**9
 _ENGINES = ("plain", "local")
+_RAY_ADDRESS = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}")
+_ENGINE_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"type": "string", "enum": list(_ENGINES)},
+        {
+            "type": "object",
+            "properties": {"ray": {"type": "string", "pattern": _RAY_ADDRESS.pattern}},
+            "required": ["ray"],
+            "additionalProperties": False,
+        },
+    ]
+}
 # Which fields belong to which network model; a field of another model is refused.
 _RATES = frozenset({"xi2", "outer", "inner"})
 _NETWORK_FIELDS = {
@@ -58,9 +71,16 @@ Factor = Annotated[float, Field(ge=1, le=1000)]
 
 
 def _engine(value: object) -> object:
-    # A mapping would be the settings of an engine on a cluster, which there is none of yet.
-    if isinstance(value, dict):
-        raise ValueError(f"{{ray: ...}} is not available yet; allowed: {', '.join(_ENGINES)}")
+    """Check an engine: a name, or ``{ray: HOST:PORT}``."""
+    if not isinstance(value, dict):
+        if value in _ENGINES:
+            return value
+        allowed = f"{', '.join(_ENGINES)}, {{ray: HOST:PORT}}"
+        raise ValueError(f"{shown(value)} is unknown; allowed: {allowed}")
+    if list(value) != ["ray"]:
+        raise ValueError(f"{shown(list(value))} is no engine; allowed: {{ray: HOST:PORT}}")
+    if not _RAY_ADDRESS.fullmatch(str(value["ray"])):
+        raise ValueError(f"{shown(value['ray'])} is no address; allowed: like 10.0.0.1:6379")
     return value
 
 
@@ -304,14 +324,10 @@ class ClusterSpec(Spec):
             description="How a simulation times it; or the file of `warren calibrate --rings`.",
         )
     )
-    engine: Annotated[
-        Any,
-        AfterValidator(choice(*_ENGINES)[0].func),
-        BeforeValidator(_engine),
-        WithJsonSchema({"type": "string", "enum": list(_ENGINES)}),
-    ] = Field(
+    engine: Annotated[Any, BeforeValidator(_engine), WithJsonSchema(_ENGINE_SCHEMA)] = Field(
         "local",
-        description="local: a CPU process a device; plain: jobs one after the other, unscheduled.",
+        description="local: a CPU process a device; plain: jobs one after the other, unscheduled; "
+        "{ray: HOST:PORT}: as local, on the nodes of a Ray cluster that are called as the hosts.",
     )
     emulate: EmulateSpec | None = Field(
         None, description="Live tasks last as long as the profile says; default: as they do."

@@ -161,7 +161,7 @@ def build_cluster(
         *_unknown_types(spec, listed),
         *_unknown_slower(spec, listed),
         *_wrong_spill(spec, listed),
-        *_wrong_lease(spec.local),
+        *_wrong_lease(spec),
         *wrong_switching(spec, names),
     ]
     problems += [document.problem((*at, *path), message) for path, message in found]
@@ -176,7 +176,8 @@ def build_cluster(
         devices=devices,
         types=types,
         network=network,
-        engine=spec.engine,
+        engine="ray" if isinstance(spec.engine, dict) else spec.engine,
+        ray=spec.engine["ray"] if isinstance(spec.engine, dict) else None,
         emulate=_emulate(spec.emulate, nearby.folder) if spec.emulate else None,
         local=_local(spec.local),
         overheads=overheads,
@@ -277,15 +278,16 @@ def _wrong_spill(spec: ClusterSpec, hosts: list[HostSpec]) -> Iterator[tuple[Pat
         yield ("local", "spill"), message
 
 
-def _wrong_lease(local: LocalSpec) -> Iterator[tuple[Path, str]]:
+def _wrong_lease(spec: ClusterSpec) -> Iterator[tuple[Path, str]]:
     """Yield what hosts with agents cannot do (yet)."""
-    if local.lease is None:
+    local, ray = spec.local, isinstance(spec.engine, dict)
+    if local.lease is None and not ray:
         return
-    if local.testbed is None:
-        yield ("local", "lease"), "is read with testbed: NAME only"
+    if local.testbed is None and not ray:
+        yield ("local", "lease"), "is read with testbed: NAME or engine: {ray: HOST:PORT} only"
     for name in ("memory", "spill", "pin"):
         if getattr(local, name):
-            yield ("local", name), "cannot be had with lease"
+            yield ("local", name), f"cannot be had with {'engine: ray' if ray else 'lease'}"
 
 
 def _emulate(spec: EmulateSpec, folder: str) -> Emulate:

@@ -17,6 +17,7 @@ import shutil
 import signal
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -34,6 +35,7 @@ from warren.live.process.agents.messages import (
     StartZygote,
     ZygoteFailed,
 )
+from warren.live.process.agents.spec import AgentSpec
 from warren.live.process.host_placement import HostPlacement
 from warren.live.process.leases.host_lease import (
     AgentEffect,
@@ -44,11 +46,10 @@ from warren.live.process.leases.host_lease import (
     StopAll,
 )
 from warren.live.process.leases.messages import TO_AGENT
-from warren.live.process.leases.timing import LeaseTiming
 from warren.live.process.linux import set_name
 from warren.live.process.process_pool import CleanupGuard, ProcessPool
 from warren.live.process.specs import Close, End, Fork, SetClock
-from warren.live.testbed.namespaces import HERE, HostNamespace, enter_network
+from warren.live.testbed.namespaces import enter_network
 from warren.live.transport.frames import BadFrame, Stream, bodies
 from warren.live.transport.messages import ENCODER
 from warren.live.transport.tcp_listener import SUFFIX
@@ -58,37 +59,6 @@ _RETRY_NS: Final = 300_000_000
 """How long to wait before the next try to connect."""
 _NAMES: Final = 2
 """So many parts at most has the name of a file that the controller puts into the folder."""
-
-
-class AgentSpec(msgspec.Struct, frozen=True):
-    """What an agent has to know.
-
-    Attributes
-    ----------
-    host
-        Its host's number among the cluster's.
-    controller, port
-        Where the controller listens.
-    secret
-        The secret of the run, in hexadecimal digits.
-    folder
-        Its private folder, which nobody else has.
-    lock
-        The file of the host's lock on this machine.
-    place
-        The network and the quota of the host, where it is one of a testbed.
-    timing
-        The times of the run's leases.
-    """
-
-    host: int
-    controller: str
-    port: int
-    secret: str
-    folder: str
-    lock: str
-    place: HostNamespace = HERE
-    timing: LeaseTiming = LeaseTiming()
 
 
 def main() -> None:
@@ -109,7 +79,7 @@ class HostAgent:
 
     def __init__(self, spec: AgentSpec) -> None:
         self._spec, self._folder = spec, Path(spec.folder)
-        lock = MachineLock(Path(spec.lock), self._folder)
+        lock = MachineLock(Path(tempfile.gettempdir(), spec.lock), self._folder)
         self._guard = CleanupGuard(self._folder)
         self._lease = HostLease(spec.host, machine(), lock.agent, spec.timing)
         self._lock = lock
@@ -122,6 +92,8 @@ class HostAgent:
         # Files that the controller has put into the folder, addresses on other hosts among them.
         self._put_here: set[str] = set()
         self._over = False
+        # Where this host is reached: the way by which it reaches the controller.
+        self._address = ""
 
     def serve(self) -> None:
         """Connect, ask, obey."""
@@ -201,6 +173,7 @@ class HostAgent:
         try:
             for body in bodies(self._stream):
                 self._heard_ns = time.monotonic_ns()
+                self._address = self._stream.local_address
                 self._do(self._lease.hear(TO_AGENT.decode(body), self._heard_ns))
                 if self._stream is None:
                     return
@@ -235,11 +208,20 @@ class HostAgent:
             case Fork() | End() if self._pool is not None:
                 if isinstance(order, Fork):
                     self._pool.pipes[0].send(SetClock(self._lease.clock.ahead_ns))
+                    order = self._with_address(order)
                 self._pool.pipes[0].send(order)
             case Close():
                 self._over = True
             case _:
                 raise BadFrame(f"an order that no agent takes: {type(order).__name__}")
+
+    def _with_address(self, order: Fork) -> Fork:
+        """Return an order whose process listens where this host is reached."""
+        identity = getattr(order.role, "identity", None)
+        if self._spec.place.address or identity is None:
+            return order
+        identity = msgspec.structs.replace(identity, address=self._address)
+        return Fork(order.ticket, msgspec.structs.replace(order.role, identity=identity))
 
     def _put(self, name: str, data: bytes) -> None:
         """Write a file in the folder, whole or not at all."""

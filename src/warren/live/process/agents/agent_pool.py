@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from warren.live.process.agents.launcher import AgentLauncher
+from warren.live.process.agents.launcher import Launcher
 from warren.live.process.agents.messages import (
     AGENT_DECODER,
     AgentBody,
@@ -82,7 +82,7 @@ class AgentPool:
         names_H: Sequence[str],
         folder: str,
         folders_H: Sequence[str],
-        launcher: AgentLauncher | None = None,
+        launcher: Launcher | None = None,
     ) -> None:
         self._placement, self._listener, self._epoll = placement, listener, epoll
         self._zygote, self._grants, self._names_H = zygote, grants, names_H
@@ -134,7 +134,10 @@ class AgentPool:
                 missing = [
                     name for host, name in enumerate(self._names_H) if host not in self._ready
                 ]
-                raise EngineError(f"no agent of {', '.join(missing)} in {within_s:g} s")
+                why = "" if self._launcher is None else self._launcher.problem()
+                told = f"no agent of {', '.join(missing)} in {within_s:g} s"
+                raise EngineError(f"{told}: {why}" if why else told)
+            self.wake_ns()  # what starts agents looks after them
             for fd in self.fds:
                 select.select([fd], [], [], 0.05)
                 for _, role, exited in self.hear(fd):

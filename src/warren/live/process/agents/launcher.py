@@ -1,4 +1,4 @@
-"""Agents of a testbed's hosts: processes of the controller, which starts again what has ended."""
+"""Agents of hosts: who starts them, and starts again what has ended."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
-from warren.live.process.agents.agent import AgentSpec
+from warren.live.process.agents.spec import AgentSpec
 from warren.live.training.numerics import clean_environment
 
 _AGAIN_NS: Final = 500_000_000
@@ -21,8 +21,25 @@ _AGAIN_NS: Final = 500_000_000
 _LEAVE_S: Final = 6.0
 
 
+class Launcher(Protocol):
+    """What starts agents."""
+
+    @property
+    def pids_H(self) -> tuple[int, ...]:
+        """The process ids of the agents, by host; 0: it has none, or it is not known."""
+
+    def look(self, now_ns: int) -> int:
+        """Start agents again that have ended; return when to look again."""
+
+    def problem(self) -> str:
+        """Return why a host has no agent; empty: nothing is known to be wrong."""
+
+    def close(self) -> None:
+        """End all agents, and with them what they run."""
+
+
 class AgentLauncher:
-    """The agents of all hosts. ``log``: what they print."""
+    """The agents of a testbed's hosts, as processes of the controller. ``log``: what they print."""
 
     def __init__(self, specs_H: Sequence[AgentSpec], log: Path) -> None:
         self._specs_H, self._log = tuple(specs_H), log
@@ -40,14 +57,18 @@ class AgentLauncher:
             self._next_ns = now_ns + _AGAIN_NS
             for host, agent in enumerate(self._agents_H):
                 if agent.poll() is not None:
-                    _let_go(agent)
+                    let_go(agent)
                     self._agents_H[host] = self._start(self._specs_H[host])
         return self._next_ns
+
+    def problem(self) -> str:
+        """Return nothing: what agents have to say is in the log."""
+        return ""
 
     def close(self) -> None:
         """End all agents, and with them what they run."""
         for agent in self._agents_H:
-            _let_go(agent)
+            let_go(agent)
         until_s = time.monotonic() + _LEAVE_S
         for agent in self._agents_H:
             try:
@@ -57,31 +78,39 @@ class AgentLauncher:
                 agent.wait()
 
     def _start(self, spec: AgentSpec) -> subprocess.Popen[bytes]:
-        with self._log.open("ab") as output:
-            agent = subprocess.Popen(
-                program(spec),
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=output,
-                env=clean_environment(os.environ),
-                start_new_session=True,
-            )
-        assert agent.stdin is not None
-        # The secret goes by the pipe: it is on no command line and in no environment.
-        try:
-            agent.stdin.write(msgspec.json.encode(spec) + b"\n")
-            agent.stdin.flush()
-        except BrokenPipeError:
-            pass  # it has ended already, and is started again
-        return agent
+        return start_agent(msgspec.json.encode(spec), self._log, program(spec))
 
 
-def program(spec: AgentSpec) -> list[str]:
+def program(spec: AgentSpec | None = None) -> list[str]:
     """Return the command line of an agent, which says nothing of the run."""
     return [sys.executable, "-m", "warren.live.process.agents.agent"]
 
 
-def _let_go(agent: subprocess.Popen[bytes]) -> None:
+def start_agent(
+    spec: bytes, log: Path, command: Sequence[str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start an agent in a session of its own; it lives as long as its standard input is open.
+
+    The secret goes by that pipe: it is on no command line and in no environment.
+    """
+    with log.open("ab") as output:
+        agent = subprocess.Popen(
+            program() if command is None else command,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env=clean_environment(os.environ),
+            start_new_session=True,
+        )
+    assert agent.stdin is not None
+    # One that has ended already is started again.
+    with contextlib.suppress(BrokenPipeError):
+        agent.stdin.write(spec + b"\n")
+        agent.stdin.flush()
+    return agent
+
+
+def let_go(agent: subprocess.Popen[bytes]) -> None:
     """Close what an agent lives by."""
     assert agent.stdin is not None
     with contextlib.suppress(BrokenPipeError):

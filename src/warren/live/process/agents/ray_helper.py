@@ -1,0 +1,172 @@
+"""The one process of a run that talks to Ray: it has an actor on each node, and sees that they run.
+
+It is started as ``python -m warren.live.process.agents.ray_helper`` and reads a ``RayPlan`` as a
+line of JSON from its standard input, whose end ends it and the actors. It prints a line of JSON for
+each thing that somebody should know. The controller itself stays away from Ray, which aborts
+drivers that have lost it for a minute.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import select
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from warren.live.process.agents.ray_node_agent import NodeAgent
+from warren.live.process.linux import set_name
+from warren.live.testbed.namespaces import HERE, HostNamespace, enter_network
+
+_LOOK_S: Final = 0.5
+_STOP_S: Final = 10.0
+NAMESPACE: Final = "warren"
+"""The namespace of actors in Ray."""
+
+
+class RayPlan(msgspec.Struct, frozen=True):
+    """What the helper has to know.
+
+    Attributes
+    ----------
+    address
+        Where the Ray cluster is.
+    nodes_H
+        What the hosts are called.
+    specs_H
+        What their agents read; see ``AgentSpec``.
+    log
+        What agents print to.
+    place
+        The network from which Ray is reached, and this process's address there; where hosts are
+        those of a testbed.
+    """
+
+    address: str
+    nodes_H: tuple[str, ...]
+    specs_H: tuple[str, ...]
+    log: str
+    place: HostNamespace = HERE
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    plan = msgspec.json.decode(sys.stdin.buffer.readline(), type=RayPlan)
+    set_name("warren-ray")
+    enter_network(plan.place)
+    try:
+        ray: Any = importlib.import_module("ray")
+        own = {"_node_ip_address": plan.place.address} if plan.place.address else {}
+        ray.init(
+            address=plan.address,
+            namespace=NAMESPACE,
+            log_to_driver=False,
+            configure_logging=False,
+            **own,
+        )
+    except Exception as error:
+        say("problem", f"Ray at {plan.address}: {type(error).__name__}: {error}")
+        sys.exit(1)
+    actors = NodeActors(plan, ray)
+    try:
+        while not select.select([sys.stdin], [], [], _LOOK_S)[0]:
+            actors.look()
+    finally:
+        actors.stop()
+
+
+def say(what: str, text: str) -> None:
+    """Print a line for the controller; text of others has line breaks."""
+    print(json.dumps({"what": what, "text": " ".join(text.split())[:500]}), flush=True)
+
+
+def nodes_of(rows: Iterable[Mapping[str, Any]], names: Iterable[str]) -> dict[str, str]:
+    """Return the id of the living node that each host is.
+
+    A node is called by its name (``ray start --node-name``), its label ``warren/host``, its host
+    name or its address, whichever says so first.
+    """
+    found: dict[str, str] = {}
+    alive = [row for row in rows if row["Alive"]]
+    for name in names:
+        for key in ("NodeName", "label", "NodeManagerHostname", "NodeManagerAddress"):
+            ids = [str(row["NodeID"]) for row in alive if _called(row, key) == name]
+            if len(ids) == 1:
+                found.setdefault(name, ids[0])
+    return found
+
+
+def _called(row: Mapping[str, Any], key: str) -> object:
+    return (row.get("Labels") or {}).get("warren/host") if key == "label" else row.get(key)
+
+
+class NodeActors:
+    """The actors, one a host: made where the host's node is, and anew where it has come back."""
+
+    def __init__(self, plan: RayPlan, ray: Any) -> None:
+        self._plan, self._ray = plan, ray
+        self._actor_type = ray.remote(num_cpus=0, max_restarts=-1)(NodeAgent)
+        # By host: its node, the actor there, and what was asked of it last.
+        self._at: dict[int, tuple[str, Any, Any]] = {}
+        self._missing: set[str] = set()
+
+    def look(self) -> None:
+        """See to it that each host whose node is there has its agent."""
+        try:
+            nodes = nodes_of(self._ray.nodes(), self._plan.nodes_H)
+        except Exception as error:  # Ray is away; what runs goes on without it
+            say("problem", f"Ray: {error}")
+            return
+        missing = {name for name in self._plan.nodes_H if name not in nodes}
+        if missing != self._missing:
+            self._missing = missing
+            told = f"no node of Ray is called {', '.join(sorted(missing))}" if missing else ""
+            say("problem", told)
+        for host, name in enumerate(self._plan.nodes_H):
+            if name in nodes:
+                self._see_to(host, nodes[name])
+
+    def stop(self) -> None:
+        """End all agents, and the actors."""
+        asked = [actor.stop.remote() for _, actor, _ in self._at.values()]
+        if asked:
+            self._ray.wait(asked, num_returns=len(asked), timeout=_STOP_S)
+        for _, actor, _ in self._at.values():
+            self._ray.kill(actor, no_restart=True)
+
+    def _see_to(self, host: int, node: str) -> None:
+        at, actor, asked = self._at.get(host, ("", None, None))
+        if at == node and self._ray.wait([asked], timeout=0)[0]:
+            try:
+                pid = self._ray.get(asked)
+            except Exception as error:
+                say("problem", f"{self._plan.nodes_H[host]}: {error}")
+                at = ""
+            else:
+                say("agent", f"{host} {pid}")
+                self._at[host] = at, actor, self._ask(host, actor)
+                return
+        if at != node:
+            if actor is not None:
+                self._ray.kill(actor, no_restart=True)
+            actor = self._made(host, node)
+            self._at[host] = node, actor, self._ask(host, actor)
+
+    def _ask(self, host: int, actor: Any) -> Any:
+        return actor.run.remote(self._plan.specs_H[host], self._plan.log)
+
+    def _made(self, host: int, node: str) -> Any:
+        """Make an actor on a node, and nowhere else.
+
+        It has no name and ends with this process: then no other controller finds it in its way.
+        """
+        strategies = importlib.import_module("ray.util.scheduling_strategies")
+        strategy = strategies.NodeAffinitySchedulingStrategy(node, soft=False)
+        return self._actor_type.options(scheduling_strategy=strategy).remote()
+
+
+if __name__ == "__main__":
+    main()

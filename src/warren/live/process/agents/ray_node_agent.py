@@ -1,0 +1,74 @@
+"""What runs of Warren inside Ray: an actor a node, which starts the host's agent and watches it.
+
+No job's code runs in it, and no process that runs a job's code is its child: the agent is in a
+session of its own, with a clean environment. With the actor the pipe ends by which its agent lives.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+from warren.live.process.agents.launcher import let_go, start_agent
+
+_LOOK_S: Final = 0.3
+_LEAVE_S: Final = 6.0
+
+
+class NodeAgent:
+    """Keeps the agent of one host running, whoever ends it, until ``stop``."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._spec = self._log = ""
+        self._agent: subprocess.Popen[bytes] | None = None
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def run(self, spec: str, log: str) -> int:
+        """Have the agent of this spec run, in place of one of another; return its process id.
+
+        It may be called again and again: a run that is as it should be stays as it is.
+        """
+        with self._lock:
+            if spec != self._spec:
+                self._end()
+                self._spec, self._log = spec, log
+            return self._started()
+
+    def stop(self) -> None:
+        """End the agent, and all that it runs."""
+        with self._lock:
+            self._spec = ""
+            self._end()
+
+    def pid(self) -> int:
+        """Return the process id of this actor."""
+        return os.getpid()
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(_LOOK_S)
+            with self._lock:
+                if self._spec:
+                    self._started()
+
+    def _started(self) -> int:
+        if self._agent is None or self._agent.poll() is not None:
+            self._end()
+            self._agent = start_agent(self._spec.encode(), Path(self._log))
+        return self._agent.pid
+
+    def _end(self) -> None:
+        agent, self._agent = self._agent, None
+        if agent is None:
+            return
+        let_go(agent)
+        try:
+            agent.wait(_LEAVE_S)
+        except subprocess.TimeoutExpired:
+            agent.kill()
+            agent.wait()
