@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Annotated, Any, Final
 
 import typer
@@ -13,6 +14,7 @@ from warren.cli.views.testbed_text import hosts_lines, measured_lines, measured_
 from warren.live.testbed.lifecycle import make, remove
 from warren.live.testbed.link_test import MeasuredLink
 from warren.live.testbed.link_test import measure as measure_links
+from warren.live.testbed.ray_nodes import check_ray, ray_folder, start_ray
 from warren.live.testbed.status import TestbedStatus, standing
 from warren.model.testbed import Bed, checked_name
 from warren.report.number_text import count
@@ -76,6 +78,7 @@ def _root(context: typer.Context) -> None:
         "warren testbed up --hosts 4 --link 200Mbit",
         "warren testbed up --hosts 2 --link '1 Gbit' --cpus 0.5 --name pair",
         "warren testbed up --file testbed.yaml --no-measure",
+        "warren testbed up --hosts 4 --link 1Gbit --ray",
     )
 )
 @answers_alone()
@@ -112,6 +115,9 @@ def up(
     measure: Annotated[
         bool, typer.Option("--measure/--no-measure", help="Whether to measure each link then.")
     ] = True,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="Start a Ray cluster in it too, a node a host.")
+    ] = False,
     json_: Json = False,
 ) -> None:
     """Make a testbed, and measure its links.
@@ -121,15 +127,21 @@ def up(
     is more than 10 % off.
     """
     shape = TestbedShape(hosts, link, cpus, subnet, file, queue)
-    made = make(bed_of(shape, checked_name(name)))
+    bed = bed_of(shape, checked_name(name))
+    if ray:
+        check_ray()
+    made = make(bed)
     if made.repaired:
         say(f"{name}: what an earlier attempt had left was removed")
     say(f"{name} is {'up' if made.changed else 'up already; nothing was changed'}")
     # Looked at again: what is told is what is there, not what was asked for.
     (found,) = standing(name)
     told, fine = _told(found, measure, json_)
+    address = start_ray(bed) if ray and fine and made.changed else None
+    if address is not None:
+        say(f"Ray is up; engine: {{ray: {address}}}, local: {{testbed: {bed.name}}}")
     if json_:
-        print_json({**told, "changed": made.changed})
+        print_json({**told, "changed": made.changed, **({"ray": address} if address else {})})
     if not fine:
         raise typer.Exit(FAILED)
 
@@ -189,6 +201,7 @@ def down(name: Name = _NAME, json_: Json = False) -> None:
     `up` or `down` has left goes too.
     """
     removed = remove(checked_name(name))
+    shutil.rmtree(ray_folder(name), ignore_errors=True)
     ended = f"; ended in it: {count(removed.ended, 'process')}" if removed.ended else ""
     say(f"{name}: removed{ended}" if removed.changed else f"{name} is not up; nothing to remove")
     if json_:
