@@ -13,6 +13,7 @@ earlier calls are kept and added to.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import random
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import _common
+from _rights import cannot
 
 import warren
 from warren.live.testbed import names
@@ -55,6 +57,9 @@ def main() -> None:
     parser.add_argument("--kinds", help="Such as ray:executor,agents:cut-5; all if absent.")
     parser.add_argument("--calm", type=int, default=0, help="So many turns of calm runs, too.")
     asked = parser.parse_args()
+    if (reason := cannot("ip")) or importlib.util.find_spec("ray") is None:
+        print(f"skipped: {reason or 'Ray is not installed'}")
+        return
     kinds = asked.kinds.split(",") if asked.kinds else KINDS
     scratch = Path(tempfile.mkdtemp(prefix="warren-host-faults-"))
     up = _common.warren_json(

@@ -223,3 +223,16 @@ def test_a_policy_that_hands_out_single_rounds_at_a_coarse_grain_is_told_of(
     assert "RoundRobin handed out one round at a time, 13,000 stretches, though the" in line
     assert told("1") == []
     assert told("1 ms") == [], "no more than a round fits"
+
+
+def test_a_dry_run_says_what_is_asked_of_ray_and_asks_nothing(
+    warren: Warren, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(CHECKOUT)
+    engine = "cluster.engine={ray: '10.0.0.1:6379'}"
+    done = warren("run", "examples/quickstart/run.yaml", "--dry-run", "--set", engine)
+    assert done.code == 0
+    assert '"ray": "10.0.0.1:6379"' in done.out
+    assert any(
+        line.startswith("Ray at 10.0.0.1:6379: one actor of no processor") for line in done.err
+    )

@@ -101,6 +101,9 @@ class VirtualPoller:
 class VirtualLink:
     """The connecting side of a connection; see ``transport.sockets.Link``."""
 
+    # Ways do not break in histories: processes end.
+    lost = False
+
     def __init__(self, network: Network, owner: Owner, address: str, *, far: bool = False) -> None:
         self.far = far
         self.address = address

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +25,9 @@ from warren.live.process.agents import launcher
 from warren.live.process.agents.agent_pool import AWAY, AgentPool
 from warren.live.process.agents.spec import AgentSpec
 from warren.live.testbed import names
+from warren.live.testbed.namespaces import inside
 from warren.live.testbed.orphans import processes
+from warren.live.transport.tls import TlsSocket
 from warren.model.decision import Assignment
 from warren.model.events import AnyEvent, ParamsSaved, RolledBack, RoundsDone
 from warren.model.testbed import Bed
@@ -64,18 +69,24 @@ class Told:
     events: list[AnyEvent] = field(default_factory=list)
     agents: set[int] = field(default_factory=set)
     faults: list[str] = field(default_factory=list)
-    folder: Path = Path()
+    attacked: set[str] = field(default_factory=set)
+    refused: int = 0
+    folders: list[Path] = field(default_factory=list)
+    locks: set[Path] = field(default_factory=set)
 
 
 @pytest.fixture(scope="module")
 def told(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Told:
-    """A run whose second agent is killed, and whose second host is cut off afterwards."""
+    """A run whose second agent is killed, and whose second host is cut off afterwards.
+
+    All the time somebody who does not know the secret is on the network of the first host.
+    """
     folder = tmp_path_factory.mktemp("agents")
     run, costs = world(folder, JOBS, 2, servers=2)
     run = on_hosts(run, ["h0", "h1"])
     local = replace(run.cluster.local, lease_ns=LEASE_NS)
     run = replace(run, cluster=replace(run.cluster, local=local))
-    told = Told(folder=folder)
+    told = Told(locks=set(Path(tempfile.gettempdir()).glob("warren-agent-*.lock")))
 
     def strike(event: AnyEvent) -> None:
         pool = port._pool
@@ -83,6 +94,7 @@ def told(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Told:
         agents = pool._launcher
         assert agents is not None
         told.agents.update(agents.pids_H)
+        told.folders = [Path(pool._folder), *map(Path, pool._folders_H)]
         if isinstance(event, RoundsDone) and event.job == 1:
             if event.round >= 3 and not told.faults:
                 told.faults.append("killed")
@@ -96,9 +108,43 @@ def told(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Told:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(launcher, "program", with_another_clock)
         with LivePort(run, costs, folder / "out") as port:
-            told.events += drive(port, shuffled(run, seed=1), strike)
+            over = threading.Event()
+            attacker = threading.Thread(target=attack, args=(port, told.attacked, over))
+            attacker.start()
+            try:
+                told.events += drive(port, shuffled(run, seed=1), strike)
+            finally:
+                over.set()
+                attacker.join()
+            pool, hub = port._pool, port._hub._tcp_listener
+            assert isinstance(pool, AgentPool)
+            assert hub is not None
+            told.refused = min(pool._listener.refused, hub.refused)
     back.join()
     return told
+
+
+def attack(port: LivePort, attacked: set[str], over: threading.Event) -> None:
+    """Say all kinds of nonsense to whoever listens, and hello by another secret."""
+    pool = port._pool
+    assert isinstance(pool, AgentPool)
+    noise = [b"GET / HTTP/1.1\r\n\r\n", b"\1\0\0\0" + b"\xff" * 8, bytes(100_000), b"\x16\x03\x01"]
+    with inside(port._placement.places_H[0]):
+        while not over.wait(0.02):
+            ways = [data.decode() for name, data in [*pool._files.items()] if name.endswith(".tcp")]
+            ways.append(f"{pool._listener.address}:{pool._listener.port}")
+            for way in ways:
+                address, at = way.rsplit(":", 1)
+                for what in (None, *noise):
+                    with suppress(OSError):
+                        end = socket.create_connection((address, int(at)), 0.2)
+                        with end:
+                            if what is not None:
+                                end.sendall(what)
+                            else:
+                                stranger = TlsSocket(end, b"x" * 32, False)
+                                stranger.handshake()
+                            attacked.add(way)
 
 
 def with_another_clock(spec: AgentSpec, plain: Any = launcher.program) -> list[str]:
@@ -118,8 +164,10 @@ def test_after_an_agent_was_killed_and_a_host_cut_off_the_bits_are_those_of_plai
 ) -> None:
     assert told.faults == ["killed", "cut off"]
     assert hashes(told.events) == plain
-    reasons = [event.reason for event in of(told.events, RolledBack)]
-    assert any(AWAY in reason for reason in reasons)
+    lost = [event.job for event in of(told.events, RolledBack) if AWAY in event.reason]
+    # Both jobs by the agent, and at least the one that went on by the cut.
+    assert lost.count(1) == 2
+    assert 0 in lost
     # Each round is counted once in the end.
     for one in JOBS:
         rounds: list[int] = []
@@ -137,7 +185,18 @@ def test_times_are_by_one_clock_though_that_of_a_host_is_far_ahead(told: Told) -
     assert all(0 < time_s < AHEAD_S / 10 for time_s in times_s)
 
 
+def test_who_does_not_know_the_secret_is_refused_and_counted_wherever_one_listens(
+    told: Told,
+) -> None:
+    # The controller for agents, the controller for executors, and servers of both jobs.
+    assert len(told.attacked) >= 4
+    assert told.refused > 10
+
+
 def test_after_a_run_no_process_and_no_folder_is_left(told: Told) -> None:
     assert len(told.agents) == 3
     assert not [pid for pid in told.agents if Path(f"/proc/{pid}").exists()]
     assert not processes([names.namespace(NAME, host) for host in (0, 1)])
+    assert told.folders
+    assert not [path for path in told.folders if path.exists()]
+    assert set(Path(tempfile.gettempdir()).glob("warren-agent-*.lock")) == told.locks

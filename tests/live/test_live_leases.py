@@ -230,7 +230,7 @@ class World:
         self.current: dict[int, Agent] = {}
         self.running: dict[int, tuple[int, Agent]] = {}
         self.started: set[tuple[int, int]] = set()
-        self._numbers = count()
+        self._numbers: dict[str, Any] = {}
         self._woken: dict[int, int | None] = {}
         self.controller_begins()
         for host in range(HOSTS):
@@ -293,7 +293,7 @@ class World:
         controller.tick()
 
     def agent_begins(self, host: int, machine: str) -> None:
-        agent = Agent(self, host, machine, next(self._numbers))
+        agent = Agent(self, host, machine, next(self._numbers.setdefault(machine, count())))
         self.agents.append(agent)
         self.current[host] = agent
         agent.tick()
@@ -312,7 +312,17 @@ class World:
 
     def fault(self) -> None:
         draw, host = self.draw, self.draw.randrange(HOSTS)
-        match draw.choice(["cut", "cut", "agent", "controller", "end", "twin"]):
+        faults = ["cut", "cut", "agent", "controller", "end", "twin", "connect", "connect", "fail"]
+        match draw.choice(faults):
+            case "connect":
+                # The way is a new one; what was under way on the old one may still arrive.
+                if (agent := self.current[host]).alive:
+                    agent.do(agent.lease.connected(agent.now_ns()))
+                if (controller := self.controllers[-1]).alive:
+                    controller.do(controller.grants.connected(host, controller.now_ns()))
+            case "fail":
+                if (agent := self.current[host]).alive:
+                    agent.do(agent.lease.give_back())
             case "cut":
                 self.cut(host, draw.choice([1.0, 5.0, 20.0, 40.0]))
             case "agent":
@@ -325,8 +335,7 @@ class World:
                 self.controllers[-1].end_one()
             case "twin" if draw.random() < 0.3:
                 # Another machine says for a while that it is this host.
-                number = next(self._numbers)
-                twin = Agent(self, host, f"twin-{number}", number)
+                twin = Agent(self, host, f"twin-{len(self.agents)}", 0)
                 self.agents.append(twin)
                 twin.tick()
                 self.at(draw.uniform(1.0, 60.0), self.twin_dies, twin)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from warren.live.control.recovery import LossCounter
+from warren.live.process.agents.agent_pool import AWAY
 
 KILLED, CRASHED = "killed by SIGKILL", "killed by SIGSEGV"
 SERVER = ()
@@ -47,3 +48,14 @@ def test_three_ends_of_its_own_count_whatever_it_did(how: str) -> None:
         progress.passed = passed
         assert not strikes.out(0, (passed, 0), how)
     assert strikes.out(0, SERVER, how)
+
+
+def test_a_host_that_comes_and_goes_fails_its_jobs_only_if_they_get_nowhere_for_long() -> None:
+    progress = Progress()
+    strikes = LossCounter(progress)
+    assert not any(strikes.out(0, SERVER, AWAY) for _ in range(19))
+    progress.passed = 1
+    assert not any(strikes.out(0, SERVER, AWAY) for _ in range(19))
+    assert strikes.out(0, (1, 0), AWAY)
+    # Nor does it make other losses worse.
+    assert not strikes.out(0, SERVER, KILLED)

@@ -176,6 +176,7 @@ def run(
     if dry_run:
         with named_after(run_file, run):
             _show_resolved(prepared.trainable(), out, json_)
+            _say_what_ray_is_asked(run)
         return
     path = out or default_dir(run)
     # Imported here: the same file has the command that simulates.
@@ -251,6 +252,14 @@ def _show_resolved(prepared: PreparedRun, out: str | None, json_: bool) -> None:
     from warren.runs.studies.dry_run import resolved_text
 
     answer_yaml(resolved_text(prepared, out), None, json_)
+
+
+def _say_what_ray_is_asked(run: Run) -> None:
+    """Say what a live run would ask of Ray, if it asks anything."""
+    from warren.runs.studies.dry_run import asked_of_ray
+
+    if asked := asked_of_ray(run.cluster):
+        say(asked)
 
 
 def finish(record: Record, out: str | None, json_: bool) -> None:

@@ -40,10 +40,16 @@ def refuse_agents(cluster: Cluster, jobs: tuple[Job, ...]) -> None:
         raise SpecError(Problem(file="cluster", field="local.lease", message=message))
 
 
+def epoch_of(out_dir: Path) -> int:
+    """Return how many controllers a run has had."""
+    path = out_dir / _EPOCH
+    return int(path.read_text()) if path.exists() else 0
+
+
 def next_epoch(out_dir: Path) -> int:
     """Return how many controllers a run has had, with the one that asks, and write that down."""
     path = out_dir / _EPOCH
-    epoch = int(path.read_text()) + 1 if path.exists() else 1
+    epoch = epoch_of(out_dir) + 1
     part = path.with_suffix(".part")
     part.write_text(f"{epoch}\n")
     os.replace(part, path)
@@ -119,6 +125,7 @@ def agent_pool(
         str(folder),
         folders_H,
         launcher,
+        lambda: epoch_of(log.parent) == grants.epoch,
     )
 
 

@@ -9,6 +9,7 @@ from warren.live.control.ledger import Ledger
 from warren.live.control.run_context import RunContext
 from warren.live.emulated_times import Pads
 from warren.live.process import free_memory
+from warren.live.process.agents.agent_pool import AWAY
 from warren.live.process.linux import core_of
 from warren.live.process.specs import ExecutorRole, TrainerRole
 from warren.live.transport.messages import AnyMessage, Drop, Moved, Release, TrainerGone, Verify
@@ -167,7 +168,7 @@ class DeviceManager:
         if key in self._released:
             self._released.discard(key)
             return self._wanted(device, job)
-        self._lost[key] += 1
+        self._lost[key] += how != AWAY
         return True
 
     def losses(self, device: int, job: int) -> int:
@@ -210,7 +211,8 @@ class DeviceManager:
             if at == device:
                 self._context.pool.end(ticket)
                 del self._verifiers[job]
-        self._losses[device] += 1
+        # A host that comes and goes says nothing of its executors.
+        self._losses[device] += how != AWAY
         if self._losses[device] > _LOSSES + 3 * len(self._context.jobs):
             name = self._context.devices[device].name
             raise EngineError(f"executors of device {name} keep ending: {how}")

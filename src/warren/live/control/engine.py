@@ -301,15 +301,13 @@ class LiveEngine(ABC):
         Arrivals and wake-ups that are due become events before each message is handled, so that
         a message about a job never finds it still to arrive.
         """
-        ready = self._poller.poll(self._until_pool(timeout_ms))
+        ready = self._poller.poll(timeout_ms)
         if self._hub in ready:
             for peer, message, _ in self._hub.drain():
                 self._advance()
                 self._handle(peer, message)
-        due_ns = self._pool.wake_ns()
-        due = due_ns is not None and due_ns <= time.monotonic_ns()
         for fd in self._pool.fds:
-            if fd in ready or due:
+            if fd in ready:
                 self._advance()
                 try:
                     for ticket, role, exited in self._pool.hear(fd):
@@ -318,13 +316,6 @@ class LiveEngine(ABC):
                     # The pipes of ``ready`` are those of a pool that is gone.
                     self._zygote_lost(error)
                     return
-
-    def _until_pool(self, timeout_ms: float | None) -> float | None:
-        """Return how long to wait at most, so that the pool can do what is due."""
-        if (due_ns := self._pool.wake_ns()) is None:
-            return timeout_ms
-        left_ms = max(0, -(-(due_ns - time.monotonic_ns()) // NS_PER_MS))
-        return left_ms if timeout_ms is None else min(timeout_ms, left_ms)
 
     def _advance(self) -> None:
         """Turn arrivals and wake-ups that are due by now into events."""

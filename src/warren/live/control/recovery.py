@@ -38,6 +38,10 @@ from warren.model.job import Job
 
 LIMIT: Final = 3
 """So many losses fail a job: by itself in all, or from outside at one thing it was doing."""
+_HOSTS: Final = 20
+"""So many times a job may lose its host before it passes another barrier."""
+_LOST_HOST: Final = (-99,)
+"""What it was doing then, whatever it was doing."""
 RING_BROKE: Final = "it broke"
 """What a rank says that has lost the others, of whom none is known to have ended."""
 FROM_OUTSIDE: Final = ("killed by SIGKILL", "killed by SIGTERM", RING_BROKE, AWAY)
@@ -81,6 +85,10 @@ class LossCounter:
         if passed > self._furthest.get(job, -1):
             self._furthest[job] = passed
             self._by_activity[job] = Counter()
+        if how == AWAY:
+            # Seldom the job's doing, and a host may well come and go for a while.
+            self._by_activity[job][_LOST_HOST] += 1
+            return self._by_activity[job][_LOST_HOST] >= _HOSTS
         self._by_activity[job][what] += 1
         if how not in FROM_OUTSIDE:
             self._by_itself[job] += 1

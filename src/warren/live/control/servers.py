@@ -384,8 +384,10 @@ class Servers:
         return shape.servers
 
     def _on_places(self, hosts: tuple[int, ...]) -> tuple[int, ...]:
-        """Return where processes of these hosts are: without a testbed all on this machine."""
-        return hosts if self._context.local.testbed is not None else (0,) * len(hosts)
+        """Return where processes of these hosts are: all on this machine, unless there are more."""
+        cluster = self._context.run.cluster
+        several = cluster.local.testbed is not None or cluster.ray is not None
+        return hosts if several else (0,) * len(hosts)
 
     def _model_bytes(self, job: int) -> tuple[int, ...]:
         """Return how many bytes of the model each server is to hold; empty: about the same."""

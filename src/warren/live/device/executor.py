@@ -7,11 +7,13 @@ along as far as they go: queue -> COMP -> COMM -> reported.
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
+from typing import Final
 
 from warren.live import run_clock
 from warren.live.device.pipeline import Pipeline
 from warren.live.process.linux import (
     direct_output,
+    end_as_killed,
     pin_to_core,
     set_name,
     sleep_until,
@@ -47,6 +49,9 @@ from warren.live.transport.sockets import (
 )
 from warren.model.units import NS_PER_MS
 
+_BROKEN_NS: Final = 2_000_000_000
+"""How long a way to another host may be broken of which nobody has told."""
+
 
 class Executor:
     """The connections of one device; what comes over them is done by the pipeline it owns."""
@@ -62,6 +67,8 @@ class Executor:
             self._poller.register(source)
         self._pipeline = Pipeline(role, self._trainers, self._control, self._poller)
         self._client = self._pipeline.client
+        # Since when a way to another host is broken; 0: none is.
+        self._broken_ns = 0
 
     def serve(self) -> None:
         """Take messages and move tasks along until the zygote closes the lifeline."""
@@ -94,6 +101,19 @@ class Executor:
         pipeline.prefetch()
         pipeline.watch()
         pipeline.report()
+        self._look_at_links()
+
+    def _look_at_links(self) -> None:
+        """End where the way to another host has broken: whoever replaces this process has new ones.
+
+        That of a server that has ended is broken, too, until this executor is told.
+        """
+        if not ((self._control.far and self._control.lost) or self._client.broken):
+            self._broken_ns = 0
+        elif not self._broken_ns:
+            self._broken_ns = run_clock.now_ns()
+        elif run_clock.now_ns() - self._broken_ns > _BROKEN_NS:
+            end_as_killed()
 
     def _wait(self) -> AbstractSet[Pollable] | None:
         """Wait for a message or the next time limit; return who can be read.
@@ -105,6 +125,8 @@ class Executor:
         now_ns = run_clock.now_ns()
         # Lanes: rounded down, and the last millisecond is slept to the microsecond below.
         waits_ms = [] if due is None else [max(0, due - now_ns) // NS_PER_MS]
+        if self._broken_ns:
+            waits_ms.append(_BROKEN_NS // NS_PER_MS)
         if reports is not None:  # not to the microsecond
             waits_ms.append(max(0, reports - now_ns) // NS_PER_MS + 1)
         ready = self._poller.poll(min(waits_ms, default=None))

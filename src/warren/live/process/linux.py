@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -154,10 +155,13 @@ def kill(pid: int, *, group: bool = False) -> None:
         (os.killpg if group else os.kill)(pid, signal.SIGKILL)
 
 
-def end_all_children(timeout_s: float = 5.0) -> None:
-    """Kill and reap every descendant; orphans of a killed child become ours and are next."""
+def end_all_children(timeout_s: float = 5.0, keep: Collection[int] = ()) -> None:
+    """Kill and reap every descendant; orphans of a killed child become ours and are next.
+
+    ``keep``: children that are left alone.
+    """
     deadline = time.monotonic() + timeout_s
-    while (found := children()) and time.monotonic() < deadline:
+    while (found := [pid for pid in children() if pid not in keep]) and time.monotonic() < deadline:
         for pid in found:
             kill(pid, group=True)
             kill(pid)
@@ -192,6 +196,12 @@ def fork_below() -> None:
             signal.signal(-code, signal.SIG_DFL)
         os.kill(me, -code)
     os._exit(code)
+
+
+def end_as_killed() -> NoReturn:
+    """End this process as from outside, for what it needs is not there any more."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise SystemExit(1)  # not reached
 
 
 def leave(code: int) -> NoReturn:

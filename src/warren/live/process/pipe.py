@@ -25,6 +25,11 @@ class Pipe:
         """Return the file descriptor to poll."""
         return self._end.fileno()
 
+    def give_up_after(self, wait_s: float) -> None:
+        """Let ``send`` wait for room so long at most, and take a peer that makes none for gone."""
+        spared = struct.pack("ll", int(wait_s), int(wait_s % 1 * 1e6))
+        self._end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, spared)
+
     def send(self, message: ZygoteMessage) -> bool:
         """Send a message, waiting for room; False if the peer is gone."""
         payload = ENCODER.encode(message)

@@ -16,7 +16,7 @@ import msgspec
 
 from warren.live.process import cleanup_guard as guard
 from warren.live.process.host_placement import ALONE, HostPlacement
-from warren.live.process.linux import end_all_marked, in_words
+from warren.live.process.linux import end_all_children, end_all_marked, in_words
 from warren.live.process.pipe import Pipe
 from warren.live.process.preload import ALWAYS
 from warren.live.process.specs import (
@@ -121,10 +121,6 @@ class ProcessPool:
         """The file descriptors to poll: those of the pipes."""
         return tuple(pipe.fileno() for pipe in self.pipes)
 
-    def wake_ns(self) -> int | None:
-        """Return when ``hear`` has something to do though nothing comes: never."""
-        return None
-
     @property
     def session(self) -> int:
         """The id of the process session that all processes of the run are in, unless they leave."""
@@ -220,11 +216,20 @@ class ProcessPool:
         end_all_marked(_text(self._mark).encode())
         guard.end_cgroups(self._cgroups)
 
-    def end_all(self) -> None:
-        """End every process by force, and wait for that."""
+    def end_all(self, keep: int) -> None:
+        """End every process by force, and wait for that; of the children all but ``keep``.
+
+        This process has to be the one that adopts orphans: a child that user code started with
+        another environment is found as a child alone.
+        """
         end_all_marked(_text(self._mark).encode())
         self._warm = False
         self.close(last=False)
+        end_all_children(keep=(keep,))
+
+    def note_warm(self) -> None:
+        """Note that the zygote has said that it is warm, to somebody else."""
+        self._warm = True
 
     def how_lost(self) -> str:
         """Say how the zygote of the first host has ended, and what it printed last."""
@@ -284,9 +289,11 @@ class CleanupGuard:
         The folder that it removes; its name marks the processes that it kills.
     cgroups : sequence of str
         Paths, but for ``.PID``, of the cgroups that it removes.
+    keep : sequence of int
+        File descriptors that it has open to its end, such as that of a lock.
     """
 
-    def __init__(self, folder: Path, cgroups: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, cgroups: Sequence[str] = (), keep: Sequence[int] = ()) -> None:
         theirs, self.fd = os.pipe()
         try:
             # Isolated and without site packages, with an empty environment: it starts fast, and
@@ -306,11 +313,16 @@ class CleanupGuard:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env={},
-                pass_fds=[theirs],
+                pass_fds=[theirs, *keep],
                 start_new_session=True,
             )
         finally:
             os.close(theirs)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
 
     def close(self) -> None:
         """Let the guard end: everything has ended well, so it finds nothing to clean up."""

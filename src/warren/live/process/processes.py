@@ -15,9 +15,6 @@ class Processes(Protocol):
     def fds(self) -> tuple[int, ...]:
         """The file descriptors to poll."""
 
-    def wake_ns(self) -> int | None:
-        """Return when ``hear`` has something to do though nothing comes; None: never."""
-
     def pids(self) -> dict[int, Role]:
         """Return the living processes and their roles; not those that were told to end."""
 

@@ -14,6 +14,7 @@ from collections.abc import Container
 import msgspec
 
 from warren.live import run_clock
+from warren.live.process.linux import end_as_killed
 from warren.live.process.specs import ServerRole
 from warren.live.process.time_limit import Alarm
 from warren.live.server.built_store import building, built_store, input_memory
@@ -129,6 +130,9 @@ class Server:
             if self._lifeline in ready:
                 return
             self.turn(ready)
+            # Whoever replaces this process has another way to the controller.
+            if self._control.far and self._control.lost:
+                end_as_killed()
 
     def listen(self) -> None:
         """Listen to all that this server hears, and say that it does."""

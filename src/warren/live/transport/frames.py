@@ -146,7 +146,7 @@ class Stream:
             except BlockingIOError:
                 break
             except OSError as error:
-                if error.errno not in _PEER_GONE_ERRNOS:
+                if not self._tells_of_peer(error):
                     raise
                 self._peer_gone = True
                 self._left.clear()
@@ -224,9 +224,13 @@ class Stream:
         except BlockingIOError:
             return None
         except OSError as error:
-            if error.errno not in _PEER_GONE_ERRNOS:
+            if not self._tells_of_peer(error):
                 raise
             return 0
+
+    def _tells_of_peer(self, error: OSError) -> bool:
+        """Tell whether an error is the peer's or the way's; between hosts any is."""
+        return self._tls is not None or error.errno in _PEER_GONE_ERRNOS
 
     def _frames(self) -> Iterator[Frame]:
         """Yield the whole frames of what has been read; a large one is read into its own memory."""

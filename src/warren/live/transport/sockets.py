@@ -28,6 +28,8 @@ from warren.live.transport.tls import TlsSocket
 
 _RETRY_S: Final = 0.005
 """How often a poller checks whether somebody listens where a link is to connect, in seconds."""
+_AGAIN_NS: Final = 200_000_000
+"""How long to wait before a way to another host that broke early is tried again."""
 _WAITING_PEERS: Final = 4096
 """So many connections may wait to be accepted."""
 
@@ -86,9 +88,10 @@ def link_to_controller(folder: str, identity: HostIdentity) -> Link:
 class Link:
     """The connecting side of one connection. What is sent before its hub listens waits for it.
 
-    After the hub's end nothing comes any more, and what is sent is lost: who listens at an address
-    never has a successor there. ``far`` says whether the hub is on another host, with which no
-    memory is shared.
+    A way to another host that breaks before the hub there has shown that it knows the secret is
+    tried again, with all that was sent. After the hub's end nothing comes any more, and what is
+    sent is lost: who listens at an address never has a successor there. ``far`` says whether the
+    hub is on another host, with which no memory is shared.
 
     Parameters
     ----------
@@ -102,8 +105,11 @@ class Link:
         self._address, self._secret = address, secret
         self.far = address.startswith(tcp_listener.FAR)
         self._stream: Stream | None = None
+        self._secure: TlsSocket | None = None
+        # What was sent before the connection was there; between hosts, before it was proven.
         self._early: list[tuple[bytes, tuple[Buffer, ...]]] = []
         self._closed = False
+        self._again_ns = 0
         self._flow_class = 0
         self.connect()
 
@@ -111,6 +117,8 @@ class Link:
         """Connect, unless that is done already; False: nobody listens yet."""
         if self._stream is not None or self._closed:
             return True
+        if time.monotonic_ns() < self._again_ns:
+            return False
         end = (
             tcp_listener.dial(self._address.removeprefix(tcp_listener.FAR), self._flow_class)
             if self.far
@@ -118,11 +126,36 @@ class Link:
         )
         if end is None:
             return False
-        self._stream = Stream(TlsSocket(end, self._secret, False) if self.far else end)
+        if self.far:
+            self._secure = TlsSocket(end, self._secret, False)
+            self._stream = Stream(self._secure)
+        else:
+            self._stream = Stream(end)
         # In the order in which it was sent.
         for header, buffers in self._early:
             self._stream.send(header, buffers)
-        self._early.clear()
+        if not self.far:
+            self._early.clear()
+        return True
+
+    @property
+    def proven(self) -> bool:
+        """Whether the hub has shown that it knows the secret; within a host it need not."""
+        return self._secure is None or self._secure.proven
+
+    @property
+    def lost(self) -> bool:
+        """Whether the hub has gone, or the way to it has broken."""
+        gone = self.proven or (self._secure is not None and self._secure.refused)
+        return self._stream is not None and self._stream.closed and gone
+
+    def settle(self) -> bool:
+        """See to a connection to another host; False: it broke early, and has to be made again."""
+        if self.proven or self.lost:
+            self._early.clear()
+        elif self._stream is not None and self._stream.closed and not self._closed:
+            self._stream, self._again_ns = None, time.monotonic_ns() + _AGAIN_NS
+            return False
         return True
 
     def mark(self, flow_class: int) -> None:
@@ -147,9 +180,10 @@ class Link:
         """Send a message; a large buffer is not copied, so it must not change until it arrives."""
         header = ENCODER.encode(message)
         # What waits for a connection is copied: nobody knows for how long.
-        if not self.connect():
+        waits = not self.connect()
+        if waits or not self.proven:
             self._early.append((header, tuple(map(bytes, buffers))))
-        elif self._stream is not None:
+        if not waits and self._stream is not None:
             self._stream.send(header, buffers)
 
     def drain(self) -> Iterator[tuple[AnyMessage, list[memoryview]]]:
@@ -301,6 +335,8 @@ class Poller:
         self._fd_of: dict[Pollable, int] = {}
         self._source_of: dict[int, Pollable] = {}
         self._unconnected: list[Link] = []
+        # Links to other hosts that are not proven: they may have to be made again.
+        self._unproven: list[Link] = []
 
     def register(self, source: Pollable) -> None:
         """Wait for this source too."""
@@ -314,6 +350,8 @@ class Poller:
 
     def unregister(self, source: Pollable) -> None:
         """Stop waiting for a source. To be called before the source is closed."""
+        if isinstance(source, Link) and source in self._unproven:
+            self._unproven.remove(source)
         if isinstance(source, Link) and source in self._unconnected:
             self._unconnected.remove(source)
             return
@@ -338,6 +376,8 @@ class Poller:
         until_ns = None if timeout_ms is None else time.monotonic_ns() + round(timeout_ms * 1e6)
         while True:
             left_s = None if until_ns is None else max(0, until_ns - time.monotonic_ns()) / 1e9
+            if self._unproven:
+                self._settle()
             # Nothing tells that a hub has begun to listen, so ask again every few milliseconds.
             if self._unconnected:
                 self._connect()
@@ -355,6 +395,18 @@ class Poller:
         for link in [link for link in self._unconnected if link.connect()]:
             self._unconnected.remove(link)
             self._know(link, link.watch(self._epoll))
+            if link.far:
+                self._unproven.append(link)
+
+    def _settle(self) -> None:
+        """Let links that broke before they were proven be made again."""
+        for link in list(self._unproven):
+            if not link.settle():
+                self._unproven.remove(link)
+                self._source_of.pop(self._fd_of.pop(link), None)
+                self._unconnected.append(link)
+            elif link.proven or link.lost:
+                self._unproven.remove(link)
 
     def _know(self, source: Pollable, fd: int) -> None:
         """Remember which file descriptor is a source's."""

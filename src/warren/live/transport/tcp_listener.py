@@ -7,7 +7,6 @@ knows the secret, nothing of what it sends is decoded; one that does not is clos
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import select
@@ -25,6 +24,8 @@ SUFFIX: Final = ".tcp"
 _UNPROVEN_MAX: Final = 256
 """So many connections at most have not shown the secret; of more, the oldest are closed."""
 
+_ACCEPTED_AT_ONCE: Final = 16
+_NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _STEPS: Final = 8
 """So many handshakes at most are gone on with before proven connections are looked at again."""
 
@@ -149,14 +150,27 @@ class TcpListener:
 
     def _accept(self) -> None:
         """Accept all connections that have come; the oldest give way when there are too many."""
-        with contextlib.suppress(BlockingIOError, ConnectionError):
-            while True:
+        try:
+            for _ in range(_ACCEPTED_AT_ONCE):
                 end, _ = self._listener.accept()
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._unproven[end.fileno()] = TlsSocket(end, self._secret, True)
                 self._epoll.register(end.fileno(), select.EPOLLIN)
                 if len(self._unproven) > _UNPROVEN_MAX:
-                    self._refuse(next(iter(self._unproven)))
+                    self._refuse_one()
+        except (BlockingIOError, ConnectionError):
+            return
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            # Of what there is too much of, those who wait here give some back.
+            if self._unproven:
+                self._refuse_one()
+
+    def _refuse_one(self) -> None:
+        """Refuse the oldest of those who have said nothing, or else the oldest."""
+        silent = (fd for fd, end in self._unproven.items() if not end.met)
+        self._refuse(next(silent, next(iter(self._unproven))))
 
     def _refuse(self, fd: int) -> None:
         self._forget(fd).close()

@@ -31,7 +31,9 @@ _READ_BYTES: Final = 1 << 17
 _UNPROVEN_BYTES: Final = 1 << 14
 """What is read in all from a peer that has not shown the secret; a handshake takes a quarter."""
 _PURPOSE: Final = b"warren tls 1"
-# A clock that is wrong must not matter: what counts is the secret, and it has a run's lifetime.
+# What counts is the secret, which has a run's lifetime: times of the certificate are not looked at.
+_NO_CHECK_TIME: Final = 0x200000
+"""X509_V_FLAG_NO_CHECK_TIME of OpenSSL."""
 _FROM: Final = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
 _UNTIL: Final = datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=datetime.UTC)
 
@@ -54,6 +56,8 @@ class TlsSocket:
         Whether the peer has shown that it knows the secret.
     met
         Whether the peer has sent anything.
+    refused
+        Whether nobody listens there, as far as the machine says.
 
     Raises
     ------
@@ -71,11 +75,11 @@ class TlsSocket:
         # What is encrypted and was not sent yet.
         self._sealed = memoryview(b"")
         self._unproven_bytes = 0
-        self.proven = self.met = False
+        self.proven = self.met = self.refused = False
         # Who has made the connection speaks first. Should that fail, the next call tells why.
         if not accepted:
             with contextlib.suppress(OSError):
-                self._step()
+                self.handshake()
 
     @property
     def unsent(self) -> bool:
@@ -114,6 +118,9 @@ class TlsSocket:
                     self._fill(_UNPROVEN_BYTES - self._unproven_bytes)
         except BlockingIOError:
             return False
+        except OSError as error:
+            self.refused = error.errno == errno.ECONNREFUSED
+            raise
         return True
 
     def sendmsg(self, buffers: Sequence[memoryview], *_: Any) -> int:
@@ -137,9 +144,15 @@ class TlsSocket:
                 for at in range(0, view.nbytes, _PIECE_BYTES):
                     if self._out.pending + self._sealed.nbytes >= _PIECE_BYTES:
                         self._push()
-                    taken += self._tls.write(view[at : at + _PIECE_BYTES])
+                    taken += self._write(view[at : at + _PIECE_BYTES])
             self._push()
         return taken
+
+    def _write(self, piece: memoryview) -> int:
+        try:
+            return self._tls.write(piece)
+        except ssl.SSLError as error:
+            raise _reset(error) from None
 
     def recv(self, size: int) -> bytes:
         """Return what has come, at most so many bytes; none: the peer has closed.
@@ -254,6 +267,8 @@ def _context(side: ssl._SSLMethod, certificate: bytes, with_key: bytes) -> ssl.S
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(cadata=certificate)
+    # Nor does a clock count: that of a board without a battery begins in 1970.
+    context.verify_flags = ssl.VerifyFlags(context.verify_flags | _NO_CHECK_TIME)
     # No session is taken up again: nothing is sent that nobody asked for.
     if side == ssl.PROTOCOL_TLS_SERVER:
         context.num_tickets = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from warren.model.cluster import Cluster
 from warren.runs.compose import PreparedRun
 from warren.store.run_folder import check_free
 from warren.workload.specs.write import dump_run
@@ -20,3 +21,14 @@ def resolved_text(prepared: PreparedRun, out: str | None = None) -> str:
     if out:
         check_free(Path(out))
     return dump_run(prepared.run)
+
+
+def asked_of_ray(cluster: Cluster) -> str:
+    """Return what a live run would ask of Ray, in a line; empty: nothing."""
+    if cluster.ray is None:
+        return ""
+    nodes = ", ".join(host.name for host in cluster.hosts)
+    return (
+        f"Ray at {cluster.ray}: one actor of no processor, with hard affinity, on each of the "
+        f"nodes called {nodes}; it starts the host's agent, and nothing else is asked of Ray"
+    )

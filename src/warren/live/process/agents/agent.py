@@ -19,14 +19,15 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from warren.live.process.agents.folder_watch import FolderWatch
-from warren.live.process.agents.machine_lock import MachineLock, machine
+from warren.live.process.agents.machine_lock import MachineLock
 from warren.live.process.agents.messages import (
     AGENT_DECODER,
     AgentBody,
@@ -46,9 +47,9 @@ from warren.live.process.leases.host_lease import (
     StopAll,
 )
 from warren.live.process.leases.messages import TO_AGENT
-from warren.live.process.linux import set_name
+from warren.live.process.linux import adopt_orphans, set_name
 from warren.live.process.process_pool import CleanupGuard, ProcessPool
-from warren.live.process.specs import Close, End, Fork, SetClock
+from warren.live.process.specs import Close, End, Fork, SetClock, ZygoteReady
 from warren.live.testbed.namespaces import enter_network
 from warren.live.transport.frames import BadFrame, Stream, bodies
 from warren.live.transport.messages import ENCODER
@@ -65,7 +66,11 @@ def main() -> None:
     """Serve until standard input ends, or the controller says that the run is over."""
     spec = msgspec.json.decode(sys.stdin.buffer.readline(), type=AgentSpec)
     set_name("warren-agent")
+    # Who started it may have held signals back, which is inherited.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What user code leaves behind with another environment is found as a child alone.
+    adopt_orphans()
     enter_network(spec.place)
     agent = HostAgent(spec)
     try:
@@ -80,8 +85,9 @@ class HostAgent:
     def __init__(self, spec: AgentSpec) -> None:
         self._spec, self._folder = spec, Path(spec.folder)
         lock = MachineLock(Path(tempfile.gettempdir(), spec.lock), self._folder)
-        self._guard = CleanupGuard(self._folder)
-        self._lease = HostLease(spec.host, machine(), lock.agent, spec.timing)
+        # It holds the lock too: until it has cleaned up after this agent, there is no other.
+        self._guard = CleanupGuard(self._folder, keep=(lock.fileno(),))
+        self._lease = HostLease(spec.host, lock.machine, lock.agent, spec.timing)
         self._lock = lock
         self._epoll = select.epoll()
         self._epoll.register(sys.stdin.fileno(), select.EPOLLIN)
@@ -91,7 +97,8 @@ class HostAgent:
         self._watch: FolderWatch | None = None
         # Files that the controller has put into the folder, addresses on other hosts among them.
         self._put_here: set[str] = set()
-        self._over = False
+        # Whether this agent is to end, and whether the controller has said that the run is over.
+        self._over = self._last = False
         # Where this host is reached: the way by which it reaches the controller.
         self._address = ""
 
@@ -122,7 +129,9 @@ class HostAgent:
         self._disconnect()
         self._epoll.close()
         self._guard.close()
-        self._lock.remove()
+        # Agents that come after one that ended otherwise have to know of it.
+        if self._last:
+            self._lock.remove()
 
     def _timeout_s(self) -> float:
         """How long nothing has to be done unless something comes."""
@@ -140,12 +149,25 @@ class HostAgent:
                     if self._stream is not None:
                         self._stream.send(ENCODER.encode(frame))
                 case BeginLease():
-                    self._begin()
+                    self._try(self._begin)
                 case DeliverBody(body):
-                    self._obey(AGENT_DECODER.decode(body))
+                    order = AGENT_DECODER.decode(body)
+                    self._try(partial(self._obey, order))
                 case StopAll():
                     self._end_all()
                     self._do(self._lease.stopped(time.monotonic_ns()))
+
+    def _try(self, what: Callable[[], object]) -> None:
+        """Do what the lease asks for; if this host cannot, say why and give the lease back."""
+        try:
+            what()
+        except OSError as error:
+            self._fail(f"its agent: {error}")
+
+    def _fail(self, why: str) -> None:
+        print(f"agent: {why}", file=sys.stderr, flush=True)
+        self._say(ZygoteFailed(why))
+        self._do(self._lease.give_back())
 
     # The controller.
 
@@ -204,16 +226,24 @@ class HostAgent:
                 self._pool = ProcessPool(
                     self._folder, Path(log), libraries, self._guard, "", here, log_bytes
                 )
+                # A zygote that hangs must not keep this process from ending it.
+                self._pool.pipes[0].give_up_after(self._spec.timing.stop_ns / 2e9)
                 self._epoll.register(self._pool.pipes[0].fileno(), select.EPOLLIN)
-            case Fork() | End() if self._pool is not None:
-                if isinstance(order, Fork):
-                    self._pool.pipes[0].send(SetClock(self._lease.clock.ahead_ns))
-                    order = self._with_address(order)
-                self._pool.pipes[0].send(order)
-            case Close():
-                self._over = True
+            case Fork() | End():
+                self._tell_zygote(order)
+            case Close(last=last):
+                self._over, self._last = True, last
             case _:
                 raise BadFrame(f"an order that no agent takes: {type(order).__name__}")
+
+    def _tell_zygote(self, order: Fork | End) -> None:
+        """Pass an order on. Raises OSError if there is no zygote that takes it."""
+        sent = self._pool is not None
+        if self._pool is not None and isinstance(order, Fork):
+            sent = self._pool.pipes[0].send(SetClock(self._lease.clock.ahead_ns))
+            order = self._with_address(order)
+        if self._pool is None or not sent or not self._pool.pipes[0].send(order):
+            raise OSError(errno.EPIPE, "the zygote takes no orders")
 
     def _with_address(self, order: Fork) -> Fork:
         """Return an order whose process listens where this host is reached."""
@@ -237,11 +267,12 @@ class HostAgent:
 
     def _hear_zygote(self, pool: ProcessPool) -> None:
         message = pool.pipes[0].receive()
-        if message is not None:
-            self._say(message)
+        if message is None:
+            self._fail(pool.how_lost())
             return
-        self._say(ZygoteFailed(pool.how_lost()))
-        self._do(self._lease.give_back())
+        if isinstance(message, ZygoteReady):
+            pool.note_warm()
+        self._say(message)
 
     def _tell_addresses(self, watch: FolderWatch) -> None:
         """Tell of processes that listen to other hosts now."""
@@ -257,7 +288,7 @@ class HostAgent:
             self._watch = None
         if self._pool is not None:
             self._epoll.unregister(self._pool.pipes[0].fileno())
-            self._pool.end_all()
+            self._pool.end_all(self._guard.pid)
             self._pool = None
         shutil.rmtree(self._folder, ignore_errors=True)
 

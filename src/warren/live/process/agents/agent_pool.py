@@ -6,10 +6,13 @@ time at the latest, and what is to run there waits until the host is back.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import select
+import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -37,13 +40,17 @@ from warren.live.process.leases.messages import TO_CONTROLLER
 from warren.live.process.specs import Close, End, Exited, Fork, Forked, Role, ZygoteReady
 from warren.live.transport.frames import BadFrame, Stream, bodies
 from warren.live.transport.messages import ENCODER
-from warren.live.transport.tcp_listener import TcpListener
+from warren.live.transport.tcp_listener import SUFFIX, TcpListener
 from warren.model.errors import EngineError
 
 AWAY: Final = "its host was lost"
 """How a process has ended whose host has lost its lease."""
 _ZYGOTES: Final = 5
-"""So many zygotes of one host may be lost."""
+"""So many zygotes of one host may be lost within ``_WITHIN_NS``."""
+_WITHIN_NS: Final = 600 * 10**9
+_LOOK_NS: Final = 500_000_000
+"""How often is looked whether the run has another controller, and whether agents have ended."""
+_FLAGS: Final = os.EFD_NONBLOCK | os.EFD_CLOEXEC
 
 
 class AgentPool:
@@ -69,6 +76,13 @@ class AgentPool:
         The controller's folder, and that of each host.
     launcher
         What starts agents, where the controller does.
+    current
+        Whether the run has no later controller.
+
+    Notes
+    -----
+    Leases are renewed by a thread of its own, so that a decision may take as long as it likes. What
+    agents say waits there until ``hear``.
     """
 
     def __init__(
@@ -83,6 +97,7 @@ class AgentPool:
         folder: str,
         folders_H: Sequence[str],
         launcher: Launcher | None = None,
+        current: Callable[[], bool] = lambda: True,
     ) -> None:
         self._placement, self._listener, self._epoll = placement, listener, epoll
         self._zygote, self._grants, self._names_H = zygote, grants, names_H
@@ -99,26 +114,30 @@ class AgentPool:
         # What waits for its host, in order.
         self._waiting: list[int] = []
         self._ready: dict[int, ZygoteReady] = {}
-        self._failed = [0] * len(names_H)
-        # Exits that are to be reported.
+        self._numerics = ""
+        # When zygotes of each host have failed.
+        self._failed: list[deque[int]] = [deque(maxlen=_ZYGOTES) for _ in names_H]
+        self._current, self._looked_ns = current, 0
+        # Exits that are to be reported, and what has made the thread give up.
         self._exits: deque[Exited] = deque()
+        self._error: Exception | None = None
+        # Written to when there is something to be heard, or to be done by the thread.
+        self._told, self._woken = os.eventfd(0, _FLAGS), os.eventfd(0, _FLAGS)
+        self._epoll.register(self._woken, select.EPOLLIN)
+        self._lock, self._closed = threading.RLock(), False
+        self._thread = threading.Thread(target=self._serve, name="warren-agents", daemon=True)
+        self._thread.start()
 
     @property
     def fds(self) -> tuple[int, ...]:
         """The file descriptors to poll."""
-        return (self._epoll.fileno(),)
-
-    def wake_ns(self) -> int | None:
-        """Return when ``hear`` has something to do though nothing comes; None: it has not."""
-        times = [self._grants.wake_ns()]
-        if self._launcher is not None:
-            times.append(self._launcher.look(time.monotonic_ns()))
-        return min((time for time in times if time is not None), default=None)
+        return (self._told,)
 
     def pids(self) -> dict[int, Role]:
         """Return the processes and their roles, by the process ids of their hosts."""
-        pids = self._pids.items()
-        return {pid: self._roles[ticket] for ticket, pid in pids if ticket in self._roles}
+        with self._lock:
+            pids = self._pids.items()
+            return {pid: self._roles[ticket] for ticket, pid in pids if ticket in self._roles}
 
     def await_zygote(self, within_s: float = 120.0) -> ZygoteReady:
         """Wait until the zygotes of all hosts are warm.
@@ -128,7 +147,8 @@ class AgentPool:
         EngineError
             If one does not come up in time, or they compute in different classes.
         """
-        until_s = time.monotonic() + within_s
+        waits_s = max(0, self._grants.free_ns - time.monotonic_ns()) / 1e9
+        until_s = time.monotonic() + waits_s + within_s
         while len(self._ready) < len(self._names_H):
             if time.monotonic() > until_s:
                 missing = [
@@ -137,73 +157,133 @@ class AgentPool:
                 why = "" if self._launcher is None else self._launcher.problem()
                 told = f"no agent of {', '.join(missing)} in {within_s:g} s"
                 raise EngineError(f"{told}: {why}" if why else told)
-            self.wake_ns()  # what starts agents looks after them
-            for fd in self.fds:
-                select.select([fd], [], [], 0.05)
-                for _, role, exited in self.hear(fd):
-                    raise EngineError(f"{type(role).__name__} ended at once: {exited.how}")
-        classes = {one.numerics for one in self._ready.values()}
-        if len(classes) > 1:
-            raise EngineError(f"hosts compute in different classes: {'; '.join(sorted(classes))}")
+            select.select(self.fds, [], [], 0.05)
+            for _, role, exited in self.hear(self._told):
+                raise EngineError(f"{type(role).__name__} ended at once: {exited.how}")
         return self._ready[0]
 
     def fork(self, role: Role) -> int:
         """Ask for a process on its role's host, now or when the host is back; return its ticket."""
-        self._tickets += 1
-        ticket = self._tickets
-        self._roles[ticket], self._host_of[ticket] = role, self._placement.of(role)
-        self._waiting.append(ticket)
-        self._fork_waiting()
-        return ticket
+        with self._lock:
+            self._tickets += 1
+            ticket = self._tickets
+            self._roles[ticket], self._host_of[ticket] = role, self._placement.of(role)
+            self._waiting.append(ticket)
+            self._fork_waiting()
+            return ticket
 
     def kill(self, ticket: int) -> None:
         """Kill a process; its exit is reported."""
-        if ticket in self._waiting:
-            self._waiting.remove(ticket)
-            self._over(ticket, "left")
-        elif ticket in self._host_of:
-            self._say(self._host_of[ticket], End(ticket))
+        with self._lock:
+            if ticket in self._waiting:
+                self._waiting.remove(ticket)
+                self._over(ticket, "left")
+            elif ticket in self._host_of:
+                self._say(self._host_of[ticket], End(ticket))
 
     def end(self, ticket: int) -> None:
         """Kill a process; its exit is not reported."""
-        if self._roles.pop(ticket, None) is None:
-            return
-        if ticket in self._waiting:
-            self._waiting.remove(ticket)
-        elif ticket in self._host_of:
-            self._say(self._host_of[ticket], End(ticket))
+        with self._lock:
+            if self._roles.pop(ticket, None) is None:
+                return
+            if ticket in self._waiting:
+                self._waiting.remove(ticket)
+            elif ticket in self._host_of:
+                self._say(self._host_of[ticket], End(ticket))
 
     def hear(self, fd: int) -> Iterator[tuple[int, Role, Exited]]:
-        """Read what has come; yield the processes that ended without being told to."""
-        self._do(self._grants.tick(time.monotonic_ns()))
-        self._listener.begin()
-        for ready, _ in self._epoll.poll(0):
-            if (stream := self._streams.get(ready)) is not None:
-                self._read(stream)
-            elif (end := self._listener.hear(ready)) is not None:
-                new = Stream(end)
-                new.watch(self._epoll)
-                self._streams[new.fileno()] = new
-                self._read(new)
+        """Yield the processes that ended without being told to.
+
+        Raises
+        ------
+        EngineError
+            If another controller has taken over, or a host cannot take part.
+        """
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(fd)
+        with self._lock:
+            if self._error is not None:
+                raise self._error
         while self._exits:
             exited = self._exits.popleft()
             # Who handles one may tell others to end that have ended with it.
-            if (role := self._roles.pop(exited.ticket, None)) is not None:
+            with self._lock:
+                role = self._roles.pop(exited.ticket, None)
+            if role is not None:
                 yield exited.ticket, role, exited
 
     def close(self, *, last: bool) -> None:
         """Tell all agents that the run is over, or that what runs has to end."""
-        for host in range(len(self._names_H)):
-            self._say(host, Close(last))
+        with self._lock:
+            for host in range(len(self._names_H)):
+                self._say(host, Close(last))
+            for stream in self._streams.values():
+                stream.flush()
+            self._closed = True
+        self._wake()
+        self._thread.join()
         for stream in self._streams.values():
-            stream.flush()
             stream.close()
         self._streams.clear()
         self._stream_of.clear()
         self._listener.close()
         self._epoll.close()
+        for fd in (self._told, self._woken):
+            os.close(fd)
         if self._launcher is not None:
             self._launcher.close()
+
+    # What the thread does.
+
+    def _serve(self) -> None:
+        """Renew leases and hear agents until the pool is closed."""
+        try:
+            while not self._closed:
+                ready = self._epoll.poll(self._timeout_s())
+                with self._lock:
+                    self._turn([fd for fd, _ in ready])
+        except Exception as error:
+            self._error = error
+            os.eventfd_write(self._told, 1)
+
+    def _timeout_s(self) -> float:
+        """How long nothing has to be done unless something comes."""
+        now_ns = time.monotonic_ns()
+        with self._lock:
+            due_ns = self._grants.wake_ns()
+            looks_ns = now_ns + _LOOK_NS
+            if self._launcher is not None:
+                looks_ns = min(looks_ns, self._launcher.look(now_ns))
+        return max(0, min(looks_ns, looks_ns if due_ns is None else due_ns) - now_ns) / 1e9
+
+    def _turn(self, ready: Sequence[int]) -> None:
+        if self._closed:
+            return
+        self._check_current()
+        self._do(self._grants.tick(time.monotonic_ns()))
+        self._listener.begin()
+        for fd in ready:
+            if fd == self._woken:
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(fd)
+            elif (stream := self._streams.get(fd)) is not None:
+                self._read(stream)
+            elif (end := self._listener.hear(fd)) is not None:
+                new = Stream(end)
+                new.watch(self._epoll)
+                self._streams[new.fileno()] = new
+                self._read(new)
+
+    def _check_current(self) -> None:
+        """See now and then that no later controller has begun; before a lease is renewed."""
+        if (now_ns := time.monotonic_ns()) >= self._looked_ns:
+            self._looked_ns = now_ns + _LOOK_NS
+            if not self._current():
+                raise EngineError("another controller has taken over the run")
+
+    def _wake(self) -> None:
+        """Let the thread see that there is something to send, or that it is over."""
+        os.eventfd_write(self._woken, 1)
 
     def _read(self, stream: Stream) -> None:
         fd = stream.fileno()
@@ -256,6 +336,7 @@ class AgentPool:
     def _heard(self, host: int, body: AgentBody) -> None:
         match body:
             case ZygoteReady() as ready:
+                self._check_ready(host, ready)
                 self._ready[host] = ready
                 self._fork_waiting()
             case Forked(ticket=ticket, pid=pid):
@@ -264,20 +345,42 @@ class AgentPool:
             case Exited(ticket=ticket, how=how):
                 self._over(ticket, how)
             case Listens(name=name, data=data):
-                self._files[name] = data
+                self._remember(name, data)
                 for other in range(len(self._names_H)):
                     if other != host:
                         self._say(other, PutFile(name, data))
             case ZygoteFailed(how=how):
-                self._failed[host] += 1
-                if self._failed[host] > _ZYGOTES:
+                times, now_ns = self._failed[host], time.monotonic_ns()
+                if len(times) == _ZYGOTES and now_ns - times[0] < _WITHIN_NS:
                     raise EngineError(f"host {self._names_H[host]}: {how}")
+                times.append(now_ns)
             case _:
                 raise BadFrame(f"an agent says {type(body).__name__}")
+
+    def _check_ready(self, host: int, ready: ZygoteReady) -> None:
+        """Refuse a zygote that must not fork, or that computes otherwise than the others."""
+        name = self._names_H[host]
+        if len(ready.threads) != 1:
+            raise EngineError(f"host {name}: its zygote has threads: {', '.join(ready.threads)}")
+        other = next((one.numerics for one in self._ready.values()), self._numerics)
+        if other and ready.numerics != other:
+            raise EngineError(f"host {name} computes in '{ready.numerics}', not in '{other}'")
+        self._numerics = ready.numerics
+
+    def _remember(self, name: str, data: bytes) -> None:
+        """Keep where a process listens for hosts that come back; of old servers no more."""
+        kind, *numbers = name.removesuffix(SUFFIX).split(".")
+        if kind.startswith("s") and numbers and numbers[0].isdigit():
+            for other in list(self._files):
+                same, *generation = other.removesuffix(SUFFIX).split(".")
+                if same == kind and generation and int(generation[0]) < int(numbers[0]) - 1:
+                    del self._files[other]
+        self._files[name] = data
 
     def _over(self, ticket: int, how: str) -> None:
         self._host_of.pop(ticket, None)
         self._exits.append(Exited(ticket, self._pids.pop(ticket, 0), how))
+        os.eventfd_write(self._told, 1)
 
     def _fork_waiting(self) -> None:
         """Fork what has waited for its host, where that has a warm zygote by now."""
@@ -299,3 +402,5 @@ class AgentPool:
 
     def _say(self, host: int, body: AgentBody) -> None:
         self._do(self._grants.say(host, ENCODER.encode(body), time.monotonic_ns()))
+        # What could not be sent at once, or has to be sent again, is the thread's.
+        self._wake()

@@ -18,7 +18,7 @@ from warren.live.training.numerics import clean_environment
 
 _AGAIN_NS: Final = 500_000_000
 """How long to wait before an agent is started again."""
-_LEAVE_S: Final = 6.0
+_LEAVE_S: Final = 15.0
 
 
 class Launcher(Protocol):
@@ -43,6 +43,7 @@ class AgentLauncher:
 
     def __init__(self, specs_H: Sequence[AgentSpec], log: Path) -> None:
         self._specs_H, self._log = tuple(specs_H), log
+        self._problem = ""
         self._agents_H = [self._start(spec) for spec in specs_H]
         self._next_ns = 0
 
@@ -58,12 +59,15 @@ class AgentLauncher:
             for host, agent in enumerate(self._agents_H):
                 if agent.poll() is not None:
                     let_go(agent)
-                    self._agents_H[host] = self._start(self._specs_H[host])
+                    try:
+                        self._agents_H[host] = self._start(self._specs_H[host])
+                    except OSError as error:  # no room for it now; it is tried again
+                        self._problem = f"an agent cannot be started: {error}"
         return self._next_ns
 
     def problem(self) -> str:
-        """Return nothing: what agents have to say is in the log."""
-        return ""
+        """Return why one could not be started; what they have to say themselves is in the log."""
+        return self._problem
 
     def close(self) -> None:
         """End all agents, and with them what they run."""

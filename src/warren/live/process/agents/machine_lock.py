@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
+import secrets
 import time
 from pathlib import Path
 from typing import Final
@@ -13,7 +15,6 @@ from warren.live.process.linux import end_all_marked
 from warren.live.process.process_pool import mark_of
 
 _LOOK_S: Final = 0.02
-_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class MachineLock:
@@ -24,7 +25,8 @@ class MachineLock:
     Parameters
     ----------
     path
-        The file of the lock, which says how many agents there were and the folder of the last.
+        The file of the lock. It says what the machine is called here, by a random text, how many
+        agents there were and the folder of the last.
     folder
         The folder of this agent, whose name marks the processes that it starts.
     wait_s
@@ -32,6 +34,8 @@ class MachineLock:
 
     Attributes
     ----------
+    machine
+        What the machine is called: the same for all agents that this file has kept apart.
     agent
         How many agents have had the lock before.
 
@@ -39,28 +43,40 @@ class MachineLock:
     ------
     TimeoutError
         Another agent holds it.
+    OSError
+        The file is not this user's.
     """
 
     def __init__(self, path: Path, folder: Path, wait_s: float = 30.0) -> None:
         self._path = path
         self._file = self._locked(time.monotonic() + wait_s)
-        count, _, former = os.read(self._file, 4096).decode().partition(" ")
-        self.agent = int(count or 0)
-        if former:
-            (entry,) = mark_of(Path(former)).items()
+        known = os.read(self._file, 4096).decode().split(" ", 2)
+        self.machine, self.agent = secrets.token_hex(16), 0
+        if len(known) == len(("machine", "agent", "folder")):
+            self.machine, self.agent = known[0], int(known[1])
+            (entry,) = mark_of(Path(known[2])).items()
             end_all_marked("=".join(entry).encode())
-        os.pwrite(self._file, f"{self.agent + 1} {folder}".encode(), 0)
-        os.ftruncate(self._file, len(f"{self.agent + 1} {folder}"))
+        text = f"{self.machine} {self.agent + 1} {folder}".encode()
+        os.pwrite(self._file, text, 0)
+        os.ftruncate(self._file, len(text))
+
+    def fileno(self) -> int:
+        """Return the file descriptor: who has it open keeps the lock."""
+        return self._file
 
     def remove(self) -> None:
-        """Remove the file: nothing runs here any more, and no controller of this run is left."""
+        """Remove the file: the run is over, and no other agent will come."""
         with contextlib.suppress(FileNotFoundError):
             self._path.unlink()
 
     def _locked(self, until_s: float) -> int:
         """Open and lock the file, which may be removed meanwhile by who had it."""
         while True:
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            file = os.open(self._path, flags, 0o600)
+            if os.fstat(file).st_uid != os.geteuid():
+                os.close(file)
+                raise PermissionError(errno.EPERM, "is another user's", str(self._path))
             with contextlib.suppress(BlockingIOError, FileNotFoundError):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.path.samestat(os.fstat(file), self._path.stat()):
@@ -69,8 +85,3 @@ class MachineLock:
             if time.monotonic() > until_s:
                 raise TimeoutError(f"another agent holds {self._path}")
             time.sleep(_LOOK_S)
-
-
-def machine() -> str:
-    """Return what this machine is called since it was started."""
-    return _BOOT.read_text().strip()

@@ -8,6 +8,7 @@ drivers that have lost it for a minute.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import select
@@ -127,15 +128,20 @@ class NodeActors:
             say("problem", told)
         for host, name in enumerate(self._plan.nodes_H):
             if name in nodes:
-                self._see_to(host, nodes[name])
+                try:
+                    self._see_to(host, nodes[name])
+                except Exception as error:  # of this host alone; it is tried again
+                    say("problem", f"{name}: {error}")
 
     def stop(self) -> None:
         """End all agents, and the actors."""
-        asked = [actor.stop.remote() for _, actor, _ in self._at.values()]
-        if asked:
-            self._ray.wait(asked, num_returns=len(asked), timeout=_STOP_S)
+        with contextlib.suppress(Exception):
+            asked = [actor.stop.remote() for _, actor, _ in self._at.values()]
+            if asked:
+                self._ray.wait(asked, num_returns=len(asked), timeout=_STOP_S)
         for _, actor, _ in self._at.values():
-            self._ray.kill(actor, no_restart=True)
+            with contextlib.suppress(Exception):
+                self._ray.kill(actor, no_restart=True)
 
     def _see_to(self, host: int, node: str) -> None:
         at, actor, asked = self._at.get(host, ("", None, None))
@@ -147,18 +153,20 @@ class NodeActors:
                 at = ""
             else:
                 say("agent", f"{host} {pid}")
-                self._at[host] = at, actor, self._ask(host, actor)
+                # One that Ray has started again knows nothing.
+                asked = self._run(host, actor) if pid < 0 else actor.look.remote()
+                self._at[host] = at, actor, asked
                 return
         if at != node:
             if actor is not None:
                 self._ray.kill(actor, no_restart=True)
-            actor = self._made(host, node)
-            self._at[host] = node, actor, self._ask(host, actor)
+            actor = self._made(node)
+            self._at[host] = node, actor, self._run(host, actor)
 
-    def _ask(self, host: int, actor: Any) -> Any:
+    def _run(self, host: int, actor: Any) -> Any:
         return actor.run.remote(self._plan.specs_H[host], self._plan.log)
 
-    def _made(self, host: int, node: str) -> Any:
+    def _made(self, node: str) -> Any:
         """Make an actor on a node, and nowhere else.
 
         It has no name and ends with this process: then no other controller finds it in its way.

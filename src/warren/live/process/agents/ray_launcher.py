@@ -72,7 +72,7 @@ class RayLauncher:
                 self._said += data
         *lines, self._said = self._said.split(b"\n")
         for line in lines:
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, TypeError, KeyError, IndexError):
                 said = json.loads(line)
                 if said["what"] == "problem":
                     self._problem = said["text"]

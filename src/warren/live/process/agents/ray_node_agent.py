@@ -6,7 +6,6 @@ session of its own, with a clean environment. With the actor the pipe ends by wh
 
 from __future__ import annotations
 
-import os
 import subprocess
 import threading
 import time
@@ -29,25 +28,23 @@ class NodeAgent:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def run(self, spec: str, log: str) -> int:
-        """Have the agent of this spec run, in place of one of another; return its process id.
-
-        It may be called again and again: a run that is as it should be stays as it is.
-        """
+        """Have the agent of this spec run, in place of one of another; return its process id."""
         with self._lock:
             if spec != self._spec:
                 self._end()
                 self._spec, self._log = spec, log
             return self._started()
 
+    def look(self) -> int:
+        """Return the process id of the agent; -1: it has been told of none, as after a restart."""
+        with self._lock:
+            return self._started() if self._spec else -1
+
     def stop(self) -> None:
         """End the agent, and all that it runs."""
         with self._lock:
             self._spec = ""
             self._end()
-
-    def pid(self) -> int:
-        """Return the process id of this actor."""
-        return os.getpid()
 
     def _watch(self) -> None:
         while True:

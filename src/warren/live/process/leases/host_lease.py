@@ -211,12 +211,12 @@ class HostLease:
             return
         self.clock.learn(asked_ns, frame.now_ns, now_ns)
         until_ns = asked_ns + min(frame.lease_ns, self._timing.lease_ns) - self._timing.stop_ns
-        # Questions are forgotten with their lease, so this one is of the lease that it holds.
         if self.holds:
-            self._until_ns = max(self._until_ns, until_ns)
-        elif until_ns > now_ns:
-            # Of an earlier question it would be over: with each later one this agent has said anew
-            # that nothing runs here, and the controller may have counted on that.
+            if frame.fence == self._fence:
+                self._until_ns = max(self._until_ns, until_ns)
+        # A lease is taken only for the last question: with each later one this agent has said anew
+        # that nothing runs here, and the controller may have counted on that.
+        elif frame.number == self._number and until_ns > now_ns:
             self._state, self._fence, self._until_ns = _State.HOLDS, frame.fence, until_ns
             self._channel = OrderedChannel(self._timing.ask_ns)
             # Soon, some times: the more answers there are, the better clocks are compared.

@@ -100,6 +100,16 @@ class LeaseGrants:
         """Tell whether a host has a lease."""
         return self._leases[host] is not None
 
+    @property
+    def epoch(self) -> int:
+        """How many controllers the run has had, this one included."""
+        return self._epoch
+
+    @property
+    def free_ns(self) -> int:
+        """From when on leases may be granted."""
+        return self._free_ns
+
     def wake_ns(self) -> int | None:
         """Return when ``tick`` has something to do; None: not before something else happens."""
         times = [self._free_ns] if self._waiting else []
