@@ -203,7 +203,10 @@ def strike(what: str, process: subprocess.Popen[bytes], draw: random.Random) -> 
         (bed,) = (one.record.bed for one in standing(BED) if one.record is not None)
         start_node(bed, host, f"{bed.address(0)}:6379")
         return f"raylet of h{host}"
-    wanted = {"executor": "warren-exec", "agent": "warren-agent"}[what]
+    wanted = {
+        "executor": "warren-exec", "agent": "warren-agent", "helper": "warren-ray",
+        "actor": "ray::NodeAgent",
+    }[what]  # fmt: skip
     victims = sorted(pid for pid in in_hosts() if named(pid).startswith(wanted))
     if not victims:
         return "none"
@@ -265,7 +268,7 @@ def differing(oracle: dict[str, str | None], out: Path) -> list[str]:
 KINDS: Final = (
     *(f"agents:{what}" for what in ("executor", "agent", "controller")),
     *(f"agents:cut-{for_s}" for for_s in CUTS_S),
-    *(f"ray:{what}" for what in ("executor", "agent", "raylet", "controller")),
+    *(f"ray:{what}" for what in ("executor", "agent", "actor", "helper", "raylet", "controller")),
     *(f"ray:cut-{for_s}" for for_s in CUTS_S),
 )
 
