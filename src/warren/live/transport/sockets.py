@@ -1,8 +1,9 @@
 """The sockets of a run: Unix sockets in a private folder, typed headers, raw buffers, no pickle.
 
 Between hosts tensors go by TLS (``tcp_listener``), and all else too where they have agents; on a
-testbed without, all else reaches any host by its path. ``Hub`` listens and talks to many peers, ``Link`` connects to one hub, ``Poller`` waits
-for any of them. Each is for one thread, and nothing but ``Poller.poll`` waits.
+testbed without, all else reaches any host by its path. ``Hub`` listens and talks to many peers,
+``Link`` connects to one hub, ``Poller`` waits for any of them. Each is for one thread, and nothing
+but ``Poller.poll`` waits.
 """
 
 from __future__ import annotations
