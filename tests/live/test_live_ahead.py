@@ -11,6 +11,7 @@ import pytest
 from device_world import SIZE, Peer, Stage, stage
 from live_worlds import job
 
+from warren.live import run_clock
 from warren.live.device import report_buffer as reports
 from warren.live.device.lanes import LaneTask
 from warren.live.server import round_report as leftover
@@ -49,8 +50,7 @@ def a_task(**fields: Any) -> LaneTask:
 def now_ns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The clock: what is in it."""
     found = [1000]
-    for room in (reports, leftover):
-        monkeypatch.setattr(room.time, "monotonic_ns", lambda: found[0])
+    monkeypatch.setattr(run_clock, "now_ns", lambda: found[0])
     return found
 
 

@@ -74,7 +74,7 @@ def _jobs(key: str, workload: Workload) -> Iterator[str]:
 def _cluster(cluster: Cluster) -> Iterator[str]:
     yield "cluster:"
     yield f"  network: {_json(_network(cluster.network))}"
-    yield f"  engine: {_json({'ray': cluster.ray} if cluster.ray else cluster.engine)}"
+    yield f"  engine: {_json({'ray': cluster.ray}) if cluster.ray else cluster.engine}"
     if cluster.emulate is not None:
         yield f"  emulate: {_json(_emulate(cluster.emulate))}"
     if cluster.local != Local():
