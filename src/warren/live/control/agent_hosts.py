@@ -56,6 +56,14 @@ def next_epoch(out_dir: Path) -> int:
     return epoch
 
 
+def _is_last(out_dir: Path, epoch: int) -> bool:
+    """Tell whether no later controller is known of; a disk that cannot be read says nothing."""
+    try:
+        return epoch_of(out_dir) <= epoch
+    except (OSError, ValueError):
+        return True
+
+
 def lease_timing(lease_ns: int) -> LeaseTiming:
     """Return the times of leases that stand for so long."""
     return LeaseTiming(lease_ns=lease_ns, ask_ns=lease_ns // 5, stop_ns=lease_ns // 10)
@@ -125,7 +133,7 @@ def agent_pool(
         str(folder),
         folders_H,
         launcher,
-        lambda: epoch_of(log.parent) == grants.epoch,
+        lambda: _is_last(log.parent, grants.epoch),
     )
 
 
