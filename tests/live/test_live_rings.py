@@ -180,7 +180,7 @@ def test_a_gang_that_is_lost_before_its_job_arrives_is_formed_again(
 ) -> None:
     """Whatever is lost: a rank that asks for an executor of the past would wait for ever."""
     clock = job(0, scale=1, rounds=12, params={"sleep_s": 0.03})
-    late = job(1, sync="ring", rounds=4, arrival_ns=900_000_000)
+    late = job(1, sync="ring", rounds=4, arrival_ns=1_800_000_000)
     run, costs = world(tmp_path, (clock, late), devices=3)
     early = [Assignment(d, 1, r, 2, (d,)) for r in (0, 2) for d in (0, 1)]
     with LivePort(run, costs, tmp_path / "run") as port:
