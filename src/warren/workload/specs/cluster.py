@@ -291,7 +291,7 @@ class LocalSpec(Spec):
     )
     lease: Annotated[PositiveTimeNs, AfterValidator(_lease)] | None = Field(
         default=None,
-        description="Hosts have agents, which end all when cut off for so long; ray: 10 s if absent.",
+        description="Hosts have agents, which end all when cut off for so long; ray: else 10 s.",
     )
     spill: bool = Field(
         default=False, description="Input data go to disk where a host has too little memory."
