@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -80,6 +81,9 @@ class AgentLauncher:
             except subprocess.TimeoutExpired:
                 agent.kill()
                 agent.wait()
+        # Those that had not heard that the run is over have left theirs.
+        for spec in self._specs_H:
+            remove_lock(spec)
 
     def _start(self, spec: AgentSpec) -> subprocess.Popen[bytes]:
         return start_agent(msgspec.json.encode(spec), self._log, program(spec))
@@ -112,6 +116,11 @@ def start_agent(
         agent.stdin.write(spec + b"\n")
         agent.stdin.flush()
     return agent
+
+
+def remove_lock(spec: AgentSpec) -> None:
+    """Remove the lock of a host whose agent has ended, and that gets no other."""
+    Path(tempfile.gettempdir(), spec.lock).unlink(missing_ok=True)
 
 
 def let_go(agent: subprocess.Popen[bytes]) -> None:

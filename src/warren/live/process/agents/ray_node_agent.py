@@ -12,7 +12,10 @@ import time
 from pathlib import Path
 from typing import Final
 
-from warren.live.process.agents.launcher import let_go, start_agent
+import msgspec
+
+from warren.live.process.agents.launcher import let_go, remove_lock, start_agent
+from warren.live.process.agents.spec import AgentSpec
 
 _LOOK_S: Final = 0.3
 _LEAVE_S: Final = 6.0
@@ -43,8 +46,10 @@ class NodeAgent:
     def stop(self) -> None:
         """End the agent, and all that it runs."""
         with self._lock:
-            self._spec = ""
+            spec, self._spec = self._spec, ""
             self._end()
+            if spec:
+                remove_lock(msgspec.json.decode(spec, type=AgentSpec))
 
     def _watch(self) -> None:
         while True:
