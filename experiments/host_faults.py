@@ -147,6 +147,8 @@ def struck(out: Path, options: tuple[str, ...], kind: str, trial: int) -> dict[s
         time.sleep(draw.uniform(0.0, 5.0))
         row["at_s"] = round(time.monotonic() - begin, 2)
         row["victim"] = strike(what, process, draw)
+        if row["victim"] == "none":
+            row["wrong"].append("nobody was there to be struck")
         code = process.wait(END_S)
         if code and what == "controller":
             process = started([*command, "--resume", str(out)], out)
@@ -162,6 +164,8 @@ def struck(out: Path, options: tuple[str, ...], kind: str, trial: int) -> dict[s
         for host in range(4):
             set_link(host, "up")
     row["wall_s"] = round(time.monotonic() - begin, 2)
+    if (out / "summary.json").exists():
+        row["rolled_back"] = json.loads((out / "summary.json").read_text())["rollbacks"]
     row["left"] = left()
     row["wrong"] += [f"left: {row['left']}"] if row["left"] else []
     return row

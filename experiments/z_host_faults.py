@@ -34,7 +34,8 @@ controller's was taken down for so many seconds (*cut*). A raylet is started aga
 *right*: trials in which all jobs had the parameters of `engine: plain`, `warren report --check`
 found nothing wrong, and no process was left in a host. *more*: how much longer the whole command
 took than the calm median of the same engine, resumes included, in real seconds: median and most. A
-run that did not need the host any more is not longer.
+run that did not need the host any more is not longer. *rolled back*: how many times a job went back
+to a checkpoint, least and most, in so many trials; before, it was not looked at.
 
 {faults}
 
@@ -52,7 +53,16 @@ def main() -> None:
         turns=max(row["turn"] for row in calm["rows"]) + 1,
         calm=table(["engine", "JCT", "of local's", "whole command"], calm_rows(calm["rows"])),
         faults=table(
-            ["agents of", "fault", "trials", "right", "more, s", "most, s", "commit"],
+            [
+                "agents of",
+                "fault",
+                "trials",
+                "right",
+                "more, s",
+                "most, s",
+                "rolled back",
+                "commit",
+            ],
             [fault_row(kind, part["rows"], calm["rows"]) for kind, part in parts.items()],
         ),
         wrong=wrong(parts),
@@ -86,7 +96,10 @@ def fault_row(kind: str, rows: list[Any], calm: list[Any]) -> list[object]:
     more = [row["wall_s"] - of(calm, engine, "wall_s") for row in rows]
     right = sum(not row["wrong"] for row in rows)
     commits = ", ".join(dict.fromkeys(row["commit"][:8] for row in rows))
-    return [engine, what, len(rows), right, f"{median(more):.1f}", f"{max(more):.1f}", commits]
+    back = [row["rolled_back"] for row in rows if "rolled_back" in row]
+    told = f"{min(back)} to {max(back)} ({len(back)})" if back else ""
+    times = f"{median(more):.1f}", f"{max(more):.1f}"
+    return [engine, what, len(rows), right, *times, told, commits]
 
 
 def wrong(parts: Mapping[str, Any]) -> str:

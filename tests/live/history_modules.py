@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Final
 
 import pytest
 import torch
@@ -14,7 +14,6 @@ from history_world import World
 from torch import nn
 
 from warren.live.process import free_memory
-from warren.live.server.round_report import DeferredReport
 from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.memory.shared_arena import Arena
 from warren.live.transport.sockets import controller_address
@@ -45,11 +44,6 @@ def _sleep_until(at_ns: int) -> None:
     World.now.slept_ns = at_ns
 
 
-def _deferred(*what: Any) -> DeferredReport:
-    # Its default is the clock of the time at which its module was loaded.
-    return DeferredReport(*what, since_ns=World.now.now_ns)
-
-
 _CLOCKS: Final = ("control.engine", "control.local_engine", "control.servers", "run_clock")
 
 
@@ -78,7 +72,6 @@ def virtual_modules() -> Iterator[None]:
         patch.setattr(f"{live}.server.server.Alarm", lambda: endless)
         patch.setattr(f"{live}.server.built_store.build_app", app_of)
         patch.setattr(f"{live}.training.replica.Evaluation", PlainEvaluation)
-        patch.setattr(f"{live}.server.server.DeferredReport", _deferred)
         patch.setattr(f"{live}.server.checkpoint_schedule.EVERY_NS", 5_000_000)
         patch.setattr(free_memory, "scarce", lambda: False)
         patch.setattr(Arena, "create", lambda *what: World.now.arena(create(*what)))

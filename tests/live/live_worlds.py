@@ -13,6 +13,7 @@ import numpy as np
 from live_apps import APPS as APPS
 
 from warren.live.control.engine import LiveEngine
+from warren.live.control.plain_engine import PlainPort
 from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host
 from warren.model.costs import CostTable
 from warren.model.decision import Assignment
@@ -20,6 +21,7 @@ from warren.model.events import (
     AnyEvent,
     JobArrived,
     JobFailed,
+    ParamsSaved,
     RolledBack,
     RoundsDone,
     TasksDone,
@@ -189,3 +191,16 @@ def session(pid: int) -> list[int]:
                 if int(fields[3]) == pid and fields[0] not in "ZX":
                     found.append(int(entry.name))
     return found
+
+
+def hashes(events: Sequence[AnyEvent]) -> dict[int, str]:
+    """The hash of each job's parameters, by job."""
+    return {event.job: event.sha256 for event in of(events, ParamsSaved)}
+
+
+def plain_hashes(folder: Path, jobs: Sequence[Job]) -> dict[int, str]:
+    """The hashes of jobs that the plain engine trains."""
+    run, _ = world(folder, jobs, 1)
+    whole = [Assignment(0, one.index, 0, one.rounds or 0, tuple(range(one.scale))) for one in jobs]
+    with PlainPort(run, folder / "out") as port:
+        return hashes(drive(port, whole))

@@ -34,7 +34,7 @@ def test_a_lock_counts_agents_of_one_machine_and_lets_in_one_at_a_time(tmp_path:
 def test_after_a_lock_was_removed_it_is_that_of_another_machine(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     first = MachineLock(path, tmp_path / "a")
-    first.remove()
+    path.unlink()
     other = MachineLock(path, tmp_path / "a")
     assert other.machine != first.machine
     let_go(first)

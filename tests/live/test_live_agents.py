@@ -17,10 +17,9 @@ from typing import Any
 
 import pytest
 from bed_worlds import NAME, on_hosts, standing_bed
-from live_worlds import drive, job, of, shuffled, world
+from live_worlds import drive, hashes, job, of, plain_hashes, shuffled, world
 
 from warren.live.control.local_engine import LivePort
-from warren.live.control.plain_engine import PlainPort
 from warren.live.process.agents import launcher
 from warren.live.process.agents.agent_pool import AWAY, AgentPool
 from warren.live.process.agents.spec import AgentSpec
@@ -28,8 +27,7 @@ from warren.live.testbed import names
 from warren.live.testbed.namespaces import inside
 from warren.live.testbed.orphans import processes
 from warren.live.transport.tls import TlsSocket
-from warren.model.decision import Assignment
-from warren.model.events import AnyEvent, ParamsSaved, RolledBack, RoundsDone
+from warren.model.events import AnyEvent, RolledBack, RoundsDone
 from warren.model.testbed import Bed
 
 pytestmark = [pytest.mark.live, pytest.mark.timed, pytest.mark.usefixtures("can_make_testbeds")]
@@ -51,15 +49,7 @@ def bed(can_make_testbeds: None) -> Iterator[Bed]:
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
-    folder = tmp_path_factory.mktemp("plain")
-    run, _ = world(folder, JOBS, 1)
-    whole = [Assignment(0, one.index, 0, one.rounds or 0, tuple(range(one.scale))) for one in JOBS]
-    with PlainPort(run, folder / "out") as port:
-        return hashes(drive(port, whole))
-
-
-def hashes(events: list[AnyEvent]) -> dict[int, str]:
-    return {event.job: event.sha256 for event in of(events, ParamsSaved)}
+    return plain_hashes(tmp_path_factory.mktemp("plain"), JOBS)
 
 
 @dataclass

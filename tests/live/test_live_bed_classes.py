@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 from bed_worlds import host_of, on_hosts, standing_bed
-from live_worlds import drive, job, of, shuffled, world
+from live_worlds import drive, hashes, job, of, plain_hashes, shuffled, world
 
 from warren.core.ports import Restart
 from warren.live.control.local_engine import LivePort
-from warren.live.control.plain_engine import PlainPort
 from warren.live.process.specs import ExecutorRole, ServerRole
 from warren.live.testbed.class_counters import sent_bytes
 from warren.model.costs import CostTable
@@ -22,7 +21,6 @@ from warren.model.decision import Assignment, Shape
 from warren.model.events import (
     AnyEvent,
     JobArrived,
-    ParamsSaved,
     RolledBack,
     RoundsDone,
     ServersMoved,
@@ -55,15 +53,7 @@ def bed(can_make_testbeds: None) -> Iterator[Bed]:
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
-    folder = tmp_path_factory.mktemp("plain")
-    run, _ = world(folder, JOBS, 1)
-    whole = [Assignment(0, one.index, 0, one.rounds or 0, tuple(range(one.scale))) for one in JOBS]
-    with PlainPort(run, folder / "out") as port:
-        return hashes(drive(port, whole))
-
-
-def hashes(events: list[AnyEvent]) -> dict[int, str]:
-    return {event.job: event.sha256 for event in of(events, ParamsSaved)}
+    return plain_hashes(tmp_path_factory.mktemp("plain"), JOBS)
 
 
 def on_bed(folder: Path, *, servers: int = 2) -> tuple[Run, CostTable]:

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 import warm_program
 from bed_worlds import NAME, host_of, on_hosts, standing_bed
-from live_worlds import drive, job, of, session, shuffled, world
+from live_worlds import drive, hashes, job, of, plain_hashes, session, shuffled, world
 
 from warren.live.control.local_engine import LivePort
-from warren.live.control.plain_engine import PlainPort
 from warren.live.process.host_placement import HostPlacement
 from warren.live.process.specs import ExecutorRole, Role, ServerRole, TrainerRole
 from warren.live.testbed.cpu_quota import cgroup_roots
@@ -26,7 +25,7 @@ from warren.live.testbed.orphans import processes
 from warren.model.cluster import Local
 from warren.model.decision import Assignment
 from warren.model.errors import SpecError
-from warren.model.events import AnyEvent, ParamsSaved, RolledBack, RoundsDone
+from warren.model.events import AnyEvent, RolledBack, RoundsDone
 from warren.model.testbed import Bed
 
 pytestmark = [pytest.mark.live, pytest.mark.timed, pytest.mark.usefixtures("can_make_testbeds")]
@@ -53,15 +52,7 @@ def bed(can_make_testbeds: None) -> Iterator[Bed]:
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
-    folder = tmp_path_factory.mktemp("plain")
-    run, _ = world(folder, JOBS, 1)
-    whole = [Assignment(0, one.index, 0, one.rounds or 0, tuple(range(one.scale))) for one in JOBS]
-    with PlainPort(run, folder / "out") as port:
-        return hashes(drive(port, whole))
-
-
-def hashes(events: list[AnyEvent]) -> dict[int, str]:
-    return {event.job: event.sha256 for event in of(events, ParamsSaved)}
+    return plain_hashes(tmp_path_factory.mktemp("plain"), JOBS)
 
 
 def test_a_role_is_at_home_on_the_host_of_its_device_or_where_it_says() -> None:

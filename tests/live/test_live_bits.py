@@ -7,13 +7,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from live_worlds import drive, ended, job, of, shuffled, world
+from live_worlds import drive, ended, hashes, job, of, shuffled, world
 from safetensors.numpy import load_file
 
 from warren.live.control.local_engine import LivePort
 from warren.live.control.plain_engine import PlainPort
 from warren.model.decision import Assignment
-from warren.model.events import AnyEvent, JobArrived, ParamsSaved, RoundsDone, TasksDone
+from warren.model.events import AnyEvent, JobArrived, RoundsDone, TasksDone
 from warren.model.job import Evaluate, Job, Stop
 
 pytestmark = pytest.mark.live
@@ -44,10 +44,6 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[AnyEvent
     ]
     with PlainPort(run, folder / "out") as port:
         return folder / "out", drive(port, whole)
-
-
-def hashes(events: list[AnyEvent]) -> dict[int, str]:
-    return {event.job: event.sha256 for event in of(events, ParamsSaved)}
 
 
 def test_the_plain_engine_answers_one_assignment_a_job(

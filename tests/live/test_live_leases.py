@@ -39,10 +39,11 @@ from warren.live.process.leases.lease_grants import (
 )
 from warren.live.process.leases.messages import TO_AGENT, TO_CONTROLLER
 from warren.live.process.leases.ordered_channel import OrderedChannel
-from warren.live.process.leases.timing import SECOND_NS, LeaseTiming
+from warren.live.process.leases.timing import LeaseTiming
 from warren.live.transport.messages import ENCODER
+from warren.model.units import NS_PER_S
 
-TIMING = LeaseTiming(drift=0.05)
+TIMING = LeaseTiming(10 * NS_PER_S, drift=0.05)
 HOSTS = 3
 SERVICES = 4
 FAULTS_S = 120.0
@@ -91,7 +92,7 @@ class Agent:
         self.epochs: list[int] = []
 
     def now_ns(self) -> int:
-        return self.offset_ns + int(self.world.now_s * self.rate * SECOND_NS)
+        return self.offset_ns + int(self.world.now_s * self.rate * NS_PER_S)
 
     def do(self, effects: Iterable[AgentEffect]) -> None:
         for effect in effects:
@@ -105,7 +106,7 @@ class Agent:
                     self.obey(msgspec.msgpack.decode(body))
                 case StopAll():
                     # As late as is allowed, by its own clock.
-                    late_s = self.world.draw.uniform(0, TIMING.stop_ns / SECOND_NS) / self.rate
+                    late_s = self.world.draw.uniform(0, TIMING.stop_ns / NS_PER_S) / self.rate
                     self.world.at(late_s, self.stopped)
         self.world.wake(self, self.lease.wake_ns())
 
@@ -156,7 +157,7 @@ class Controller:
         self.alive = True
 
     def now_ns(self) -> int:
-        return self.offset_ns + int(self.world.now_s * self.rate * SECOND_NS)
+        return self.offset_ns + int(self.world.now_s * self.rate * NS_PER_S)
 
     def do(self, effects: Iterable[GrantEffect]) -> None:
         for effect in effects:
@@ -263,7 +264,7 @@ class World:
     def wake(self, who: Agent | Controller, at_ns: int | None) -> None:
         if at_ns is not None and self._woken.get(id(who)) != at_ns:
             self._woken[id(who)] = at_ns
-            in_s = max(0.0, (at_ns - who.now_ns()) / SECOND_NS / who.rate) + 1e-6
+            in_s = max(0.0, (at_ns - who.now_ns()) / NS_PER_S / who.rate) + 1e-6
             self.at(in_s, who.tick)
 
     def to_controllers(self, host: int, data: bytes) -> None:
@@ -401,7 +402,7 @@ def test_a_clock_is_known_as_well_as_its_quickest_answer_allows(
 
 
 def test_a_channel_keeps_little_of_what_comes_before_its_turn_or_again() -> None:
-    channel = OrderedChannel(SECOND_NS)
+    channel = OrderedChannel(NS_PER_S)
     assert list(channel.hear(0, b"first")) == [b"first"]
     for number in (0, 2, 5000, 2, 0):
         assert list(channel.hear(number, b"later")) == []

@@ -60,9 +60,12 @@ def kill(kind: type, count: int = 1) -> Killer:
     """Kills the first processes of a role."""
 
     def now(port: LivePort) -> None:
-        for pid in pids(port, kind)[:count]:
-            with suppress(ProcessLookupError):  # it has just ended by itself
-                os.kill(pid, signal.SIGKILL)
+        left = count
+        for pid in pids(port, kind):
+            with suppress(ProcessLookupError):  # it has just ended by itself; another is killed
+                if left:
+                    os.kill(pid, signal.SIGKILL)
+                    left -= 1
 
     return now
 

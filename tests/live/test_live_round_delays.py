@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from live_worlds import accepted, drive, ended, job, of, world
+from live_worlds import accepted, drive, ended, hashes, job, of, world
 
 from warren.live.control.local_engine import LivePort
 from warren.live.control.plain_engine import PlainPort
@@ -17,7 +17,7 @@ from warren.live.control.ring_gangs import GangManager
 from warren.live.process.specs import RankRole, ServerRole
 from warren.live.transport.ring_messages import GangReady
 from warren.model.decision import Assignment
-from warren.model.events import AnyEvent, JobArrived, ParamsSaved, RolledBack, RoundsDone
+from warren.model.events import AnyEvent, JobArrived, RolledBack, RoundsDone
 from warren.model.units import NS_PER_S
 
 pytestmark = [pytest.mark.live, pytest.mark.timed]
@@ -35,10 +35,6 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
     run, _ = world(folder, JOBS, 1)
     with PlainPort(run, folder / "out") as port:
         return hashes(drive(port, [Assignment(0, j, 0, ROUNDS, (0, 1)) for j in range(2)]))
-
-
-def hashes(events: list[AnyEvent]) -> dict[int, str]:
-    return {event.job: event.sha256 for event in of(events, ParamsSaved)}
 
 
 def tasks(stretch: int) -> list[Assignment]:

@@ -18,15 +18,21 @@ from warren.live.transport import frames as stream_module
 from warren.live.transport.frames import COPY_BELOW_BYTES, READ_BYTES, BadFrame, Stream
 from warren.live.transport.messages import RehearseTask, Release
 from warren.live.transport.sockets import Hub, Link, Poller
+from warren.live.transport.tls import TlsSocket
 
-SIZES = st.sampled_from([0, 1, 7, 300, READ_BYTES - 20, READ_BYTES, READ_BYTES + 1, 700_000])
+SIZES = st.sampled_from(
+    [0, 1, 7, 300, 16_384, READ_BYTES - 20, READ_BYTES, READ_BYTES + 1, 700_000]
+)
 FRAMES = st.lists(st.tuples(st.integers(1, 300), st.lists(SIZES, max_size=4)), max_size=12)
 
 
 @contextmanager
-def pair() -> Iterator[tuple[Stream, Stream]]:
+def pair(secure: bool = False) -> Iterator[tuple[Stream, Stream]]:
     """Both ends of a connection."""
-    one, other = (Stream(end) for end in socket.socketpair())
+    one, other = (
+        Stream(TlsSocket(end, bytes(32), accepted) if secure else end)
+        for end, accepted in zip(socket.socketpair(), (False, True), strict=True)
+    )
     try:
         yield one, other
     finally:
@@ -34,20 +40,21 @@ def pair() -> Iterator[tuple[Stream, Stream]]:
         other.close()
 
 
-@given(frames=FRAMES, together=st.booleans())
+@given(frames=FRAMES, together=st.booleans(), secure=st.booleans())
 def test_frames_of_any_size_come_whole_and_in_order(
-    frames: list[tuple[int, list[int]]], together: bool
+    frames: list[tuple[int, list[int]]], together: bool, secure: bool
 ) -> None:
     sent = [
         (bytes([at]) * header, tuple(bytes([at + 1]) * size for size in sizes))
         for at, (header, sizes) in enumerate(frames)
     ]
     heard: list[tuple[bytes, tuple[bytes, ...]]] = []
-    with pair() as (one, other):
+    with pair(secure) as (one, other):
 
         def hear() -> None:
             for header, buffers in other.drain():
                 heard.append((bytes(header), tuple(map(bytes, buffers))))
+            assert not list(one.drain())
 
         for header, buffers in sent:
             one.send(header, buffers)

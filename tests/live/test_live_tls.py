@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from warren.live.transport.frames import READ_BYTES, BadFrame, Stream, bodies
+from warren.live.transport.frames import BadFrame, Stream, bodies
 from warren.live.transport.tls import TlsSocket
 
 SECRET = bytes(range(32))
 OTHER = b"o" * 32
 MUCH = 1 << 22
-SIZES = st.sampled_from([0, 1, 300, 16_384, READ_BYTES - 20, READ_BYTES + 1, 700_000])
-FRAMES = st.lists(st.tuples(st.integers(1, 300), st.lists(SIZES, max_size=4)), max_size=12)
 
 
 class Middle:
@@ -179,35 +175,3 @@ def test_a_secret_that_could_be_guessed_is_refused() -> None:
     one, two = socket.socketpair()
     with one, two, pytest.raises(ValueError, match="32 bytes and more, not 31"):
         TlsSocket(one, b"s" * 31, True)
-
-
-@given(frames=FRAMES, together=st.booleans())
-def test_frames_of_any_size_come_whole_and_in_order(
-    frames: list[tuple[int, list[int]]], together: bool
-) -> None:
-    sent = [
-        (bytes([at]) * header, tuple(bytes([at + 1]) * size for size in sizes))
-        for at, (header, sizes) in enumerate(frames)
-    ]
-    heard: list[tuple[bytes, tuple[bytes, ...]]] = []
-    with ExitStack() as stack:
-        one, other = (
-            Stream(TlsSocket(end, SECRET, accepted))
-            for end, accepted in zip(socket.socketpair(), (False, True), strict=True)
-        )
-        stack.callback(one.close)
-        stack.callback(other.close)
-
-        def hear() -> None:
-            for header, buffers in other.drain():
-                heard.append((bytes(header), tuple(map(bytes, buffers))))
-            assert not list(one.drain())
-
-        for header, buffers in sent:
-            one.send(header, buffers)
-            if not together:
-                hear()
-        for _ in range(400):  # the kernel takes about 200 kB at a time
-            one.flush()
-            hear()
-    assert heard == sent

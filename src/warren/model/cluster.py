@@ -9,11 +9,12 @@ from math import inf
 from typing import Final, Literal
 
 from warren.model.measured import Overheads, Switching
+from warren.model.units import NS_PER_S
 
 NetworkModel = Literal["constant", "lane", "contention", "fluid"]
 RingReading = Literal["ours", "published"]
 EngineName = Literal["plain", "local", "ray"]
-LEASE_NS: Final = 10 * 10**9
+LEASE_NS: Final = 10 * NS_PER_S
 """How long a host of Ray may be cut off, unless the cluster file says otherwise."""
 PROCESSOR: Final = "CPU"
 """How the types of devices begin that are processors of the machine that a run trains on."""

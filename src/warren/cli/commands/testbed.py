@@ -138,6 +138,8 @@ def up(
     (found,) = standing(name)
     told, fine = _told(found, measure, json_)
     address = start_ray(bed) if ray and fine and made.changed else None
+    if ray and not made.changed:
+        say(f"Ray is started in a new testbed alone; `warren testbed down --name {name}` first")
     if address is not None:
         say(f"Ray is up; engine: {{ray: {address}}}, local: {{testbed: {bed.name}}}")
     if json_:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -64,11 +65,6 @@ def _is_last(out_dir: Path, epoch: int) -> bool:
         return True
 
 
-def lease_timing(lease_ns: int) -> LeaseTiming:
-    """Return the times of leases that stand for so long."""
-    return LeaseTiming(lease_ns=lease_ns, ask_ns=lease_ns // 5, stop_ns=lease_ns // 10)
-
-
 def agent_pool(
     cluster: Cluster,
     placement: HostPlacement,
@@ -76,7 +72,6 @@ def agent_pool(
     log: Path,
     zygote: StartZygote,
     files: Mapping[str, bytes],
-    grants: LeaseGrants,
 ) -> AgentPool:
     """Start the agents of hosts, or have Ray start them; return the pool of what they will run.
 
@@ -90,11 +85,13 @@ def agent_pool(
         The controller's folder, where it listens.
     log
         What agents and zygotes print to.
-    zygote, files, grants
+    zygote, files
         See ``AgentPool``.
     """
     assert cluster.lease_ns is not None
-    timing = lease_timing(cluster.lease_ns)
+    timing = LeaseTiming(cluster.lease_ns)
+    epoch = next_epoch(log.parent)
+    grants = LeaseGrants(epoch, len(cluster.hosts), timing, time.monotonic_ns())
     here = placement.identity(0)
     epoll = select.epoll()
     with inside(placement.places_H[0]):
@@ -133,7 +130,7 @@ def agent_pool(
         str(folder),
         folders_H,
         launcher,
-        lambda: _is_last(log.parent, grants.epoch),
+        lambda: _is_last(log.parent, epoch),
     )
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 
 from warren.core.ports import Restart
 from warren.live.clock import ClusterClock
-from warren.live.control.agent_hosts import agent_pool, lease_timing, next_epoch
+from warren.live.control.agent_hosts import agent_pool
 from warren.live.control.event_queue import PendingEvents
 from warren.live.control.run_files import RunFiles
 from warren.live.gpu.discovery import class_of, gpus_of
@@ -18,7 +18,6 @@ from warren.live.process.agents.agent_pool import AgentPool
 from warren.live.process.agents.messages import StartZygote
 from warren.live.process.child_limits import USERS
 from warren.live.process.host_placement import HostPlacement, placement_of
-from warren.live.process.leases.lease_grants import LeaseGrants
 from warren.live.process.linux import NoInterrupt, parents
 from warren.live.process.memory_limit import MemoryLimit, cgroups_of, memory_limit
 from warren.live.process.preload import libraries
@@ -164,13 +163,9 @@ class LiveEngine(ABC):
     def _agents(self, zygote: StartZygote) -> AgentPool:
         """Start the agents of hosts that are taken for machines of their own."""
         assert self._folder is not None
-        cluster, log = self._run.cluster, self._outputs.run_log
-        assert cluster.lease_ns is not None
-        pins = pin_files([self._sources]).items()
-        epoch, timing = next_epoch(log.parent), lease_timing(cluster.lease_ns)
-        grants = LeaseGrants(epoch, len(cluster.hosts), timing, time.monotonic_ns())
+        log, pins = self._outputs.run_log, pin_files([self._sources]).items()
         files = {f"{APPS}/{name}": data for name, data in pins}
-        return agent_pool(cluster, self._placement, self._folder, log, zygote, files, grants)
+        return agent_pool(self._run.cluster, self._placement, self._folder, log, zygote, files)
 
     def close(self) -> None:
         """End every process, wait for it and remove the sockets; may be called twice."""

@@ -155,7 +155,10 @@ class ParameterClient:
     @property
     def broken(self) -> bool:
         """Whether the way to a server on another host has broken, of which nobody has told."""
-        return any(link.far and link.lost for one in self._sources.values() for link in one.links)
+        # On one host there are no others, and this is asked at every turn.
+        return bool(self._identity.address) and any(
+            link.far and link.lost for one in self._sources.values() for link in one.links
+        )
 
     def classify(self, job: int, flow_class: int) -> None:
         """Give what is sent to a job's servers on other hosts a class on links, now and later."""

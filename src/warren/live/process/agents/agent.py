@@ -97,8 +97,7 @@ class HostAgent:
         self._watch: FolderWatch | None = None
         # Files that the controller has put into the folder, addresses on other hosts among them.
         self._put_here: set[str] = set()
-        # Whether this agent is to end, and whether the controller has said that the run is over.
-        self._over = self._last = False
+        self._over = False
         # Where this host is reached: the way by which it reaches the controller.
         self._address = ""
 
@@ -129,9 +128,6 @@ class HostAgent:
         self._disconnect()
         self._epoll.close()
         self._guard.close()
-        # Agents that come after one that ended otherwise have to know of it.
-        if self._last:
-            self._lock.remove()
 
     def _timeout_s(self) -> float:
         """How long nothing has to be done unless something comes."""
@@ -231,8 +227,8 @@ class HostAgent:
                 self._epoll.register(self._pool.pipes[0].fileno(), select.EPOLLIN)
             case Fork() | End():
                 self._tell_zygote(order)
-            case Close(last=last):
-                self._over, self._last = True, last
+            case Close():
+                self._over = True
             case _:
                 raise BadFrame(f"an order that no agent takes: {type(order).__name__}")
 

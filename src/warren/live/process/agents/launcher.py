@@ -81,7 +81,6 @@ class AgentLauncher:
             except subprocess.TimeoutExpired:
                 agent.kill()
                 agent.wait()
-        # Those that had not heard that the run is over have left theirs.
         for spec in self._specs_H:
             remove_lock(spec)
 
@@ -110,12 +109,16 @@ def start_agent(
             env=clean_environment(os.environ),
             start_new_session=True,
         )
-    assert agent.stdin is not None
-    # One that has ended already is started again.
-    with contextlib.suppress(BrokenPipeError):
-        agent.stdin.write(spec + b"\n")
-        agent.stdin.flush()
+    hand_over(agent, spec)
     return agent
+
+
+def hand_over(process: subprocess.Popen[bytes], line: bytes) -> None:
+    """Write what a process has to know to its standard input; one that has ended reads nothing."""
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(line + b"\n")
+        process.stdin.flush()
 
 
 def remove_lock(spec: AgentSpec) -> None:

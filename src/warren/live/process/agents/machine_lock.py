@@ -64,11 +64,6 @@ class MachineLock:
         """Return the file descriptor: who has it open keeps the lock."""
         return self._file
 
-    def remove(self) -> None:
-        """Remove the file: the run is over, and no other agent will come."""
-        with contextlib.suppress(FileNotFoundError):
-            self._path.unlink()
-
     def _locked(self, until_s: float) -> int:
         """Open and lock the file, which may be removed meanwhile by who had it."""
         while True:

@@ -24,7 +24,7 @@ from warren.live.testbed.namespaces import HERE, HostNamespace, enter_network
 
 _LOOK_S: Final = 0.5
 _STOP_S: Final = 10.0
-NAMESPACE: Final = "warren"
+_NAMESPACE: Final = "warren"
 """The namespace of actors in Ray."""
 
 
@@ -63,7 +63,7 @@ def main() -> None:
         own = {"_node_ip_address": plan.place.address} if plan.place.address else {}
         ray.init(
             address=plan.address,
-            namespace=NAMESPACE,
+            namespace=_NAMESPACE,
             log_to_driver=False,
             configure_logging=False,
             **own,

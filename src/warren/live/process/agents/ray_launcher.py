@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from warren.live.process.agents.launcher import let_go
+from warren.live.process.agents.launcher import hand_over, let_go
 from warren.live.process.agents.ray_helper import RayPlan
 
 _AGAIN_NS: Final = 1_000_000_000
@@ -89,10 +89,7 @@ class RayLauncher:
                 stderr=output,
                 start_new_session=True,
             )
-        assert helper.stdin is not None
         assert helper.stdout is not None
         os.set_blocking(helper.stdout.fileno(), False)
-        with contextlib.suppress(BrokenPipeError):
-            helper.stdin.write(msgspec.json.encode(self._plan) + b"\n")
-            helper.stdin.flush()
+        hand_over(helper, msgspec.json.encode(self._plan))
         return helper

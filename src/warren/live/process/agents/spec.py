@@ -35,5 +35,5 @@ class AgentSpec(msgspec.Struct, frozen=True):
     secret: str
     folder: str
     lock: str
+    timing: LeaseTiming
     place: HostNamespace = HERE
-    timing: LeaseTiming = LeaseTiming()

@@ -101,11 +101,6 @@ class LeaseGrants:
         return self._leases[host] is not None
 
     @property
-    def epoch(self) -> int:
-        """How many controllers the run has had, this one included."""
-        return self._epoch
-
-    @property
     def free_ns(self) -> int:
         """From when on leases may be granted."""
         return self._free_ns

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
-
-SECOND_NS: Final = 1_000_000_000
 
 
 class LeaseTiming(msgspec.Struct, frozen=True):
@@ -20,18 +16,22 @@ class LeaseTiming(msgspec.Struct, frozen=True):
     ----------
     lease_ns
         How long a lease stands.
-    ask_ns
-        How often it is renewed, and how soon what was not answered is said again.
-    stop_ns
-        How long an agent may take to end all that runs under a lease.
     drift
         By how much at most a clock is too fast or too slow.
     """
 
-    lease_ns: int = 10 * SECOND_NS
-    ask_ns: int = 2 * SECOND_NS
-    stop_ns: int = 1 * SECOND_NS
+    lease_ns: int
     drift: float = 1e-3
+
+    @property
+    def ask_ns(self) -> int:
+        """How often it is renewed, and how soon what was not answered is said again."""
+        return self.lease_ns // 5
+
+    @property
+    def stop_ns(self) -> int:
+        """How long an agent may take to end all that runs under it."""
+        return self.lease_ns // 10
 
     @property
     def agent_ns(self) -> int:
