@@ -153,15 +153,19 @@ def in_heap(request: pytest.FixtureRequest) -> Iterator[bool]:
     if not request.param:
         yield False
         return
-    # Too small for mappings of their own, they are a few free places when all but the last, which
-    # keeps those in the heap, are freed.
-    pieces = (ctypes.c_void_p * 1000)()
-    for at in range(len(pieces)):
-        pieces[at] = _LIBC.malloc(100_000)
-    for at in range(len(pieces) - 1):
-        _LIBC.free(pieces[at])
+    # Too small for mappings of their own. First they fill what is free here and there, however the
+    # heap looks after other tests; those that lie side by side are one free place when all but the
+    # last, which keeps that in the heap, are freed.
+    pieces: list[int] = []
+    side_by_side = 0
+    while side_by_side < 400 and len(pieces) < 10_000:
+        pieces.append(_LIBC.malloc(100_000))
+        last = pieces[-2:]
+        side_by_side = side_by_side + 1 if 0 < last[-1] - last[0] < 100_100 else 0
+    for piece in pieces[:-1]:
+        _LIBC.free(ctypes.c_void_p(piece))
     yield True
-    _LIBC.free(pieces[-1])
+    _LIBC.free(ctypes.c_void_p(pieces[-1]))
 
 
 def is_mapping(tensor: torch.Tensor) -> bool:
