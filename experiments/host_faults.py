@@ -165,7 +165,8 @@ def struck(out: Path, options: tuple[str, ...], kind: str, trial: int) -> dict[s
             set_link(host, "up")
     row["wall_s"] = round(time.monotonic() - begin, 2)
     if (out / "summary.json").exists():
-        row["rolled_back"] = json.loads((out / "summary.json").read_text())["rollbacks"]
+        found = json.loads((out / "summary.json").read_text())
+        row["rolled_back"], row["refused"] = found["rollbacks"], found.get("stale_messages", 0)
     row["left"] = left()
     row["wrong"] += [f"left: {row['left']}"] if row["left"] else []
     return row

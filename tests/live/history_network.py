@@ -161,6 +161,7 @@ class VirtualHub:
         self.address = address
         self._network = network
         self.links: dict[bytes, tuple[Wire, VirtualLink]] = {}
+        self.refused: set[bytes] = set()
         self._ids = 0
         network.listen(self)
 
@@ -188,6 +189,10 @@ class VirtualHub:
         self.links[peer][1].down.send(message, buffers)
         return True
 
+    def refuse(self, peer: bytes) -> None:
+        """Hear a peer no more."""
+        self.refused.add(peer)
+
     def drain(self) -> Iterator[tuple[bytes, Any, list[memoryview]]]:
         """Peers come in any order, and what one has sent in its own."""
         found = [(peer, up.inbox) for peer, (up, _) in self.links.items() if up.inbox]
@@ -197,7 +202,7 @@ class VirtualHub:
                 message, buffers = inbox.popleft()
                 if message is _END:
                     del self.links[peer]
-                else:
+                elif peer not in self.refused:
                     yield peer, message, buffers
 
     def close(self) -> None:

@@ -201,7 +201,10 @@ class DeviceManager:
         EngineError
             If executors of this device keep ending.
         """
-        self._peers.pop(device, None)
+        peer = self._peers.pop(device, None)
+        if peer is not None and how == AWAY:
+            # It ran under a lease that is over, and may have said what is still under way.
+            self._context.hub.refuse(peer)
         # Trainers talk to their own executor only: they cannot serve the next one.
         for key in [key for key in self._trainers if key[0] == device]:
             self._context.pool.end(self._trainers.pop(key))

@@ -96,6 +96,7 @@ class LivePort(LiveEngine):
         self._rehearse = rehearse or run.cluster.emulate is not None
         self._build_early = len(self._jobs) * len(self._devices) <= warm_limit
         self._inputs: InputBudgets | None = None
+        self._stale_messages = 0
         self.overruns: Counter[int] = Counter()
         """Tasks that took longer than their pad, by job index."""
         self.verified_ns: list[int] = []
@@ -147,6 +148,7 @@ class LivePort(LiveEngine):
 
     def close(self) -> None:
         """End every process, wait for it and remove the sockets; may be called twice."""
+        self._stale()  # while there is somebody to ask
         super().close()
         if self._inputs is not None:
             self._inputs.close()
@@ -157,7 +159,15 @@ class LivePort(LiveEngine):
             "overruns": float(self.overruns.total()),
             "verified_tasks": float(len(self.verified_ns)),
             "verify_s": sum(self.verified_ns) / 1e9,
-        }
+        } | self._stale()
+
+    def _stale(self) -> dict[str, float]:
+        """Return how many messages of hosts were refused that had lost their leases."""
+        if self._run.cluster.lease_ns is None:
+            return {}
+        if self._pool_or_none is not None and self._hub_or_none is not None:
+            self._stale_messages = self._pool.stale_messages + self._hub.refused
+        return {"stale_messages": float(self._stale_messages)}
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
         """Append assignments to the queues of executors, but for those of an ended job.

@@ -274,6 +274,19 @@ class Servers:
             for part in self._groups[said.job].peers:
                 self.tell(said.job, part, order)
 
+    def refuse(self, role: ServerRole) -> None:
+        """Hear no more of a server whose host was lost."""
+        moving = self._migrations.get(role.job.index)
+        groups = [self._groups.get(role.job.index)]
+        groups += [moving.heirs, moving.donors] if moving is not None else []
+        for group in groups:
+            if (
+                group is not None
+                and group.generation == role.generation
+                and role.part in group.peers
+            ):
+                self._context.hub.refuse(group.peers[role.part])
+
     def complete(self, job: int) -> bool:
         """Tell whether all servers of a job are up."""
         group = self._groups.get(job)

@@ -18,6 +18,10 @@ class Processes(Protocol):
     def pids(self) -> dict[int, Role]:
         """Return the living processes and their roles; not those that were told to end."""
 
+    @property
+    def stale_messages(self) -> int:
+        """How many messages have come from a lease that did not stand any more."""
+
     def await_zygote(self) -> ZygoteReady:
         """Wait until processes can be forked."""
 

@@ -222,6 +222,11 @@ class Hub:
         The path of its Unix socket, which must not exist.
     identity : HostIdentity
         Its host. Where there are several, it listens by TLS too, at the identity's address.
+
+    Attributes
+    ----------
+    refused
+        How many messages of peers have come that were not to be heard any more.
     """
 
     def __init__(self, address: str, identity: HostIdentity = NOWHERE) -> None:
@@ -239,6 +244,8 @@ class Hub:
             TcpListener(address, identity, self._epoll) if identity.address else None
         )
         self._far: dict[bytes, None] = {}
+        self._unheard: set[bytes] = set()
+        self.refused = 0
         self._flow_class = 0
 
     def fileno(self) -> int:
@@ -262,6 +269,11 @@ class Hub:
             return False
         stream.send(ENCODER.encode(message), buffers)
         return True
+
+    def refuse(self, peer: bytes) -> None:
+        """Hear a peer no more: what it says from now on is counted alone."""
+        if peer in self._streams:
+            self._unheard.add(peer)
 
     def drain(self) -> Iterator[tuple[bytes, AnyMessage, list[memoryview]]]:
         """Yield all messages that are here: the peer, the message, its buffers.
@@ -316,12 +328,16 @@ class Hub:
         stream = self._streams[peer]
         try:
             for header, buffers in stream.drain():
-                yield peer, DECODER.decode(header), buffers
+                if peer in self._unheard:
+                    self.refused += 1
+                else:
+                    yield peer, DECODER.decode(header), buffers
         except (BadFrame, msgspec.MsgspecError):
             stream.close()
         if stream.closed:
             del self._streams[peer], self._id_of[fd]
             self._far.pop(peer, None)
+            self._unheard.discard(peer)
 
 
 Pollable: TypeAlias = Link | Hub | int

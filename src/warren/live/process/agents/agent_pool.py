@@ -139,6 +139,11 @@ class AgentPool:
             pids = self._pids.items()
             return {pid: self._roles[ticket] for ticket, pid in pids if ticket in self._roles}
 
+    @property
+    def stale_messages(self) -> int:
+        """How many messages of agents have come whose lease did not stand any more."""
+        return self._grants.refused
+
     def await_zygote(self, within_s: float = 120.0) -> ZygoteReady:
         """Wait until the zygotes of all hosts are warm.
 

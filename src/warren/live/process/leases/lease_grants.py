@@ -84,7 +84,8 @@ class LeaseGrants:
     Attributes
     ----------
     refused
-        How many messages under leases that do not stand it has refused.
+        How many messages under leases that do not stand it has refused, questions for more time
+        among them.
     """
 
     def __init__(self, epoch: int, hosts: int, timing: LeaseTiming, began_ns: int) -> None:
@@ -171,6 +172,7 @@ class LeaseGrants:
             lease.until_ns = max(lease.until_ns, now_ns + self._timing.controller_ns)
             yield self._answer(ask, lease, now_ns)
         else:
+            self.refused += 1
             yield SendTo(ask.host, LeaseEnded(self._epoch, ask.fence))
 
     def _asked(self, ask: AskLease, now_ns: int) -> Iterator[GrantEffect]:
