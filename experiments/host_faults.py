@@ -22,6 +22,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -46,7 +47,9 @@ CUTS_S: Final = (5, 20, 90)
 END_S: Final = 240.0
 LEFT_S: Final = 15.0
 BACK_S: Final = 3.0
-"""How long a node of Ray is away whose raylet was killed, but for its start."""
+"""How long a node of Ray is away whose raylet has ended, but for its start."""
+LOOKED_S: Final = 60.0
+"""How long after a cut is looked whether the raylet has ended: Ray drops a node that was away."""
 SEED: Final = 1
 
 
@@ -193,8 +196,7 @@ def strike(what: str, process: subprocess.Popen[bytes], draw: random.Random) -> 
         host = draw.randrange(1, 4)  # the controller is in the network of the first
         set_link(host, "down")
         for_s = float(what.partition("-")[2])
-        subprocess.Popen(["sh", "-c", f"sleep {for_s}; ip -n {names.switch(BED)} link set "
-                          f"{names.port(host)} up"])  # fmt: skip
+        threading.Thread(target=reconnect, args=(host, for_s, process), daemon=True).start()
         return f"h{host}"
     if what == "controller":
         process.kill()
@@ -202,11 +204,10 @@ def strike(what: str, process: subprocess.Popen[bytes], draw: random.Random) -> 
     if what == "raylet":
         # The head's end is that of the cluster, unless its store outlives it.
         host = draw.randrange(1, 4)
-        (pid,) = (pid for pid in on(host) if named(pid) == "raylet")
+        (pid,) = raylets(host)
         os.kill(pid, signal.SIGKILL)
         time.sleep(BACK_S)
-        (bed,) = (one.record.bed for one in standing(BED) if one.record is not None)
-        start_node(bed, host, f"{bed.address(0)}:6379")
+        node_again(host)
         return f"raylet of h{host}"
     wanted = {
         "executor": "warren-exec", "agent": "warren-agent", "helper": "warren-ray",
@@ -218,6 +219,31 @@ def strike(what: str, process: subprocess.Popen[bytes], draw: random.Random) -> 
     pid = draw.choice(victims)
     os.kill(pid, signal.SIGKILL)
     return f"{wanted} {pid}"
+
+
+def reconnect(host: int, after_s: float, process: subprocess.Popen[bytes]) -> None:
+    """Bring a link up again, and then Ray's node, if it was dropped meanwhile."""
+    carried = raylets(host)
+    time.sleep(after_s)
+    set_link(host, "up")
+    until = time.monotonic() + LOOKED_S
+    while carried and process.poll() is None and time.monotonic() < until:
+        if not raylets(host):
+            time.sleep(BACK_S)
+            node_again(host)
+            return
+        time.sleep(0.5)
+
+
+def raylets(host: int) -> list[int]:
+    """Ray's own processes of a host."""
+    return [pid for pid in on(host) if named(pid) == "raylet"]
+
+
+def node_again(host: int) -> None:
+    """Start Ray's node of a host, as what watches over a cluster would."""
+    (bed,) = (one.record.bed for one in standing(BED) if one.record is not None)
+    start_node(bed, host, f"{bed.address(0)}:6379")
 
 
 def in_hosts() -> list[int]:
