@@ -21,7 +21,8 @@ from live_worlds import drive, hashes, job, of, plain_hashes, shuffled, world
 
 from warren.live.control.local_engine import LivePort
 from warren.live.process.agents import launcher
-from warren.live.process.agents.agent_pool import AWAY, AgentPool
+from warren.live.process.agents.agent_pool import AgentPool
+from warren.live.process.agents.leased_processes import AWAY
 from warren.live.process.agents.spec import AgentSpec
 from warren.live.testbed import names
 from warren.live.testbed.namespaces import inside
@@ -84,7 +85,7 @@ def told(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Told:
         agents = pool._launcher
         assert agents is not None
         told.agents.update(agents.pids_H)
-        told.folders = [Path(pool._folder), *map(Path, pool._folders_H)]
+        told.folders = [Path(pool.processes.folder), *map(Path, pool.processes.folders_H)]
         if isinstance(event, RoundsDone) and event.job == 1:
             if event.round >= 3 and not told.faults:
                 told.faults.append("killed")
@@ -121,7 +122,11 @@ def attack(port: LivePort, attacked: set[str], over: threading.Event) -> None:
     noise = [b"GET / HTTP/1.1\r\n\r\n", b"\1\0\0\0" + b"\xff" * 8, bytes(100_000), b"\x16\x03\x01"]
     with inside(port._placement.places_H[0]):
         while not over.wait(0.02):
-            ways = [data.decode() for name, data in [*pool._files.items()] if name.endswith(".tcp")]
+            ways = [
+                data.decode()
+                for name, data in [*pool.processes.files.items()]
+                if name.endswith(".tcp")
+            ]
             ways.append(f"{pool._listener.address}:{pool._listener.port}")
             for way in ways:
                 address, at = way.rsplit(":", 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from warren.live.control.recovery import LossCounter
-from warren.live.process.agents.agent_pool import AWAY
+from warren.live.process.agents.leased_processes import AWAY
 
 KILLED, CRASHED = "killed by SIGKILL", "killed by SIGSEGV"
 SERVER = ()

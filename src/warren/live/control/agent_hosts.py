@@ -13,6 +13,7 @@ import msgspec
 
 from warren.live.process.agents.agent_pool import AgentPool
 from warren.live.process.agents.launcher import AgentLauncher, Launcher
+from warren.live.process.agents.leased_processes import LeasedProcesses
 from warren.live.process.agents.messages import StartZygote
 from warren.live.process.agents.ray_helper import RayPlan
 from warren.live.process.agents.ray_launcher import RayLauncher
@@ -86,7 +87,7 @@ def agent_pool(
     log
         What agents and zygotes print to.
     zygote, files
-        See ``AgentPool``.
+        See ``LeasedProcesses``.
     """
     assert cluster.lease_ns is not None
     timing = LeaseTiming(cluster.lease_ns)
@@ -119,18 +120,10 @@ def agent_pool(
         place = specs_H[0].place
         launcher = RayLauncher(RayPlan(cluster.ray, names_H, texts, str(log), place))
     hub = Path(controller_address(str(folder)) + SUFFIX)
+    own = {**files, hub.name: hub.read_bytes()}
+    processes = LeasedProcesses(placement, grants, names_H, str(folder), folders_H, zygote, own)
     return AgentPool(
-        placement,
-        listener,
-        epoll,
-        zygote,
-        {**files, hub.name: hub.read_bytes()},
-        grants,
-        names_H,
-        str(folder),
-        folders_H,
-        launcher,
-        lambda: _is_last(log.parent, epoch),
+        processes, len(names_H), listener, epoll, launcher, lambda: _is_last(log.parent, epoch)
     )
 
 

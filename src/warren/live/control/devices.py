@@ -9,7 +9,7 @@ from warren.live.control.ledger import Ledger
 from warren.live.control.run_context import RunContext
 from warren.live.emulated_times import Pads
 from warren.live.process import free_memory
-from warren.live.process.agents.agent_pool import AWAY
+from warren.live.process.agents.leased_processes import AWAY
 from warren.live.process.linux import core_of
 from warren.live.process.specs import ExecutorRole, TrainerRole
 from warren.live.transport.messages import AnyMessage, Drop, Moved, Release, TrainerGone, Verify

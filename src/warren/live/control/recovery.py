@@ -16,7 +16,7 @@ from warren.live.control.ledger import Ledger
 from warren.live.control.ring_gangs import GangManager
 from warren.live.control.run_context import RunContext
 from warren.live.control.servers import Servers
-from warren.live.process.agents.agent_pool import AWAY
+from warren.live.process.agents.leased_processes import AWAY
 from warren.live.process.process_pool import ZygoteLost
 from warren.live.process.processes import Processes
 from warren.live.process.specs import ExecutorRole, Exited, RankRole, Role, ServerRole, TrainerRole
