@@ -100,7 +100,7 @@ class History:
         self._draw = random.Random(f"core {seed}")
         assert plan.job.app is not None
         self._right = reference(plan.job.app.rpartition(":")[2], plan.job.scale)
-        self.world = World.now = World(seed, folder, self._right, plan.hosts, traced=traced)
+        self.world = World.now = self._world(seed, folder, traced=traced)
         self.world.watch = self
         self._tasks: list[Assignment] = []
         self._rows: set[tuple[int, int]] = set()
@@ -120,6 +120,9 @@ class History:
         self._reported: dict[int, int] = {}
         self.ended = False
         self.port = self._port(seed, folder)
+
+    def _world(self, seed: int, folder: str, *, traced: bool) -> World:
+        return World(seed, folder, self._right, self.plan.hosts, traced=traced)
 
     def _port(self, seed: int, folder: str) -> VirtualPort:
         plan = self.plan
@@ -180,7 +183,7 @@ class History:
                 self._must(not tasks & self._rows, f"tasks {tasks & self._rows} count twice")
                 self._rows |= tasks
             case RolledBack(round=round_no):
-                self._must(bool(self._killed), "a job goes back that has lost no server")
+                self._must(self._was_struck(), "a job goes back that has lost no server")
                 self._next = round_no
                 self._rows = {key for key in self._rows if key[0] < round_no}
                 # In place of whole stretches, some of which may have been told already.
@@ -197,9 +200,15 @@ class History:
             case ServersMoved(reason=""):
                 self.world.counts["migrations"] += 1
             case ServersMoved(servers=servers, model_bytes=model_bytes):
-                self._must(bool(self._killed), "a shape is void, and no server was lost")
+                self._must(self._was_struck(), "a shape is void, and no server was lost")
                 self._wanted = Shape(None, servers, model_bytes or None)
                 self.world.counts["void shapes"] += 1
+
+    def _generation(self, process: ServerProcess) -> int:
+        return process.role.generation
+
+    def _was_struck(self) -> bool:
+        return bool(self._killed)
 
     def _passed(self, event: RoundsDone) -> None:
         right, round_no = self._right, event.round
@@ -342,7 +351,7 @@ class History:
 
     def server_says(self, server: ServerProcess, message: Any) -> None:
         """No barrier twice, no state from who serves no more."""
-        generation, inside = server.role.generation, server.server
+        generation, inside = self._generation(server), server.server
         if isinstance(message, RoundReport):
             self._report(server, message)
         elif isinstance(message, OwnershipMoved):
@@ -363,7 +372,7 @@ class History:
             self._aimed.append(self.world.steps + self._draw.randrange(steps))
 
     def _report(self, server: ServerProcess, report: RoundReport) -> None:
-        generation, round_no = server.role.generation, report.round
+        generation, round_no = self._generation(server), report.round
         life = max(one for one in self._lives if one <= generation)
         expected = self._reported.get(life, self._lives[life] - 1) + 1
         self._must(round_no == expected, f"{server.name} passes {round_no}, not {expected}")
@@ -372,7 +381,7 @@ class History:
     def server_forked(self, server: ServerProcess) -> None:
         """One that has no donors begins a life of its job."""
         if not server.role.donors:
-            self._lives[server.role.generation] = server.role.round
+            self._lives[self._generation(server)] = server.role.round
 
     def task_begins(self, round_no: int, shard: int, generation: int) -> None:
         """A trainer begins a task with a state of the servers of a generation."""

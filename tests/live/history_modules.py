@@ -10,13 +10,12 @@ from typing import Final
 import pytest
 import torch
 from history_jobs import app_of
-from history_world import World
+from history_world import BROKEN_NS, EndedAsKilled, World
 from torch import nn
 
 from warren.live.process import free_memory
 from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.memory.shared_arena import Arena
-from warren.live.transport.sockets import controller_address
 
 
 class Clock:
@@ -44,6 +43,10 @@ def _sleep_until(at_ns: int) -> None:
     World.now.slept_ns = at_ns
 
 
+def _end_as_killed() -> None:
+    raise EndedAsKilled
+
+
 _CLOCKS: Final = ("control.engine", "control.local_engine", "control.servers", "run_clock")
 
 
@@ -60,7 +63,7 @@ def virtual_modules() -> Iterator[None]:
             patch.setattr(f"{live}.{module}.Poller", lambda: World.now.acting.poller)
         patch.setattr(
             f"{live}.device.executor.link_to_controller",
-            lambda folder, _: World.now.link(controller_address(folder)),
+            lambda folder, _: World.now.link_to_controller(folder),
         )
         for module in ("server.server", "server.migration", "device.parameter_client"):
             patch.setattr(
@@ -68,6 +71,8 @@ def virtual_modules() -> Iterator[None]:
             )
         for module in ("server.round_start", "device.executor"):
             patch.setattr(f"{live}.{module}.sleep_until", _sleep_until)
+        patch.setattr(f"{live}.device.executor.end_as_killed", _end_as_killed)
+        patch.setattr(f"{live}.device.executor._BROKEN_NS", BROKEN_NS)
         endless = SimpleNamespace(within=lambda _: nullcontext())
         patch.setattr(f"{live}.server.server.Alarm", lambda: endless)
         patch.setattr(f"{live}.server.built_store.build_app", app_of)

@@ -21,6 +21,7 @@ class Owner(Protocol):
     """A process, as the network knows it."""
 
     name: str
+    host: int
     incoming: dict[Wire, None]
 
     def woken(self) -> None:
@@ -39,6 +40,7 @@ class Wire:
         self.inbox: deque[Frame] = deque()
         self.open = True
         self.held_until = 0
+        self.hosts: frozenset[int] = frozenset()
 
     def send(self, message: Any, buffers: tuple[Any, ...] = ()) -> None:
         """Send what may still be changed afterwards."""
@@ -101,9 +103,6 @@ class VirtualPoller:
 class VirtualLink:
     """The connecting side of a connection; see ``transport.sockets.Link``."""
 
-    # Ways do not break in histories: processes end.
-    lost = False
-
     def __init__(self, network: Network, owner: Owner, address: str, *, far: bool = False) -> None:
         self.far = far
         self.address = address
@@ -111,6 +110,8 @@ class VirtualLink:
         self._network = network
         self._early: list[Frame] = []
         self._closed = False
+        # A way to another host is lost with the process there. On one host nobody minds.
+        self.lost = False
         self.down = Wire(owner)
         self.up: Wire | None = None
         self.peer = b""
@@ -143,6 +144,8 @@ class VirtualLink:
             message, buffers = inbox.popleft()
             if message is not _END:
                 yield message, buffers
+            elif self.far and self._network.ways_break:
+                self.lost = True
 
     def close(self) -> None:
         self._closed = True
@@ -173,6 +176,7 @@ class VirtualHub:
         """A link connects."""
         self._ids += 1
         peer, up = self._ids.to_bytes(4, "little"), Wire(self.owner)
+        up.hosts = link.down.hosts = frozenset({self.owner.host, link.owner.host})
         self.links[peer] = up, link
         link.connected(up, peer)
 
@@ -214,9 +218,13 @@ class VirtualHub:
 class Network:
     """Who listens where, and who waits for that. ``saw`` is told all that is sent."""
 
-    def __init__(self, draw: random.Random, saw: Callable[[Owner, Any], None]) -> None:
+    def __init__(
+        self, draw: random.Random, saw: Callable[[Owner, Any], None], *, ways_break: bool = False
+    ) -> None:
         self.draw = draw
         self.saw = saw
+        self.ways_break = ways_break
+        self.knows: Callable[[VirtualLink], bool] = lambda link: True
         self._hubs: dict[str, VirtualHub] = {}
         self._waiting: dict[str, list[VirtualLink]] = {}
         self._ends: dict[str, list[VirtualLink | VirtualHub]] = {}
@@ -225,13 +233,19 @@ class Network:
         assert hub.address not in self._hubs, f"somebody has listened at {hub.address}"
         self._hubs[hub.address] = hub
         self._ends.setdefault(hub.owner.name, []).append(hub)
-        for link in self._waiting.pop(hub.address, []):
-            hub.take(link)
+        self.look_up(hub.address)
 
-    def connect(self, link: VirtualLink) -> None:
-        self._ends.setdefault(link.owner.name, []).append(link)
+    def look_up(self, address: str) -> None:
+        """Let those connect who know by now where somebody listens."""
+        waiting = self._waiting.pop(address, [])
+        for link in waiting:
+            self.connect(link, again=True)
+
+    def connect(self, link: VirtualLink, *, again: bool = False) -> None:
+        if not again:
+            self._ends.setdefault(link.owner.name, []).append(link)
         hub = self._hubs.get(link.address)
-        if hub is None:
+        if hub is None or not self.knows(link):
             self._waiting.setdefault(link.address, []).append(link)
         # Nobody comes back to an address whose owner is gone.
         elif hub.owner.name in self._ends:

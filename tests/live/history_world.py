@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, deque
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +38,9 @@ from warren.live.transport.messages import Leave, Prepared, RunTask, TaskCompute
 from warren.live.transport.sockets import controller_address, executor_address
 
 KILLED: Final = "killed by SIGKILL"
+CRASHED: Final = "exit status 1"
+BROKEN_NS: Final = 30_000_000
+"""How long an executor bears a way that is broken; see ``virtual_modules``."""
 STEP_NS: Final = 300_000
 """At most so much time passes from one turn of a process to the next."""
 FAR_NS: Final = 10**9
@@ -57,6 +61,7 @@ class Process:
         self.poller = VirtualPoller(world.wait)
         self.wake_ns: int | None = None
         self.held_until = 0
+        self.host = 0
         self.arenas: list[Arena] = []
 
         self.awake = False
@@ -87,12 +92,13 @@ class ServerProcess(Process):
     """A real server."""
 
     def __init__(self, world: World, ticket: int, role: ServerRole) -> None:
-        super().__init__(world, f"server {role.generation}.{role.part}")
+        named = f"{role.job.index}.{role.generation}.{role.part}"
+        super().__init__(world, f"server {named} ({ticket})")
         self.ticket, self.role = ticket, role
         self.server: Server | None = None
 
     def start(self) -> None:
-        control = VirtualLink(self.world.network, self, controller_address(self.role.folder))
+        control = self.world.link_to_controller(self.role.folder)
         self.server = Server(self.role, LIFELINE, control)  # type: ignore[arg-type]
         self.server.listen()
         self._sleep()
@@ -100,7 +106,10 @@ class ServerProcess(Process):
     def turn(self) -> None:
         assert self.server is not None
         self.server.turn(self.poller.ready())
-        self._sleep()
+        if self.server._control.lost:
+            self.world.exits(self, KILLED)
+        else:
+            self._sleep()
 
     def _sleep(self) -> None:
         assert self.server is not None
@@ -117,7 +126,7 @@ class ExecutorProcess(Process):
     """A real executor."""
 
     def __init__(self, world: World, ticket: int, role: ExecutorRole) -> None:
-        super().__init__(world, f"executor {role.device}.{role.incarnation}")
+        super().__init__(world, f"executor {role.device}.{role.incarnation} ({ticket})")
         self.ticket, self.role = ticket, role
         self.executor: Executor | None = None
 
@@ -128,13 +137,19 @@ class ExecutorProcess(Process):
 
     def turn(self) -> None:
         assert self.executor is not None
-        self.executor.turn(self.poller.ready())
-        self._sleep()
+        try:
+            self.executor.turn(self.poller.ready())
+        except EndedAsKilled:
+            self.world.exits(self, KILLED)
+        else:
+            self._sleep()
 
     def _sleep(self) -> None:
         assert self.executor is not None
         pipeline = self.executor._pipeline
         dues = [due for due in (pipeline.due_ns(), pipeline.reports.due_ns) if due is not None]
+        if self.executor._broken_ns:
+            dues.append(self.executor._broken_ns + BROKEN_NS + 1)
         self.wake_ns = min(dues, default=None)
 
     def generation(self) -> int | None:
@@ -164,8 +179,8 @@ class TrainerProcess(Process):
         address = executor_address(role.folder, role.device, role.incarnation)
         self._link = VirtualLink(self.world.network, self, address)
         self.poller.register(self._link)
-        self._link.send(TrainerReady(0, self.ticket))
-        self._link.send(Prepared(0))
+        self._link.send(TrainerReady(role.job.index, self.ticket))
+        self._link.send(Prepared(role.job.index))
 
     def turn(self) -> None:
         for message, _ in self._link.drain():
@@ -176,23 +191,33 @@ class TrainerProcess(Process):
             executor = self.world.executors[self.role.device]
             lives = executor.ticket in self.world.processes
             if lives and executor.role.incarnation == self.role.incarnation:
+                if self.world.crashes(self.role, message):
+                    self.world.exits(self, CRASHED)
+                    return
                 self._link.send(self._computed(message, executor))
 
     def _computed(self, task: RunTask, executor: ExecutorProcess) -> TaskComputed:
         right = self.world.right
         generation = executor.generation()
         if generation is not None:
-            self.world.watch.task_begins(task.round, task.shard, generation)
+            if not self.role.job.index:
+                named = self.world.generation_of(self.ticket, generation)
+                self.world.watch.task_begins(task.round, task.shard, named)
             if self._states.view(task.state) != right.states[task.round]:
                 raise Violation(f"{executor.name} has another state of round {task.round}")
         result = right.results[task.round][task.shard]
         assert task.update is not None
         self._updates.view(task.update)[:] = result.update[0]
-        return TaskComputed(0, task.round, task.shard, result.loss, result.present, result.marks)
+        named = task.job, task.round, task.shard
+        return TaskComputed(*named, result.loss, result.present, result.marks)
 
     def closed(self) -> None:
         self._states.close()
         self._updates.close()
+
+
+class EndedAsKilled(Exception):
+    """An executor has found that the way to its controller or a server is broken."""
 
 
 class Pipe:
@@ -251,12 +276,8 @@ class VirtualEngine(LiveEngine):
         self._folder = Path(world.folder)
         self._hub_or_none = world.hub(controller_address(world.folder))  # type: ignore[assignment]
         self._poller_or_none = world.controller.poller  # type: ignore[assignment]
-        pool = self._pool_or_none = ProcessPool.__new__(ProcessPool)
-        pool._placement, pool._tickets = self._placement, 0
-        pool._roles, pool._at, pool._pids = {}, {}, {}
-        pipes = tuple(Pipe(zygote.up, zygote.down) for zygote in world.zygotes)
-        pool.pipes = pipes  # type: ignore[assignment]
-        for source in (self._hub, *pool.pipes):
+        pool = self._pool_or_none = world.pool_of(self._placement, self._folder)
+        for source in (self._hub, *pool.fds):
             self._poller.register(source)
 
 
@@ -300,9 +321,26 @@ class World:
         """Let the process that acts listen."""
         return VirtualHub(self.network, self.acting, address)
 
-    def link(self, address: str, token: bytes = b"") -> Any:
-        """Let the process that acts connect."""
-        return VirtualLink(self.network, self.acting, address)
+    def link_to_controller(self, folder: str) -> Any:
+        """Let the process that acts connect to the controller."""
+        return VirtualLink(self.network, self.acting, controller_address(folder))
+
+    def pool_of(self, placement: HostPlacement, folder: Path) -> Any:
+        """The processes of a controller: those of a zygote a host, which is always there."""
+        pool = ProcessPool.__new__(ProcessPool)
+        pool._placement, pool._tickets = placement, 0
+        pool._roles, pool._at, pool._pids = {}, {}, {}
+        pipes = tuple(Pipe(zygote.up, zygote.down) for zygote in self.zygotes)
+        pool.pipes = pipes  # type: ignore[assignment]
+        return pool
+
+    def generation_of(self, ticket: int, generation: int) -> int:
+        """What tells a generation that a process knows from those of other controllers."""
+        return generation
+
+    def crashes(self, role: TrainerRole, task: RunTask) -> bool:
+        """Whether a job's code ends its process in a task."""
+        return False
 
     def link_to_server(self, address: str, home: int, identity: Any) -> Any:
         """Let the process that acts connect to a server, which may be on another host."""
@@ -317,7 +355,8 @@ class World:
         """A process sends something."""
         if self.trace is not None:
             self.trace.append(f"{self.steps:5} {owner.name} says {message!r:.160}")
-        if isinstance(owner, ServerProcess) and self.watch is not None:
+        ours = isinstance(owner, ServerProcess) and not owner.role.job.index
+        if ours and self.watch is not None:
             self.watch.server_says(owner, message)
 
     def wait(self, timeout_ms: float | None) -> None:
@@ -327,7 +366,11 @@ class World:
         acting = self.acting
         while not acting.poller.ready():
             self.step()
+            self.look()
         self.acting = acting
+
+    def look(self) -> None:
+        """See whether the controller that waits is still there."""
 
     def wakes(self, process: Process, timeout_ms: int | None) -> None:
         """A process sleeps for so long at most, or until what it would have slept for itself."""
@@ -349,7 +392,7 @@ class World:
             case _:
                 raise ValueError(f"nobody forks {role}")
         self.processes[ticket], self._zygote_of[ticket] = made, zygote
-        if isinstance(made, ServerProcess):
+        if isinstance(made, ServerProcess) and not made.role.job.index:
             self.watch.server_forked(made)
         # Some take their time to load.
         made.held_until = self.steps + self.draw.choice([0, 0, 10, 60])
@@ -362,14 +405,19 @@ class World:
         self.network.ended(process)
         self.busy.pop(process, None)
         process.closed()
-        zygote = self._zygote_of.pop(process.ticket)
-        zygote.down.send(Exited(process.ticket, process.ticket, how))
+        self.tell_end(process, how)
         if self.trace is not None:
             self.trace.append(f"{self.steps:5} {process.name} ends")
 
+    def tell_end(self, process: Any, how: str) -> None:
+        """Whoever forked a process says that it has ended."""
+        zygote = self._zygote_of.pop(process.ticket)
+        zygote.down.send(Exited(process.ticket, process.ticket, how))
+
     def servers(self) -> list[ServerProcess]:
-        """All that live, of all generations."""
-        return [one for one in self.processes.values() if isinstance(one, ServerProcess)]
+        """All of the first job that live, of all generations."""
+        found = [one for one in self.processes.values() if isinstance(one, ServerProcess)]
+        return [one for one in found if not one.role.job.index]
 
     def step(self) -> bool:
         """Let one process have a turn; False: nothing will ever happen by itself."""
@@ -394,12 +442,16 @@ class World:
     def _deliver(self, wire: Wire, *, alone: bool) -> None:
         """Let some of what is on its way arrive; a slow wire may have none."""
         draw = self.draw
-        if wire.held_until > self.steps and not alone:
+        if (wire.held_until > self.steps and not alone) or not self.passes(wire):
             return
         if draw.random() < self.slowness:
             wire.held_until = self.steps + draw.randrange(300)
             return
         wire.deliver(len(wire.flying) if draw.random() < 0.6 else draw.randint(0, 2))
+
+    def passes(self, wire: Wire) -> bool:
+        """Whether there is a way between the hosts of a wire."""
+        return True
 
     def _act(self, process: Process) -> None:
         self.acting = process
@@ -416,14 +468,18 @@ class World:
 
     def _ring(self) -> None:
         """Wake up those whose time has come."""
-        for one in self.processes.values():
+        for one in self.sleepers():
             if one.wake_ns is not None and one.wake_ns <= self.now_ns:
                 one.wake_ns = None
                 one.woken()
 
+    def sleepers(self) -> Iterable[Process]:
+        """All who may wake up by themselves."""
+        return self.processes.values()
+
     def _sleep(self) -> bool:
         """Nothing is on its way: let time pass until somebody wakes up."""
-        dues = [one.wake_ns for one in self.processes.values() if one.wake_ns is not None]
+        dues = [one.wake_ns for one in self.sleepers() if one.wake_ns is not None]
         if not dues or min(dues) > self.now_ns + FAR_NS:
             return False
         self.now_ns = min(dues)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -223,6 +224,39 @@ def test_of_many_who_say_nothing_the_oldest_are_closed(
     assert len(found) == 4
     for end in ends:
         end.close()
+
+
+def test_many_who_begin_at_once_are_all_let_in(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those who find no room are turned away, and come again; descriptors are used again."""
+    monkeypatch.setattr(gate, "_UNPROVEN_MAX", 3)
+    links = [net.link() for _ in range(40)]
+    for number, link in enumerate(links):
+        link.send(Release(number))
+    found: set[int] = set()
+    until_s = time.monotonic() + 30
+    while len(found) < len(links) and time.monotonic() < until_s:
+        found |= {message.job for _, message, _ in net.heard() if isinstance(message, Release)}
+    assert found == set(range(40))
+    assert net.refused() == 0
+
+
+def test_a_link_that_is_made_again_leaves_who_has_its_descriptor_alone(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        (tmp_path / "hub.tcp").write_text("{}:{}".format(*listener.getsockname()))
+        poller, links = Poller(), []
+        for _ in range(2):
+            links.append(Link(f"tcp:{tmp_path}/hub", SECRET))
+            poller.register(links[-1])
+            end, _ = listener.accept()
+            if len(links) == 1:
+                end.close()
+                assert poller.poll(5000) == {links[0]}
+                assert list(links[0].drain()) == []
+        assert poller.poll(0) == set()
+        end.sendall(b"\x16\x03")
+        assert links[1] in poller.poll(5000)
+        for one in (*links, end, poller):
+            one.close()
 
 
 def test_it_listens_at_its_own_address_only(net: Net) -> None:

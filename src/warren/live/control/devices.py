@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Final
 
 from warren.live.control.ledger import Ledger
@@ -39,6 +39,8 @@ class DeviceManager:
         self._ledger = ledger
         self._incarnations = [0] * len(context.devices)
         self._peers: dict[int, bytes] = {}
+        # Devices that have been told anything of a job.
+        self._met: defaultdict[int, set[int]] = defaultdict(set)
         # Tickets by (device, job), in the order of their last use: the first was used longest ago.
         self._trainers: dict[tuple[int, int], int] = {}
         self._released: set[tuple[int, int]] = set()
@@ -80,18 +82,22 @@ class DeviceManager:
         """
         if device in self._peers:
             self._context.hub.send(self._peers[device], message)
+            if (job := getattr(message, "job", None)) is not None:
+                self._met[job].add(device)
 
     def drop(self, job: int, *, ended: bool) -> None:
-        """Tell all executors to free what a job holds."""
-        for device in self._peers:
+        """Tell executors that know of a job to free what it holds."""
+        for device in sorted(self._met[job]):
             self.tell(device, Drop(job, ended))
+        if ended:
+            del self._met[job]
 
     def move(self, job: int, generation: int, homes: tuple[int, ...]) -> None:
-        """Tell executors that a job has new servers, on these hosts.
+        """Tell executors that know of a job that it has new servers, on these hosts.
 
         Its places in their queues stay.
         """
-        for device in self._peers:
+        for device in sorted(self._met[job]):
             self.tell(device, Moved(job, generation, homes, self._ledger.passed(job)))
 
     def need_trainer(self, device: int, job: Job) -> None:
@@ -191,7 +197,7 @@ class DeviceManager:
 
     def _wanted(self, device: int, job: int) -> bool:
         """Tell whether the job has an unfinished assignment on the device."""
-        return any(one.job == job for _, one in self._ledger.unfinished(device))
+        return self._ledger.wants(device, job)
 
     def executor_ended(self, device: int, how: str) -> None:
         """End the trainers of an executor that is gone, and start another executor.

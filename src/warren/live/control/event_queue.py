@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
@@ -44,6 +44,8 @@ class PendingEvents:
         self._pushed = 0
         # Time and rank of the last event pushed, by job and by device (``_order_keys``).
         self._latest: dict[tuple[str, int], tuple[int, int]] = {}
+        # How many roll-backs of each job wait here: asked for each assignment.
+        self._returns: Counter[int] = Counter()
         self.last_ns = 0
         """The cluster time of the events that were handed out last."""
 
@@ -101,6 +103,8 @@ class PendingEvents:
             event = msgspec.structs.replace(event, time_ns=time_ns)
         self._pushed += 1
         heapq.heappush(self._heap, (time_ns, rank, self._pushed, event))
+        if isinstance(event, RolledBack):
+            self._returns[event.job] += 1
         return time_ns
 
     def pop(self) -> tuple[AnyEvent, ...]:
@@ -109,6 +113,8 @@ class PendingEvents:
         while self._heap and (not events or self._heap[0][0] == self.last_ns):
             self.last_ns, _, _, event = heapq.heappop(self._heap)
             events.append(event)
+            if isinstance(event, RolledBack):
+                self._returns[event.job] -= 1
         return tuple(events)
 
     def after_known(self, job: int, time_ns: int) -> int:
@@ -118,7 +124,7 @@ class PendingEvents:
 
     def returning(self, job: int) -> bool:
         """Tell whether the core is yet to hear that a job is rolled back."""
-        return any(isinstance(event, RolledBack) and event.job == job for *_, event in self._heap)
+        return self._returns[job] > 0
 
     def take_back_void(self, job: int) -> None:
         """Take back that a shape of a job was void, since its servers are to move elsewhere now."""

@@ -16,7 +16,7 @@ from itertools import count
 
 from warren.live.clock import ClusterClock
 from warren.live.control.event_queue import PendingEvents
-from warren.live.control.ledger_entries import JobBarriers, OpenAssignment
+from warren.live.control.ledger_entries import JobBarriers, OpenAssignment, dropped
 from warren.live.transport.message import TaskStamp
 from warren.live.transport.messages import CompEnded
 from warren.live.transport.server_messages import RoundReport
@@ -28,16 +28,9 @@ from warren.model.events import (
     RolledBack,
     RoundsDone,
     ServersMoved,
-    TaskDropped,
     TasksLost,
 )
 from warren.model.job import Job
-
-
-def place_of(one: Assignment) -> tuple[int, int, int, int]:
-    """Return job, round, shard and device of an assignment of one task."""
-    return one.job, one.round, one.shards[0], one.device
-
 
 Report = CompEnded | RoundReport
 
@@ -113,6 +106,12 @@ class Ledger:
             if one.device == device and first < end and not entry.lost_race:
                 yield seq, Assignment(device, one.job, first, end - first, one.shards)
 
+    def wants(self, device: int, job: int) -> bool:
+        """Tell whether a job has an assignment on a device that is not over."""
+        entries = map(self._entries.__getitem__, self._seqs_of[job])
+        passed = self._progress[job].passed
+        return any(one.assignment.device == device and one.end_round > passed for one in entries)
+
     def in_progress(self, device: int) -> Iterator[Assignment]:
         """Yield a device's tasks that have run or may be running, and whose barrier is to pass."""
         for seq, entry in self._entries.items():
@@ -171,7 +170,7 @@ class Ledger:
         # The core counts the copy as running: it hears that it was dropped when the barrier passes.
         passed_ns = self._pending.passes_ns(job, copy.round)
         if passed_ns is not None:
-            self._pending.insert(TaskDropped(passed_ns, *place_of(copy), 0))
+            self._pending.insert(dropped(copy, passed_ns, 0))
             return None
         if self._progress[job].ended or self._pending.returning(job):
             return None
@@ -399,7 +398,7 @@ class Ledger:
         """
         entry = self._entries.pop(seq)
         one = entry.assignment
-        self._pending.push(TaskDropped(at_ns, *place_of(one), busy_ns))
+        self._pending.push(dropped(one, at_ns, busy_ns))
         if entry.queued:
             self._queues[one.device].remove(seq)
             self._leave_queue(one.device)

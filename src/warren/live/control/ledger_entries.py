@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from warren.model.decision import Assignment
-from warren.model.events import TasksDone
+from warren.model.events import TaskDropped, TasksDone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,11 @@ class PassedAssignment:
             self.busy_ns,
             self.sync_end_ns,
         )
+
+
+def dropped(one: Assignment, at_ns: int, busy_ns: int) -> TaskDropped:
+    """Return the event that a run of one task does not count, and was so long on its device."""
+    return TaskDropped(at_ns, one.job, one.round, one.shards[0], one.device, busy_ns)
 
 
 @dataclass(slots=True)

@@ -97,6 +97,8 @@ class Servers:
         self._rounds: dict[int, int] = {}
         # The shapes that policies have answered, of jobs whose servers these place.
         self._shapes: dict[int, Shape] = {}
+        # Where servers of jobs without a shape are.
+        self._static: dict[int, tuple[int, ...]] = {}
         # Delays of rounds of jobs whose servers are not all up.
         self._delays_ns: dict[int, int] = {}
         # Jobs whose blocks migrate, and shapes that were answered meanwhile.
@@ -392,9 +394,11 @@ class Servers:
     def _stated_homes(self, job: int) -> tuple[int, ...]:
         """Return the hosts that a job's servers were placed on, testbed or not."""
         run, shape = self._context.run, self._shapes.get(job)
-        if shape is None:
-            return static_server_hosts(run.cluster.hosts, job, run.scheduler.servers)
-        return shape.servers
+        if shape is not None:
+            return shape.servers
+        if job not in self._static:  # asked for each assignment
+            self._static[job] = static_server_hosts(run.cluster.hosts, job, run.scheduler.servers)
+        return self._static[job]
 
     def _on_places(self, hosts: tuple[int, ...]) -> tuple[int, ...]:
         """Return where processes of these hosts are: all on this machine, unless there are more."""

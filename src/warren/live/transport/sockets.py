@@ -420,7 +420,9 @@ class Poller:
         for link in list(self._unproven):
             if not link.settle():
                 self._unproven.remove(link)
-                self._source_of.pop(self._fd_of.pop(link), None)
+                # The descriptor is closed, and may be that of another link by now.
+                if self._source_of.get(fd := self._fd_of.pop(link)) is link:
+                    del self._source_of[fd]
                 self._unconnected.append(link)
             elif link.proven or link.lost:
                 self._unproven.remove(link)

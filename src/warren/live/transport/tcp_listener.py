@@ -11,6 +11,8 @@ import errno
 import os
 import select
 import socket
+import time
+from itertools import islice
 from typing import Final
 
 from warren.live import flow_marks
@@ -22,7 +24,13 @@ FAR: Final = "tcp:"
 SUFFIX: Final = ".tcp"
 """End of the name of the file that says where a hub listens."""
 _UNPROVEN_MAX: Final = 256
-"""So many connections at most have not shown the secret; of more, the oldest are closed."""
+"""So many connections at most have not shown the secret. Of more, the oldest are closed if they say
+nothing or take long; else the new ones are, which come again: many may begin at once, and those
+that are at it have to come to an end."""
+_PATIENCE_NS: Final = 2_000_000_000
+"""A handshake may take so long where others wait."""
+_LOOKED_AT: Final = 8
+"""So many of the oldest are looked at, whether they have said anything."""
 
 _ACCEPTED_AT_ONCE: Final = 16
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -99,6 +107,7 @@ class TcpListener:
         self._secret, self._epoll = identity.secret, epoll
         # By file descriptor, the oldest first.
         self._unproven: dict[int, TlsSocket] = {}
+        self._since_ns: dict[int, int] = {}
         self.refused = 0
         self._steps = _STEPS
         self._listener = _socket()
@@ -153,24 +162,33 @@ class TcpListener:
         try:
             for _ in range(_ACCEPTED_AT_ONCE):
                 end, _ = self._listener.accept()
+                if len(self._unproven) >= _UNPROVEN_MAX and not self._make_room():
+                    end.close()
+                    continue
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._unproven[end.fileno()] = TlsSocket(end, self._secret, True)
+                self._since_ns[end.fileno()] = time.monotonic_ns()
                 self._epoll.register(end.fileno(), select.EPOLLIN)
-                if len(self._unproven) > _UNPROVEN_MAX:
-                    self._refuse_one()
         except (BlockingIOError, ConnectionError):
             return
         except OSError as error:
             if error.errno not in _NO_ROOM:
                 raise
             # Of what there is too much of, those who wait here give some back.
-            if self._unproven:
-                self._refuse_one()
+            if self._unproven and not self._make_room():
+                self._refuse(next(iter(self._unproven)))
 
-    def _refuse_one(self) -> None:
-        """Refuse the oldest of those who have said nothing, or else the oldest."""
-        silent = (fd for fd, end in self._unproven.items() if not end.met)
-        self._refuse(next(silent, next(iter(self._unproven))))
+    def _make_room(self) -> bool:
+        """Refuse one of the oldest that has said nothing, or the oldest if it takes too long."""
+        for fd, end in islice(self._unproven.items(), _LOOKED_AT):
+            if not end.met and not _has_said(end.socket):
+                self._refuse(fd)
+                return True
+        oldest = next(iter(self._unproven))
+        if time.monotonic_ns() - self._since_ns[oldest] < _PATIENCE_NS:
+            return False
+        self._refuse(oldest)
+        return True
 
     def _refuse(self, fd: int) -> None:
         self._forget(fd).close()
@@ -179,4 +197,16 @@ class TcpListener:
     def _forget(self, fd: int) -> TlsSocket:
         """Stop watching a connection, and return it."""
         self._epoll.unregister(fd)
+        del self._since_ns[fd]
         return self._unproven.pop(fd)
+
+
+def _has_said(end: socket.socket) -> bool:
+    """Tell whether something has come over a connection, or its end, that was not read yet."""
+    try:
+        end.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True

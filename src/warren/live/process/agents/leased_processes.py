@@ -32,9 +32,19 @@ from warren.live.process.leases.lease_grants import (
     Superseded,
 )
 from warren.live.process.leases.messages import ToController
-from warren.live.process.specs import Close, End, Exited, Fork, Forked, Role, ZygoteReady
+from warren.live.process.specs import (
+    Close,
+    End,
+    Exited,
+    Fork,
+    Forked,
+    Role,
+    ServerRole,
+    ZygoteReady,
+)
 from warren.live.transport.frames import BadFrame
 from warren.live.transport.messages import ENCODER
+from warren.live.transport.sockets import server_address
 from warren.live.transport.tcp_listener import SUFFIX
 from warren.model.errors import EngineError
 
@@ -93,6 +103,8 @@ class LeasedProcesses:
         self._roles: dict[int, Role] = {}
         self._host_of: dict[int, int] = {}
         self._pids: dict[int, int] = {}
+        # Names of files by which processes that live are found from other hosts.
+        self._listeners: set[str] = set()
         # What waits for its host, in order.
         self._waiting: list[int] = []
         self._ready: dict[int, ZygoteReady] = {}
@@ -138,6 +150,8 @@ class LeasedProcesses:
         self._tickets += 1
         ticket = self._tickets
         self._roles[ticket], self._host_of[ticket] = role, self._placement.of(role)
+        if (name := _listens_at(role)) is not None:
+            self._listeners.add(name)
         self._waiting.append(ticket)
         self._fork_waiting(now_ns)
         return ticket
@@ -152,8 +166,10 @@ class LeasedProcesses:
 
     def end(self, ticket: int, now_ns: int) -> None:
         """Kill a process; its exit is not reported."""
-        if self._roles.pop(ticket, None) is None:
+        role = self._roles.pop(ticket, None)
+        if role is None:
             return
+        self._forget(role)
         if ticket in self._waiting:
             self._waiting.remove(ticket)
         elif ticket in self._host_of:
@@ -235,7 +251,9 @@ class LeasedProcesses:
             case Exited(ticket=ticket, how=how):
                 self._over(ticket, how)
             case Listens(name=name, data=data):
-                self._remember(name, data)
+                if name in self._listeners:
+                    # Hosts that come back later are told then.
+                    self.files[name] = data
                 for other in range(len(self._names_H)):
                     if other != host:
                         self._say(other, PutFile(name, data), now_ns)
@@ -257,18 +275,16 @@ class LeasedProcesses:
             raise EngineError(f"host {name} computes in '{ready.numerics}', not in '{other}'")
         self._numerics = ready.numerics
 
-    def _remember(self, name: str, data: bytes) -> None:
-        """Keep where a process listens for hosts that come back; of old servers no more."""
-        kind, *numbers = name.removesuffix(SUFFIX).split(".")
-        if kind.startswith("s") and numbers and numbers[0].isdigit():
-            for other in list(self.files):
-                same, *generation = other.removesuffix(SUFFIX).split(".")
-                if same == kind and generation and int(generation[0]) < int(numbers[0]) - 1:
-                    del self.files[other]
-        self.files[name] = data
+    def _forget(self, role: Role) -> None:
+        """Forget where a process listened that has ended, or will."""
+        if (name := _listens_at(role)) is not None:
+            self._listeners.discard(name)
+            self.files.pop(name, None)
 
     def _over(self, ticket: int, how: str) -> None:
         self._host_of.pop(ticket, None)
+        if (role := self._roles.get(ticket)) is not None:
+            self._forget(role)
         self.exits.append(Exited(ticket, self._pids.pop(ticket, 0), how))
 
     def _fork_waiting(self, now_ns: int) -> None:
@@ -291,3 +307,11 @@ class LeasedProcesses:
 
     def _say(self, host: int, body: AgentBody, now_ns: int) -> None:
         self._do(self._grants.say(host, ENCODER.encode(body), now_ns), now_ns)
+
+
+def _listens_at(role: Role) -> str | None:
+    """Return the name of the file that says where a server listens; others are not looked for."""
+    if not isinstance(role, ServerRole):
+        return None
+    address = server_address("", role.job.index, role.generation, role.part)
+    return f"{address.removeprefix('/')}{SUFFIX}"
