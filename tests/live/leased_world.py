@@ -212,6 +212,10 @@ class LeasedPool:
     def stale_messages(self) -> int:
         return self.processes.refused
 
+    @property
+    def strangers(self) -> int:
+        return 0
+
     def pids(self) -> dict[int, Role]:
         return self.processes.pids()
 

@@ -96,7 +96,7 @@ class LivePort(LiveEngine):
         self._rehearse = rehearse or run.cluster.emulate is not None
         self._build_early = len(self._jobs) * len(self._devices) <= warm_limit
         self._inputs: InputBudgets | None = None
-        self._stale_messages = 0
+        self._refused: dict[str, float] = {}
         self.overruns: Counter[int] = Counter()
         """Tasks that took longer than their pad, by job index."""
         self.verified_ns: list[int] = []
@@ -148,7 +148,7 @@ class LivePort(LiveEngine):
 
     def close(self) -> None:
         """End every process, wait for it and remove the sockets; may be called twice."""
-        self._stale()  # while there is somebody to ask
+        self._refusals()  # while there is somebody to ask
         super().close()
         if self._inputs is not None:
             self._inputs.close()
@@ -159,15 +159,19 @@ class LivePort(LiveEngine):
             "overruns": float(self.overruns.total()),
             "verified_tasks": float(len(self.verified_ns)),
             "verify_s": sum(self.verified_ns) / 1e9,
-        } | self._stale()
+        } | self._refusals()
 
-    def _stale(self) -> dict[str, float]:
-        """Return how many messages of hosts were refused that had lost their leases."""
+    def _refusals(self) -> dict[str, float]:
+        """Return what was refused: messages of hosts without a lease, and strangers."""
         if self._run.cluster.lease_ns is None:
             return {}
         if self._pool_or_none is not None and self._hub_or_none is not None:
-            self._stale_messages = self._pool.stale_messages + self._hub.refused
-        return {"stale_messages": float(self._stale_messages)}
+            pool, hub = self._pool, self._hub
+            self._refused = {
+                "stale_messages": float(pool.stale_messages + hub.refused),
+                "strangers": float(pool.strangers + hub.strangers),
+            }
+        return self._refused
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
         """Append assignments to the queues of executors, but for those of an ended job.

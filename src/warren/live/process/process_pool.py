@@ -136,6 +136,11 @@ class ProcessPool:
         """None: without leases nothing is out of date."""
         return 0
 
+    @property
+    def strangers(self) -> int:
+        """None: nobody connects."""
+        return 0
+
     def await_zygote(self) -> ZygoteReady:
         """Wait until all zygotes are warm; what the first says holds for the others too.
 

@@ -22,6 +22,10 @@ class Processes(Protocol):
     def stale_messages(self) -> int:
         """How many messages have come from a lease that did not stand any more."""
 
+    @property
+    def strangers(self) -> int:
+        """How many connections have ended without showing the run's secret."""
+
     def await_zygote(self) -> ZygoteReady:
         """Wait until processes can be forked."""
 

@@ -270,6 +270,11 @@ class Hub:
         stream.send(ENCODER.encode(message), buffers)
         return True
 
+    @property
+    def strangers(self) -> int:
+        """How many connections from other hosts have ended without showing the run's secret."""
+        return 0 if self._tcp_listener is None else self._tcp_listener.refused
+
     def refuse(self, peer: bytes) -> None:
         """Hear a peer no more: what it says from now on is counted alone."""
         if peer in self._streams:

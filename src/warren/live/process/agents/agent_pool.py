@@ -88,6 +88,11 @@ class AgentPool:
         """How many messages of agents have come whose lease did not stand any more."""
         return self.processes.refused
 
+    @property
+    def strangers(self) -> int:
+        """How many connections have ended without showing the run's secret."""
+        return self._listener.refused
+
     def pids(self) -> dict[int, Role]:
         """Return the processes and their roles, by the process ids of their hosts."""
         with self._lock:
