@@ -42,6 +42,15 @@ HOSTS: Final = (
     "[{name: h0, devices: {V100: 1}, nic: 25 Gbps}, {name: h1, devices: {V100: 1}, nic: 25 Gbps}, "
     "{name: h2, devices: {T4: 1}, nic: 25 Gbps}, {name: h3, devices: {K80: 1}, nic: 25 Gbps}]"
 )
+SIXTEEN: Final = (
+    "["
+    + ", ".join(
+        f"{{name: h{at}, devices: {{V100: 2, T4: 1, K80: 1}}, nic: 25 Gbps}}" for at in range(4)
+    )
+    + "]"
+)
+TIME_SCALE: Final = 0.2
+"""How many real seconds a cluster second lasts, as the run says."""
 LEASE_S: Final = 10
 CUTS_S: Final = (5, 20, 90)
 END_S: Final = 240.0
@@ -59,6 +68,9 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--kinds", help="Such as ray:executor,agents:cut-5; all if absent.")
     parser.add_argument("--calm", type=int, default=0, help="So many turns of calm runs, too.")
+    parser.add_argument(
+        "--starts", type=int, default=0, help="So many starts of 16 executors, too."
+    )
     asked = parser.parse_args()
     if (reason := cannot("ip")) or importlib.util.find_spec("ray") is None:
         print(f"skipped: {reason or 'Ray is not installed'}")
@@ -86,6 +98,15 @@ def main() -> None:
         parts = _common.earlier("host_faults")
         if asked.calm:
             parts["calm"] = calm(scratch, engines, oracle, asked.calm)
+            _common.save("host_faults", SEED, {"parts": parts})
+        if asked.starts:
+            rows = [
+                {"engine": name, "start_s": started_s(scratch / "start", engines[name])}
+                for _ in range(asked.starts)
+                for name in engines
+            ]
+            print(rows, flush=True)
+            parts["starts"] = {"made_by": _common.made_by(), "rows": rows}
             _common.save("host_faults", SEED, {"parts": parts})
         for kind in kinds if asked.trials else ():
             rows = parts.get(kind, {"rows": []})["rows"]
@@ -121,6 +142,31 @@ def calm(scratch: Path, engines: Any, oracle: Any, turns: int) -> dict[str, Any]
     return {"made_by": _common.made_by(), "rows": rows}
 
 
+def started_s(out: Path, options: tuple[str, ...]) -> float:
+    """How long after the command began time zero was, with four devices on each host."""
+    shutil.rmtree(out, ignore_errors=True)
+    begin = time.time()
+    process = started(
+        [
+            *(sys.executable, "-m", "warren", "run", "--no-history", str(RUN), "--out", str(out)),
+            *("--set", f"cluster.hosts={SIXTEEN}", *options),
+        ],
+        out,
+    )
+    while process.poll() is None:
+        for path in (out / "metrics").glob("*.csv"):
+            rows = path.read_text().splitlines()
+            if len(rows) > 1:
+                # When that round was over, in cluster seconds, tells when time zero was.
+                at_s = float(rows[1].split(",")[1]) * TIME_SCALE
+                seen = path.stat().st_mtime
+                process.send_signal(signal.SIGINT)
+                process.wait(END_S)
+                return round(seen - at_s - begin, 2)
+        time.sleep(0.01)
+    raise SystemExit(out.with_suffix(".err").read_text()[-1000:])
+
+
 def ran(out: Path, options: tuple[str, ...]) -> Path:
     """A run to its end."""
     shutil.rmtree(out, ignore_errors=True)
@@ -145,11 +191,16 @@ def struck(out: Path, options: tuple[str, ...], kind: str, trial: int) -> dict[s
     arguments = [str(RUN), "--out", str(out), *hosts_of(options), *options]
     process = started([*command, *arguments], out)
     row: dict[str, Any] = {"trial": trial, "wrong": []}
+    over = threading.Event()
     try:
         trains(process, out)
         time.sleep(draw.uniform(0.0, 5.0))
         row["at_s"] = round(time.monotonic() - begin, 2)
-        row["victim"] = strike(what, process, draw)
+        if what == "controller":
+            process.kill()
+            row["victim"] = what
+        else:
+            row["victim"] = strike(what, over, draw)
         if row["victim"] == "none":
             row["wrong"].append("nobody was there to be struck")
         code = process.wait(END_S)
@@ -164,6 +215,7 @@ def struck(out: Path, options: tuple[str, ...], kind: str, trial: int) -> dict[s
         if process.poll() is None:
             process.kill()
             process.wait()
+        over.set()
         for host in range(4):
             set_link(host, "up")
     row["wall_s"] = round(time.monotonic() - begin, 2)
@@ -171,6 +223,11 @@ def struck(out: Path, options: tuple[str, ...], kind: str, trial: int) -> dict[s
         found = json.loads((out / "summary.json").read_text())
         row["rolled_back"], row["refused"] = found["rollbacks"], found.get("stale_messages", 0)
     row["left"] = left()
+    if kind.startswith("ray"):
+        # The next trial has all nodes.
+        for host in range(4):
+            if not raylets(host):
+                node_again(host)
     row["wrong"] += [f"left: {row['left']}"] if row["left"] else []
     return row
 
@@ -190,17 +247,14 @@ def trains(process: subprocess.Popen[bytes], out: Path) -> None:
         time.sleep(0.05)
 
 
-def strike(what: str, process: subprocess.Popen[bytes], draw: random.Random) -> str:
+def strike(what: str, over: threading.Event, draw: random.Random) -> str:
     """Do what the kind says; what was struck."""
     if what.startswith("cut"):
         host = draw.randrange(1, 4)  # the controller is in the network of the first
         set_link(host, "down")
         for_s = float(what.partition("-")[2])
-        threading.Thread(target=reconnect, args=(host, for_s, process), daemon=True).start()
+        threading.Thread(target=reconnect, args=(host, for_s, over), daemon=True).start()
         return f"h{host}"
-    if what == "controller":
-        process.kill()
-        return "controller"
     if what == "raylet":
         # The head's end is that of the cluster, unless its store outlives it.
         host = draw.randrange(1, 4)
@@ -221,18 +275,21 @@ def strike(what: str, process: subprocess.Popen[bytes], draw: random.Random) -> 
     return f"{wanted} {pid}"
 
 
-def reconnect(host: int, after_s: float, process: subprocess.Popen[bytes]) -> None:
-    """Bring a link up again, and then Ray's node, if it was dropped meanwhile."""
+def reconnect(host: int, after_s: float, over: threading.Event) -> None:
+    """Bring a link up again, and then Ray's node, if it was dropped meanwhile.
+
+    Unless the trial is over: whoever ends it sees to both.
+    """
     carried = raylets(host)
-    time.sleep(after_s)
+    if over.wait(after_s):
+        return
     set_link(host, "up")
     until = time.monotonic() + LOOKED_S
-    while carried and process.poll() is None and time.monotonic() < until:
+    while carried and time.monotonic() < until and not over.wait(0.5):
         if not raylets(host):
-            time.sleep(BACK_S)
-            node_again(host)
+            if not over.wait(BACK_S):
+                node_again(host)
             return
-        time.sleep(0.5)
 
 
 def raylets(host: int) -> list[int]:

@@ -1,6 +1,6 @@
 """Somebody without the run's secret at every port of a testbed's hosts, for a minute.
 
-Needs root. All example apps of ``spine/faults.yaml`` on four hosts with leases, twelve times as slow
+Needs root. All example apps of ``spine/faults.yaml`` on four hosts with leases, 12 times as slow
 as elsewhere so that they last; on a fifth host of the same network somebody connects to every port
 where anything of the run listens, says nothing, half a handshake, noise, frames and records that
 are too long, and what a host's connections have sent when the run began; see ``_attacker.py``. The
