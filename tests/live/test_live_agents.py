@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import signal
@@ -27,6 +28,7 @@ from warren.live.process.agents.spec import AgentSpec
 from warren.live.testbed import names
 from warren.live.testbed.namespaces import inside
 from warren.live.testbed.orphans import processes
+from warren.live.testbed.ray_nodes import ray_folder, start_ray
 from warren.live.transport.tls import TlsSocket
 from warren.model.events import AnyEvent, RolledBack, RoundsDone
 from warren.model.testbed import Bed
@@ -42,10 +44,16 @@ JOBS = (
 )
 
 
-@pytest.fixture(scope="module")
-def bed(can_make_testbeds: None) -> Iterator[Bed]:
+@pytest.fixture(scope="module", params=["agents", "ray"])
+def bed(can_make_testbeds: None, request: pytest.FixtureRequest) -> Iterator[tuple[Bed, str]]:
+    """Two hosts, and where their Ray cluster is; nowhere: the controller starts the agents."""
+    if request.param == "ray" and importlib.util.find_spec("ray") is None:
+        pytest.skip("Ray is not installed")
     with standing_bed(2) as made:
-        yield made
+        try:
+            yield made, start_ray(made) if request.param == "ray" else ""
+        finally:
+            shutil.rmtree(ray_folder(made.name), ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +72,11 @@ class Told:
     refused: int = 0
     folders: list[Path] = field(default_factory=list)
     locks: set[Path] = field(default_factory=set)
+    ray: bool = False
 
 
 @pytest.fixture(scope="module")
-def told(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Told:
+def told(bed: tuple[Bed, str], tmp_path_factory: pytest.TempPathFactory) -> Told:
     """A run whose second agent is killed, and whose second host is cut off afterwards.
 
     All the time somebody who does not know the secret is on the network of the first host.
@@ -76,8 +85,11 @@ def told(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Told:
     run, costs = world(folder, JOBS, 2, servers=2)
     run = on_hosts(run, ["h0", "h1"])
     local = replace(run.cluster.local, lease_ns=LEASE_NS)
-    run = replace(run, cluster=replace(run.cluster, local=local))
-    told = Told(locks=set(Path(tempfile.gettempdir()).glob("warren-agent-*.lock")))
+    address = bed[1]
+    engine = {"engine": "ray", "ray": address} if address else {}
+    run = replace(run, cluster=replace(run.cluster, local=local, **engine))
+    locks = set(Path(tempfile.gettempdir()).glob("warren-agent-*.lock"))
+    told = Told(locks=locks, ray=bool(address))
 
     def strike(event: AnyEvent) -> None:
         pool = port._pool
@@ -148,6 +160,13 @@ def with_another_clock(spec: AgentSpec, plain: Any = launcher.program) -> list[s
     return [*(ahead if spec.host == 1 and TIME_NAMESPACES else []), *plain(spec)]
 
 
+def named(pid: int) -> str:
+    """The name of a process; none if it has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
+
+
 def set_link(host: int, state: str) -> None:
     """Take a host's link down, or bring it up again."""
     link = ["ip", "-n", names.switch(NAME), "link", "set", names.port(host), state]
@@ -176,6 +195,8 @@ def test_after_an_agent_was_killed_and_a_host_cut_off_the_bits_are_those_of_plai
 
 @pytest.mark.skipif(not TIME_NAMESPACES, reason="no time namespaces, or no unshare, here")
 def test_times_are_by_one_clock_though_that_of_a_host_is_far_ahead(told: Told) -> None:
+    if told.ray:
+        pytest.skip("the actors of Ray start agents by themselves")
     times_s = [event.barrier_ns / 1e9 for event in of(told.events, RoundsDone)]
     assert all(0 < time_s < AHEAD_S / 10 for time_s in times_s)
 
@@ -191,7 +212,8 @@ def test_who_does_not_know_the_secret_is_refused_and_counted_wherever_one_listen
 def test_after_a_run_no_process_and_no_folder_is_left(told: Told) -> None:
     assert len(told.agents) == 3
     assert not [pid for pid in told.agents if Path(f"/proc/{pid}").exists()]
-    assert not processes([names.namespace(NAME, host) for host in (0, 1)])
+    left = [named(pid) for pid in processes([names.namespace(NAME, host) for host in (0, 1)])]
+    assert not [name for name in left if name.startswith("warren") or not told.ray]
     assert told.folders
     assert not [path for path in told.folders if path.exists()]
     assert set(Path(tempfile.gettempdir()).glob("warren-agent-*.lock")) == told.locks
