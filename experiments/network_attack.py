@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -131,7 +132,8 @@ def kilobytes(controller: int) -> dict[str, int]:
         except OSError:
             continue  # it has ended
         own = sum(int(row.split()[1]) for row in rows if row.startswith("Private"))
-        found["controller" if pid == controller else name.split(":")[0]] += own
+        kind = re.sub(r"-[0-9-]*$", "", name.split(":")[0])
+        found["controller" if pid == controller else kind] += own
     return dict(found)
 
 
