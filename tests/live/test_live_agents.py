@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from bed_worlds import NAME, on_hosts, standing_bed
 from live_worlds import drive, hashes, job, of, plain_hashes, shuffled, world
 
@@ -32,6 +33,7 @@ from warren.live.testbed.ray_nodes import ray_folder, start_ray
 from warren.live.transport.tls import TlsSocket
 from warren.model.events import AnyEvent, RolledBack, RoundsDone
 from warren.model.testbed import Bed
+from warren.runs.studies.ray_hosts import ray_hosts
 
 pytestmark = [pytest.mark.live, pytest.mark.timed, pytest.mark.usefixtures("can_make_testbeds")]
 
@@ -171,6 +173,15 @@ def set_link(host: int, state: str) -> None:
     """Take a host's link down, or bring it up again."""
     link = ["ip", "-n", names.switch(NAME), "link", "set", names.port(host), state]
     subprocess.run(link, check=True)
+
+
+def test_the_nodes_of_a_ray_cluster_become_hosts(bed: tuple[Bed, str]) -> None:
+    if not bed[1]:
+        pytest.skip("no Ray in this testbed")
+    found = yaml.safe_load(ray_hosts(bed[1], NAME))
+    assert found["engine"] == {"ray": bed[1]}
+    hosts = [(host["name"], host["devices"]) for host in found["hosts"]]
+    assert hosts == [("h0", {"cpu": 1}), ("h1", {"cpu": 1})]
 
 
 def test_after_an_agent_was_killed_and_a_host_cut_off_the_bits_are_those_of_plain(

@@ -22,7 +22,7 @@ COMMANDS: Final = {
     "report": ("report:app", "Write a run's tables and page again, from its journal."),
     "check": ("check:app", "Tell whether an app is deterministic."),
     "policies": ("policies:app", "List the policies and where they come from."),
-    "schema": ("schema:app", "Print the JSON Schema of a file, with or without --json."),
+    "schema": ("user_files:schema_app", "Print the JSON Schema of a file, with or without --json."),
     "calibrate": (
         "calibrate:app",
         "Measure what this machine takes, or how rings slow each other.",
@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "trace": ("trace:app", "Look at published traces of jobs, and turn them into jobs files."),
     "profile": ("profile:app", "Measure what tasks cost, and look after what was measured."),
     "testbed": ("testbed:app", "Hosts on this Linux machine, behind links of a stated rate."),
+    "hosts": ("user_files:hosts_app", "Write a cluster file of the nodes of a Ray cluster."),
     "flow": ("flow:app", "Order on links for jobs of any framework, by their logs."),
 }
 """A command's file in ``warren.cli.commands``, what it is called there, and its line of help."""

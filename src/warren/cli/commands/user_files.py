@@ -1,0 +1,64 @@
+"""``warren schema`` and ``warren hosts``: what users write, and a file of theirs to begin with."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from warren.cli.options import Json, examples, one_command
+from warren.cli.streams import answers_alone, print_json
+from warren.cli.views.yaml_answer import answer_yaml
+
+schema_app: Final = one_command()
+hosts_app: Final = one_command()
+
+
+@schema_app.command(epilog=examples("warren schema job > job.schema.json"))
+@answers_alone()
+def schema(
+    kind: Annotated[str, typer.Argument(metavar="job|cluster|run|testbed", help="Which file.")],
+    json_: Annotated[
+        bool, typer.Option("--json", help="As always: JSON is all it prints.")
+    ] = False,
+) -> None:
+    """Print the JSON Schema of a file, with or without --json."""
+    # ``json_`` is taken because every command has it; a schema is JSON in any case.
+    # Imported here: schemas need pydantic, which takes long to load.
+    from warren.workload.specs.json_schema import json_schema
+
+    print_json(json_schema(kind))
+
+
+@hosts_app.command(
+    epilog=examples(
+        "warren hosts 10.0.0.1:6379 --out cluster.yaml",
+        "warren hosts 10.77.0.1:6379 --testbed lab",
+    )
+)
+@answers_alone()
+def hosts(
+    address: Annotated[
+        str,
+        typer.Argument(
+            metavar="HOST:PORT", help="Where the head of the cluster is.", show_default=False
+        ),
+    ],
+    testbed: Annotated[
+        str | None,
+        typer.Option("--testbed", metavar="NAME", help="The testbed that the cluster is in."),
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="FILE", help="Write to this file instead.")
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Write a cluster file of the nodes of a Ray cluster.
+
+    Each node is a host, with a device for each processor that Ray may use there. The file is yours
+    to change: leave nodes out, name devices by type, state links.
+    """
+    # Imported here, as for ``schema``: what it needs takes long to load.
+    from warren.runs.studies.ray_hosts import ray_hosts
+
+    answer_yaml(ray_hosts(address, testbed), out, json_)

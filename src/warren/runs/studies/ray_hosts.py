@@ -1,0 +1,58 @@
+"""A cluster file of the nodes of a Ray cluster."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from warren.live.process.agents.ray_discovery import RayNode, ray_nodes
+from warren.live.testbed.namespaces import HERE, place_of
+from warren.live.testbed.ray_nodes import check_ray
+from warren.live.testbed.status import one_standing
+from warren.model.errors import Problem, SpecError
+
+
+def ray_hosts(address: str, testbed: str | None = None) -> str:
+    """Return the text of a cluster file whose hosts are the nodes of a Ray cluster.
+
+    Parameters
+    ----------
+    address
+        Where its head is: ``HOST:PORT``.
+    testbed
+        The testbed that it is in; None: none.
+
+    Raises
+    ------
+    SpecError
+        If that is no address, Ray is not installed, or the testbed is not up.
+    EngineError
+        If Ray cannot be asked.
+    """
+    if not re.fullmatch(r"[^\s:]+:\d{1,5}", address):
+        message = f"{address!r} is no HOST:PORT, such as 10.0.0.1:6379"
+        raise SpecError(Problem(file="hosts", field="ADDRESS", message=message))
+    check_ray()
+    place = HERE if testbed is None else place_of(one_standing(testbed), 0)
+    return cluster_yaml(address, ray_nodes(address, place), testbed)
+
+
+def cluster_yaml(address: str, nodes: Sequence[RayNode], testbed: str | None = None) -> str:
+    """Return a cluster file. A node without processors for tasks is named in a comment alone."""
+    lines = ["format: 1", f"engine: {{ray: '{address}'}}"]
+    lines += [f"local: {{testbed: {testbed}}}"] if testbed is not None else []
+    lines += ["hosts:"]
+    names = Counter(node.name for node in nodes)
+    for node in nodes:
+        # Two nodes of one name are told from each other by their addresses.
+        name = node.name if names[node.name] == 1 else node.address
+        memory = f", memory: {node.memory_bytes / 1e9:.1f} GB" if node.memory_bytes > 1e8 else ""
+        if node.cpus:
+            lines.append(f"  - {{name: {name}, devices: {{cpu: {node.cpus}}}{memory}}}")
+        else:
+            lines.append(f"  # {name} has no processors for tasks")
+        if node.gpus:
+            kind = f" ({node.gpu_type})" if node.gpu_type else ""
+            lines.append(f"  # and {node.gpus} GPUs{kind}: tasks run on GPUs of one machine alone")
+    return "\n".join([*lines, ""])
