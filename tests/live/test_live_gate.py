@@ -259,6 +259,21 @@ def test_a_link_that_is_made_again_leaves_who_has_its_descriptor_alone(tmp_path:
             one.close()
 
 
+def test_of_a_host_that_has_gone_without_a_word_connections_end_some_time(net: Net) -> None:
+    link = net.link()
+    link.send(Release(1))
+    ((peer, _, _),) = net.heard()
+    for stream in (link._stream, net.hub._streams[peer]):
+        assert stream is not None
+        end = stream._socket
+        assert end.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        idle_s, again_s, times = (
+            end.getsockopt(socket.IPPROTO_TCP, option)
+            for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        )
+        assert idle_s + times * again_s == 600
+
+
 def test_it_listens_at_its_own_address_only(net: Net) -> None:
     _, port = Path(f"{net.path}.tcp").read_text().split(":")
     with pytest.raises(ConnectionRefusedError):

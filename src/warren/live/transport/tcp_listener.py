@@ -29,6 +29,12 @@ nothing or take long; else the new ones are, which come again: many may begin at
 that are at it have to come to an end."""
 _PATIENCE_NS: Final = 2_000_000_000
 """A handshake may take so long where others wait."""
+_KEEP_ALIVE: Final = {
+    socket.TCP_KEEPIDLE: 300,
+    socket.TCP_KEEPINTVL: 60,
+    socket.TCP_KEEPCNT: 5,
+}
+"""After ten minutes in which a peer has not answered a connection is broken."""
 _LOOKED_AT: Final = 8
 """So many of the oldest are looked at, whether they have said anything."""
 
@@ -68,8 +74,12 @@ def dial(path: str, flow_class: int = 0) -> socket.socket | None:
 
 
 def _socket() -> socket.socket:
-    """Make a TCP socket that never waits."""
+    """Make a TCP socket that never waits; those that a listening one accepts are like it."""
     end = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # A host that goes without a word leaves connections on which nothing is sent: they end, too.
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _KEEP_ALIVE.items():
+        end.setsockopt(socket.IPPROTO_TCP, option, value)
     end.setblocking(False)
     # Small messages are sent at once: others wait for them.
     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
