@@ -38,8 +38,8 @@ controller's was taken down for so many seconds (*cut*). A raylet is started aga
 found nothing wrong, and no process was left in a host. *more*: how much longer the whole command
 took than the calm median of the same engine, resumes included, in real seconds: p50 and p99, by
 nearest rank; of fewer than a hundred trials the latter is the most. A run that did not need the
-host any more is not longer. Single short processes ran beside many of these trials, so times are
-those of a machine that is not idle. *rolled back*: how many times a job went back to a checkpoint,
+host any more is not longer. Tests and other experiments ran on the same two cores beside most of
+these trials, so times are those of a busy machine. *rolled back*: how many times a job went back to a checkpoint,
 least and most, in so many trials; before, it was not looked at. *refused*: in how many of the
 trials that counted it the controller refused a message of a host without a lease. A node that Ray
 dropped in a cut (it does after about a minute) was started again 3 s after it had ended.
@@ -62,7 +62,8 @@ processor; here four hosts share two processors. Under *local* they are loaded o
 left alone and once with somebody on a fifth host of the network, for a minute: {did} connections to
 {ports} ports, which said nothing, half a handshake, noise, frames and records that are too long,
 another secret's hello, or what connections of this run had sent before ({replayed} were recorded).
-No handshake succeeded; {strangers:,} refusals were counted by the controller alone; {attack_wrong}.
+No handshake succeeded; {strangers:,} refusals were counted by the controller alone;
+{attack_wrong}.
 Memory that is not shared, 15 s after the start and at the end, in MB:
 
 {attack_memory}

@@ -272,6 +272,8 @@ def test_of_a_host_that_has_gone_without_a_word_connections_end_some_time(net: N
             for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
         )
         assert idle_s + times * again_s == 600
+        # Where something was sent that is not acknowledged, nobody asks whether the peer lives.
+        assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 600_000
 
 
 def test_it_listens_at_its_own_address_only(net: Net) -> None:

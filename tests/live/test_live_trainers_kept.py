@@ -17,8 +17,7 @@ from warren.live.process.free_memory import scarce
 from warren.live.process.specs import ExecutorRole, TrainerRole
 from warren.live.training import numerics
 from warren.live.training.app.app_loader import build_app
-from warren.live.transport.messages import AnyMessage, Release
-from warren.model.decision import Assignment
+from warren.live.transport.messages import AnyMessage, Drop, Release
 from warren.model.events import ParamsSaved
 
 JOBS = tuple(job(index) for index in range(5))
@@ -31,6 +30,8 @@ class World:
         self.forked: list[int] = []
         self.told: list[AnyMessage] = []
         self.queued: list[int] = []
+        self.ended: list[int] = []
+        self.over: set[int] = set()
         context: Any = SimpleNamespace(
             devices=(SimpleNamespace(name="d"),),
             gpus=(None,),
@@ -39,7 +40,7 @@ class World:
             folder=Path(),
             outputs=SimpleNamespace(run_log="", log=lambda index: ""),
             run=virtual(JOBS, 1)[0],
-            pool=SimpleNamespace(fork=self._fork, kill=None),
+            pool=SimpleNamespace(fork=self._fork, kill=None, end=self.ended.append),
             hub=SimpleNamespace(send=lambda peer, message: self.told.append(message)),
             tmp=lambda index: "",
             rehearse=False,
@@ -47,9 +48,7 @@ class World:
             inputs=SimpleNamespace(of_device=lambda device: None),
         )
         ledger: Any = SimpleNamespace(
-            unfinished=lambda device: [
-                (n, Assignment(0, index, 0, 1, (0,))) for n, index in enumerate(self.queued)
-            ]
+            wants=lambda device, job: job in self.queued, ended=lambda job: job in self.over
         )
         self.manager = DeviceManager(context, Pads(*virtual(JOBS, 1)), ledger)
         self.manager.start()
@@ -96,6 +95,22 @@ def test_one_that_was_let_go_comes_again_only_where_it_has_work(
     role: Any = SimpleNamespace(device=0, job=JOBS[0], verifies=False)
     assert one.manager.trainer_ended(role, 7, "left") is work
     assert one.manager.losses(0, 0) == 0
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_trainer_that_was_asked_for_while_its_executor_was_away_ends_with_its_job(
+    monkeypatch: pytest.MonkeyPatch, back: bool
+) -> None:
+    monkeypatch.setattr("warren.live.process.free_memory.scarce", lambda: False)
+    one = World()
+    one.manager.executor_ended(0, "killed by SIGKILL")
+    one.need(3)
+    if back:
+        assert one.manager.ready(0, 1, b"another peer")
+    one.over.add(3)
+    one.manager.drop(3, ended=True)
+    # An executor lets it go; where there is none, nobody else would.
+    assert (one.told, len(one.ended)) == (([Drop(3, True)], 0) if back else ([], 1))
 
 
 def test_memory_is_scarce_when_an_eighth_is_left_of_the_machine_or_of_its_limit(

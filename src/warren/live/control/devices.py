@@ -39,7 +39,7 @@ class DeviceManager:
         self._ledger = ledger
         self._incarnations = [0] * len(context.devices)
         self._peers: dict[int, bytes] = {}
-        # Devices that have been told anything of a job.
+        # Devices that have been told anything of a job, or have a trainer of it.
         self._met: defaultdict[int, set[int]] = defaultdict(set)
         # Tickets by (device, job), in the order of their last use: the first was used longest ago.
         self._trainers: dict[tuple[int, int], int] = {}
@@ -82,13 +82,18 @@ class DeviceManager:
         """
         if device in self._peers:
             self._context.hub.send(self._peers[device], message)
-            if (job := getattr(message, "job", None)) is not None:
+            job = getattr(message, "job", None)
+            if job is not None and not self._ledger.ended(job):
                 self._met[job].add(device)
 
     def drop(self, job: int, *, ended: bool) -> None:
         """Tell executors that know of a job to free what it holds."""
         for device in sorted(self._met[job]):
             self.tell(device, Drop(job, ended))
+            if ended and device not in self._peers and (device, job) in self._trainers:
+                # No executor will tell it to leave.
+                self._context.pool.end(self._trainers.pop((device, job)))
+                self._released.discard((device, job))
         if ended:
             del self._met[job]
 
@@ -110,6 +115,7 @@ class DeviceManager:
             return
         self._make_room()
         self._trainers[key] = context.pool.fork(self._role(device, job))
+        self._met[job.index].add(device)
 
     def need_verifier(self, device: int, job: Job) -> None:
         """Start the trainer that computes some of a job's tasks again, unless it runs already.
@@ -137,6 +143,7 @@ class DeviceManager:
             if self._lost_verifiers[job.index] < _VERIFIERS and not self.scarce():
                 ticket = self._context.pool.fork(self._role(device, job, verifies=True))
                 self._verifiers[job.index] = device, ticket
+                self._met[job.index].add(device)
                 self.tell(device, Verify(job.index))
                 self._verifier_stays[job.index] = _STAY
             return

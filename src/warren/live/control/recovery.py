@@ -182,8 +182,6 @@ class Recovery:
                 elif needed and not self._ledger.ended(job.index):
                     self._manager.need_trainer(device, job)
             case ServerRole(job=job, generation=generation):
-                if how == AWAY:
-                    self._owners.servers.refuse(role)
                 if self._owners.servers.give_up(job, generation, self._ledger.reserve):
                     self._shape_void(job.index, self._ended(job, how), host_ns)
                 elif generation in self._owners.generations(job.index):

@@ -276,19 +276,6 @@ class Servers:
             for part in self._groups[said.job].peers:
                 self.tell(said.job, part, order)
 
-    def refuse(self, role: ServerRole) -> None:
-        """Hear no more of a server whose host was lost."""
-        moving = self._migrations.get(role.job.index)
-        groups = [self._groups.get(role.job.index)]
-        groups += [moving.heirs, moving.donors] if moving is not None else []
-        for group in groups:
-            if (
-                group is not None
-                and group.generation == role.generation
-                and role.part in group.peers
-            ):
-                self._context.hub.refuse(group.peers[role.part])
-
     def complete(self, job: int) -> bool:
         """Tell whether all servers of a job are up."""
         group = self._groups.get(job)
@@ -328,9 +315,11 @@ class Servers:
             self._end_group(group)
 
     def _end_group(self, group: ServerGroup) -> None:
-        """End the servers of a group."""
+        """End the servers of a group; what they have said and is still under way counts no more."""
         for ticket in group.tickets.values():
             self._context.pool.end(ticket)
+        for peer in group.peers.values():
+            self._context.hub.refuse(peer)
 
     def go_back(self, job: int, passed: int) -> int:
         """End the job's servers, and find the round at which new ones will begin.

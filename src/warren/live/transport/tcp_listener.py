@@ -12,6 +12,7 @@ import os
 import select
 import socket
 import time
+from collections import Counter
 from itertools import islice
 from typing import Final
 
@@ -24,15 +25,16 @@ FAR: Final = "tcp:"
 SUFFIX: Final = ".tcp"
 """End of the name of the file that says where a hub listens."""
 _UNPROVEN_MAX: Final = 256
-"""So many connections at most have not shown the secret. Of more, the oldest are closed if they say
-nothing or take long; else the new ones are, which come again: many may begin at once, and those
-that are at it have to come to an end."""
+"""So many connections at most have not shown the secret. Of more, one of the oldest is closed if it
+says nothing or takes long, or the oldest of an address that has more than the new one's; else the
+new one is, which comes again: many may begin at once, and who is at it has to come to an end."""
 _PATIENCE_NS: Final = 2_000_000_000
 """A handshake may take so long where others wait."""
-_KEEP_ALIVE: Final = {
+_TEN_MINUTES: Final = {
     socket.TCP_KEEPIDLE: 300,
     socket.TCP_KEEPINTVL: 60,
     socket.TCP_KEEPCNT: 5,
+    socket.TCP_USER_TIMEOUT: 600_000,
 }
 """After ten minutes in which a peer has not answered a connection is broken."""
 _LOOKED_AT: Final = 8
@@ -78,7 +80,7 @@ def _socket() -> socket.socket:
     end = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     # A host that goes without a word leaves connections on which nothing is sent: they end, too.
     end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in _KEEP_ALIVE.items():
+    for option, value in _TEN_MINUTES.items():
         end.setsockopt(socket.IPPROTO_TCP, option, value)
     end.setblocking(False)
     # Small messages are sent at once: others wait for them.
@@ -101,7 +103,8 @@ class TcpListener:
     Attributes
     ----------
     refused
-        How many connections have ended without showing the secret.
+        How many connections have ended without showing the secret, but for those that found no
+        room.
 
     Raises
     ------
@@ -118,6 +121,7 @@ class TcpListener:
         # By file descriptor, the oldest first.
         self._unproven: dict[int, TlsSocket] = {}
         self._since_ns: dict[int, int] = {}
+        self._from: dict[int, str] = {}
         self.refused = 0
         self._steps = _STEPS
         self._listener = _socket()
@@ -171,10 +175,11 @@ class TcpListener:
         """Accept all connections that have come; the oldest give way when there are too many."""
         try:
             for _ in range(_ACCEPTED_AT_ONCE):
-                end, _ = self._listener.accept()
-                if len(self._unproven) >= _UNPROVEN_MAX and not self._make_room():
+                end, (address, _) = self._listener.accept()
+                if len(self._unproven) >= _UNPROVEN_MAX and not self._make_room(address):
                     end.close()
                     continue
+                self._from[end.fileno()] = address
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._unproven[end.fileno()] = TlsSocket(end, self._secret, True)
                 self._since_ns[end.fileno()] = time.monotonic_ns()
@@ -185,15 +190,20 @@ class TcpListener:
             if error.errno not in _NO_ROOM:
                 raise
             # Of what there is too much of, those who wait here give some back.
-            if self._unproven and not self._make_room():
+            if self._unproven and not self._make_room(""):
                 self._refuse(next(iter(self._unproven)))
 
-    def _make_room(self) -> bool:
-        """Refuse one of the oldest that has said nothing, or the oldest if it takes too long."""
+    def _make_room(self, address: str) -> bool:
+        """Refuse who says nothing, takes too long, or has more than one who comes from there."""
         for fd, end in islice(self._unproven.items(), _LOOKED_AT):
             if not end.met and not _has_said(end.socket):
                 self._refuse(fd)
                 return True
+        held = Counter(self._from.values())
+        most, count = held.most_common(1)[0]
+        if count > held[address] + 1:
+            self._refuse(next(fd for fd in self._unproven if self._from[fd] == most))
+            return True
         oldest = next(iter(self._unproven))
         if time.monotonic_ns() - self._since_ns[oldest] < _PATIENCE_NS:
             return False
@@ -207,7 +217,7 @@ class TcpListener:
     def _forget(self, fd: int) -> TlsSocket:
         """Stop watching a connection, and return it."""
         self._epoll.unregister(fd)
-        del self._since_ns[fd]
+        del self._since_ns[fd], self._from[fd]
         return self._unproven.pop(fd)
 
 

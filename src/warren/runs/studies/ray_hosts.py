@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from warren.live.process.agents.ray_discovery import RayNode, ray_nodes
 from warren.live.testbed.namespaces import HERE, place_of
 from warren.live.testbed.ray_nodes import check_ray
 from warren.live.testbed.status import one_standing
-from warren.model.errors import Problem, SpecError
+from warren.model.errors import EngineError, Problem, SpecError
 
 
 def ray_hosts(address: str, testbed: str | None = None) -> str:
@@ -39,15 +40,21 @@ def ray_hosts(address: str, testbed: str | None = None) -> str:
 
 
 def cluster_yaml(address: str, nodes: Sequence[RayNode], testbed: str | None = None) -> str:
-    """Return a cluster file. A node without processors for tasks is named in a comment alone."""
+    """Return a cluster file. A node without processors for tasks is named in a comment alone.
+
+    Raises EngineError if there is no other.
+    """
     lines = ["format: 1", f"engine: {{ray: '{address}'}}"]
-    lines += [f"local: {{testbed: {testbed}}}"] if testbed is not None else []
+    lines += [f"local: {{testbed: {_quoted(testbed)}}}"] if testbed is not None else []
     lines += ["hosts:"]
+    if not any(node.cpus for node in nodes):
+        raise EngineError(f"Ray at {address}: no node has processors for tasks")
     names = Counter(node.name for node in nodes)
     for node in nodes:
         # Two nodes of one name are told from each other by their addresses.
-        name = node.name if names[node.name] == 1 else node.address
-        memory = f", memory: {node.memory_bytes / 1e9:.1f} GB" if node.memory_bytes > 1e8 else ""
+        name = _quoted(node.name if names[node.name] == 1 else node.address)
+        tenths = int(node.memory_bytes / 1e8)
+        memory = f", memory: {tenths / 10} GB" if tenths else ""
         if node.cpus:
             lines.append(f"  - {{name: {name}, devices: {{cpu: {node.cpus}}}{memory}}}")
         else:
@@ -56,3 +63,8 @@ def cluster_yaml(address: str, nodes: Sequence[RayNode], testbed: str | None = N
             kind = f" ({node.gpu_type})" if node.gpu_type else ""
             lines.append(f"  # and {node.gpus} GPUs{kind}: tasks run on GPUs of one machine alone")
     return "\n".join([*lines, ""])
+
+
+def _quoted(name: str) -> str:
+    """Return a name as YAML takes it for a text, whatever it looks like."""
+    return name if re.fullmatch(r"[a-z]+[-_]?\d+", name) else json.dumps(name)

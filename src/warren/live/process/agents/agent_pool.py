@@ -108,7 +108,11 @@ class AgentPool:
         """
         waits_s = max(0, self.processes.free_ns - time.monotonic_ns()) / 1e9
         until_s = time.monotonic() + waits_s + within_s
-        while missing := self.processes.missing:
+        while True:
+            with self._lock:
+                missing = self.processes.missing
+                if not missing:
+                    return self.processes.ready
             if time.monotonic() > until_s:
                 why = "" if self._launcher is None else self._launcher.problem()
                 told = f"no agent of {', '.join(missing)} in {within_s:g} s"
@@ -116,7 +120,6 @@ class AgentPool:
             select.select(self.fds, [], [], 0.05)
             for _, role, exited in self.hear(self._told):
                 raise EngineError(f"{type(role).__name__} ended at once: {exited.how}")
-        return self.processes.ready
 
     def fork(self, role: Role) -> int:
         """Ask for a process on its role's host, now or when the host is back; return its ticket."""

@@ -172,6 +172,7 @@ class LeasedProcesses:
         self._forget(role)
         if ticket in self._waiting:
             self._waiting.remove(ticket)
+            del self._host_of[ticket]
         elif ticket in self._host_of:
             self._say(self._host_of[ticket], End(ticket), now_ns)
 

@@ -77,10 +77,11 @@ def ray_nodes(address: str, place: HostNamespace = HERE) -> tuple[RayNode, ...]:
     except subprocess.TimeoutExpired:
         raise EngineError(f"Ray at {address}: no answer in {_WITHIN_S:g} s") from None
     lines = done.stdout.splitlines()
-    if not lines:
+    try:
+        found = msgspec.json.decode(lines[-1] if lines else b"", type=_Found)
+    except msgspec.DecodeError:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        raise EngineError(f"Ray at {address}: {' '.join(last) or 'it says nothing'}")
-    found = msgspec.json.decode(lines[-1], type=_Found)
+        raise EngineError(f"Ray at {address}: {' '.join(last) or 'it says nothing'}") from None
     if found.problem:
         raise EngineError(f"Ray at {address}: {found.problem}")
     return found.nodes
