@@ -196,7 +196,8 @@ def test_news_of_a_lost_executor_is_not_taken_for_its_successors() -> None:
         pool=SimpleNamespace(fork=lambda role: 1),
         hub=SimpleNamespace(send=lambda peer, message: sent.append(peer)),
     )
-    manager = DeviceManager(context, Pads(*virtual((), 1)), SimpleNamespace())  # type: ignore[arg-type]
+    ledger: Any = SimpleNamespace(ended=lambda job: False)
+    manager = DeviceManager(context, Pads(*virtual((), 1)), ledger)
     manager.start()
     assert manager.ready(0, 0, b"first")
     manager.executor_ended(0, "killed")
