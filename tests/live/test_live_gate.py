@@ -226,6 +226,28 @@ def test_of_many_who_say_nothing_the_oldest_are_closed(
         end.close()
 
 
+def test_many_from_one_address_that_never_end_keep_out_nobody_from_another(
+    net: Net, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "_UNPROVEN_MAX", 3)
+    halves = [ByHand(net) for _ in range(3)]
+    for half in halves:
+        half.end.sendall(half.said()[:20])
+    assert net.heard() == []
+    address, port = Path(f"{net.path}.tcp").read_text().split(":")
+    end = socket.create_connection((address, int(port)), 2.0, source_address=("127.0.0.2", 0))
+    peer, found = Stream(TlsSocket(end, SECRET, False)), []
+    for _ in range(2):
+        peer.send(ENCODER.encode(Release(1)))
+        assert list(peer.drain()) == []
+        found += net.heard()
+    assert len(found) == 2
+    assert net.refused() == 1
+    peer.close()
+    for half in halves:
+        half.close()
+
+
 def test_many_who_begin_at_once_are_all_let_in(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those who find no room are turned away, and come again; descriptors are used again."""
     monkeypatch.setattr(gate, "_UNPROVEN_MAX", 3)
