@@ -251,14 +251,14 @@ def test_many_from_one_address_that_never_end_keep_out_nobody_from_another(
 def test_many_who_begin_at_once_are_all_let_in(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those who find no room are turned away, and come again; descriptors are used again."""
     monkeypatch.setattr(gate, "_UNPROVEN_MAX", 3)
-    links = [net.link() for _ in range(40)]
+    links = [net.link() for _ in range(16)]
     for number, link in enumerate(links):
         link.send(Release(number))
     found: set[int] = set()
     until_s = time.monotonic() + 30
     while len(found) < len(links) and time.monotonic() < until_s:
         found |= {message.job for _, message, _ in net.heard() if isinstance(message, Release)}
-    assert found == set(range(40))
+    assert found == set(range(16))
     assert net.refused() == 0
 
 

@@ -14,8 +14,8 @@ import pytest
 from history_modules import virtual_modules
 from leased_history import play
 
-CHUNK = 15
-CHUNKS = 4
+CHUNK = 12
+CHUNKS = 3
 FOUND = (49,)
 """Histories that have found a fault."""
 
