@@ -141,7 +141,7 @@ def attack(port: LivePort, attacked: set[str], over: threading.Event) -> None:
     assert isinstance(pool, AgentPool)
     noise = [b"GET / HTTP/1.1\r\n\r\n", b"\1\0\0\0" + b"\xff" * 8, bytes(100_000), b"\x16\x03\x01"]
     with inside(port._placement.places_H[0]):
-        while not over.wait(0.02):
+        while not over.wait(0.2):
             ways = [
                 data.decode()
                 for name, data in [*pool.processes.files.items()]
