@@ -95,6 +95,8 @@ def spread(cluster: Cluster, hosts: int) -> Cluster:
 class History:
     """The core's side of one history, and the judge of all."""
 
+    plan_from = staticmethod(plan_of)
+
     def __init__(self, seed: int, folder: str, *, traced: bool = False) -> None:
         self.plan = plan = plan_of(seed)
         self._draw = random.Random(f"core {seed}")
@@ -430,7 +432,7 @@ def _tasks_of(row: TasksDone) -> set[tuple[int, int]]:
     return {(round_no, shard) for round_no in rounds for shard in row.shards}
 
 
-def play(seed: int) -> World:
+def play(seed: int, kind: type[History] = History) -> World:
     """One history, in ``virtual_modules``; one that fails tells what came last.
 
     Raises
@@ -439,19 +441,19 @@ def play(seed: int) -> World:
         A promise is broken, or a process has raised.
     """
     try:
-        return _play(seed, traced=False)
+        return _play(seed, kind, traced=False)
     except Exception as error:
         with contextlib.suppress(Exception):
-            _play(seed, traced=True)
+            _play(seed, kind, traced=True)
         last = "\n".join(World.now.trace or ())
         what = f"{type(error).__name__}: {error}"
-        raise Violation(f"history {seed}: {what}\n{plan_of(seed)}\n{last}") from error
+        raise Violation(f"history {seed}: {what}\n{kind.plan_from(seed)}\n{last}") from error
 
 
-def _play(seed: int, *, traced: bool) -> World:
+def _play(seed: int, kind: type[History], *, traced: bool) -> World:
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with TemporaryDirectory(prefix="warren-history-", dir=memory) as folder:
-        history = History(seed, folder, traced=traced)
+        history = kind(seed, folder, traced=traced)
         try:
             history.run()
         finally:

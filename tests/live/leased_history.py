@@ -6,15 +6,13 @@ as long as it lives: its code may end its process in some task, again and again.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import random
 from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise
-from tempfile import TemporaryDirectory
 from typing import Final
 
+import history_core
 from history_core import IDLE, JOB, LAST, History, Plan, plan_of, spread
 from history_jobs import ROUNDS, a_job
 from history_world import Parked, ServerProcess, Violation, VirtualPort, World
@@ -95,6 +93,7 @@ class LeasedHistory(History):
     """The core's side of a history in a leased world, and the judge of it."""
 
     world: LeasedWorld
+    plan_from = staticmethod(leased_plan)
 
     def __init__(self, seed: int, folder: str, *, traced: bool = False) -> None:
         self._seed = seed
@@ -326,30 +325,6 @@ class LeasedHistory(History):
             port._outputs.close()
 
 
-def play(seed: int) -> LeasedWorld:
-    """One history, in ``virtual_modules``; one that fails tells what came last.
-
-    Raises
-    ------
-    Violation
-        A promise is broken, or a process has raised.
-    """
-    try:
-        return _play(seed, traced=False)
-    except Exception as error:
-        with contextlib.suppress(Exception):
-            _play(seed, traced=True)
-        last = "\n".join(World.now.trace or ())
-        what = f"{type(error).__name__}: {error}"
-        raise Violation(f"history {seed}: {what}\n{leased_plan(seed)}\n{last}") from error
-
-
-def _play(seed: int, *, traced: bool) -> LeasedWorld:
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with TemporaryDirectory(prefix="warren-history-", dir=memory) as folder:
-        history = LeasedHistory(seed, folder, traced=traced)
-        try:
-            history.run()
-        finally:
-            history.close()
-    return history.world
+def play(seed: int) -> World:
+    """One history; see ``history_core.play``."""
+    return history_core.play(seed, LeasedHistory)
