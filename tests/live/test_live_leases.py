@@ -213,6 +213,10 @@ class Controller:
             self.do(self.grants.tick(self.now_ns()))
 
 
+def _lives(who: Agent | Controller) -> bool:
+    return who.alive
+
+
 class World:
     """Time, the network, all agents and controllers, and what truly runs."""
 
@@ -268,12 +272,12 @@ class World:
             self.at(in_s, who.tick)
 
     def to_controllers(self, host: int, data: bytes) -> None:
-        for controller in self.controllers:
+        for controller in filter(_lives, self.controllers):
             for late_s in self.network.delays_s(host):
                 self.at(late_s, controller.hear, data)
 
     def to_agent(self, host: int, data: bytes) -> None:
-        for agent in self.agents:
+        for agent in filter(_lives, self.agents):
             if agent.host == host:
                 for late_s in self.network.delays_s(host):
                     self.at(late_s, agent.hear, data)
