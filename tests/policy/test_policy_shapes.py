@@ -6,15 +6,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from immutables import Map
 
 import warren
 from warren.core.journal_reader import History
+from warren.model.decision import NOTHING, Decision
 from warren.model.errors import SpecError
 from warren.model.events import ServersMoved
+from warren.model.view import View
 from warren.policy.registry import policy_of
+from warren.policy.shape.cruise import Cruise, ShapeMemory
 from warren.policy.shape.optimus import Optimus, OptimusMemory, fitted, grown
 from warren.report.checks.check import check
 from warren.runs.results import load_record
@@ -196,6 +200,28 @@ def test_optimus_measures_the_servers_that_stayed_where_a_shape_was_void() -> No
     _, memory = Optimus().decide(SimpleNamespace(changes=(void,)), memory)  # type: ignore[arg-type]
     assert memory.now[0] == (2, 1)
     assert not memory.moving
+
+
+def test_a_shape_whose_servers_never_come_up_is_tried_ever_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of what it answers is done, and it hears that new servers have ended: after 5, 10,
+    20, ... rounds it tries again."""
+    decide, tried = Cruise.decide, list[int]()
+    void = ServersMoved(0, 0, 0, 0, 0, (7,), (), "a new one ended")
+
+    def unheard(self: Cruise, view: View, memory: ShapeMemory) -> tuple[Decision, ShapeMemory]:
+        told = (void, *view.changes) if memory.moving else view.changes
+        decision, memory = decide(self, msgspec.structs.replace(view, changes=told), memory)
+        if memory.moving:
+            tried.append(int(view.round_J[0]))
+            decision = NOTHING
+        return decision, memory
+
+    monkeypatch.setattr(Cruise, "decide", unheard)
+    simulated(tmp_path, described(8, 8, {"A": "0.5 s"}, "cruise", workers=7, rounds=200))
+    # And one round more each time: the first that ends is not measured.
+    assert np.diff([0, *tried]).tolist() == [6, 11, 21, 41, 81]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ What
     measured; after some rounds, and again and again, the best shape is looked for anew, and taken
     if a round would be shorter by more than ``threshold``. Servers then move while the job goes on.
     What rounds take beyond the cost model counts as the same in every shape. When a host comes or
-    goes (``away``) jobs get the best shape on those that are there at once.
+    goes (``away``) jobs get the best shape on those that are there at once. Where new servers do
+    not come up (``ServersMoved.reason``) it waits for twice as many rounds before it tries again,
+    then four times, and so on: an app may never have several servers, and a trial takes memory.
 Source
     Cruise (dissertation 2020), 3.2 and 3.3: cost model, trigger after enough metrics, 5 % rule;
     3.4.4: opportunistic hosts.
@@ -36,13 +38,15 @@ from warren.policy.common.link_loads import server_shares_H
 from warren.policy.shape.absences import absences_of, next_change_ns
 from warren.policy.shape.all_hosts import hosts_of
 from warren.policy.shape.fixed import stated_shape
-from warren.policy.shape.measured import TOLD, Measured, still_moving
+from warren.policy.shape.measured import TOLD, Measured, refused_shapes, still_moving
 from warren.solve.shapes.kinds import kinds_of
 from warren.solve.shapes.shape_search import Epoch, best_shape
 from warren.solve.shapes.task_rounds import TaskMachines, best_task_round, task_round
 
 _EPOCH: Final = 1_000
 """Mini-batches in an epoch of (3.4), for each task of a round: so many that no ceil decides."""
+_MOST_DOUBLED: Final = 20
+"""So often at most the rounds are doubled that are measured before a shape is looked for."""
 _READINGS: Final = ("nic", "server", "published")
 
 
@@ -57,10 +61,14 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class ShapeMemory:
-    """What was measured, jobs whose servers move, and, for ``explain``, what was found last."""
+    """What was measured, jobs whose servers move, and, for ``explain``, what was found last.
+
+    ``refused``: by job, how often in turn its new servers have not come up.
+    """
 
     measured: Measured = field(default_factory=Measured)
     moving: frozenset[int] = frozenset()
+    refused: Map[int, int] = field(default_factory=Map)
     found: Map[int, str] = field(default_factory=Map)
 
 
@@ -100,7 +108,8 @@ class Cruise:
     def decide(self, view: View, memory: ShapeMemory) -> tuple[Decision, ShapeMemory]:
         """Return the shapes of jobs that have arrived, and of those that would be faster."""
         measured, moving = memory.measured.after(view), still_moving(memory.moving, view)
-        memory = replace(memory, measured=measured, moving=moving)
+        refused = refused_shapes(memory.refused, view)
+        memory = replace(memory, measured=measured, moving=moving, refused=refused)
         shapes = dict[int, Shape]()
         for event in view.changes:
             if isinstance(event, JobArrived):
@@ -190,7 +199,8 @@ class Cruise:
     ) -> tuple[Shape | None, ShapeMemory]:
         """Return a shape in which a job's rounds are shorter by enough; None: there is none."""
         job = event.job
-        beyond = memory.measured.rounds.get(job, 0) - self.after
+        after = self.after << min(_MOST_DOUBLED, memory.refused.get(job, 0))
+        beyond = memory.measured.rounds.get(job, 0) - after
         # A stretch brings several rounds at once: a look is due if one of them is an ``every``-th.
         due = beyond >= 0 and beyond % self.every < event.rounds
         if job in memory.moving or not due:

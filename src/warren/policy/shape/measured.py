@@ -124,6 +124,16 @@ def still_moving(moving: frozenset[int], view: View) -> frozenset[int]:
     return moving.difference(there)
 
 
+def refused_shapes(refused: Map[int, int], view: View) -> Map[int, int]:
+    """Count, by job, how often in turn its servers did not come up where its shape had them."""
+    for event in view.changes:
+        if isinstance(event, ServersMoved) and event.reason:
+            refused = refused.set(event.job, refused.get(event.job, 0) + 1)
+        elif isinstance(event, ServersMoved):
+            refused = _without(refused, event.job)
+    return refused
+
+
 def _known_s_H(view: View, job: int) -> FloatArray:
     """Return what a task takes on the slowest device of each host, by the table of costs."""
     task_s_H = np.full(len(view.hosts.devices_H), np.inf)
