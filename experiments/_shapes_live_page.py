@@ -62,6 +62,12 @@ Rounds over time, as in the paper's Fig. 3.4; dotted: servers move.{sums}
 OLD: Final = """
 Made before quotas held for 10 ms, with 100 ms: {which}.
 """
+BEFORE_RENO: Final = """
+Made before hosts of a testbed used Reno and TLS, with the congestion control of the machine, which
+was BBR where it was looked at: {which}.
+"""
+MADE_BEFORE: Final = {"b3675a9f1fcc", "b835e0e76fcb", "d82e1945f0ff", "f4bc0109fe9f"}
+"""Commits of parts before 86125ab1."""
 SUMS: Final = """ When rounds ended
 was not kept here: times are sums of their lengths, and the first round is what the JCT has beside
 the others."""
@@ -183,14 +189,18 @@ def live_text(parts: Mapping[str, Any], simulated: Mapping[str, Any]) -> str:
 
 
 def _old(apps: Sequence[str], parts: Mapping[str, Any]) -> str:
-    """Which parts were made with quotas of 100 ms at a time: those without times of rounds."""
+    """Which parts were made with quotas of 100 ms at a time: those without times of rounds. And
+    which before hosts of a testbed used Reno."""
     rows = {f"policies of `{app}`": parts[app]["policies"] for app in apps}
     rows |= {f"`{part}`": parts[part]["rows"] for part in ("unequal", "coming") if part in parts}
     which = [name for name, some in rows.items() if "rounds_s" not in some[0]]
     # A grid that was gone through once has at most eight whole rounds of its first shape.
     if "kinds" in parts and parts["kinds"]["rows"][0]["rounds"] <= 8:
         which.append("`kinds`")
-    return OLD.format(which=", ".join(which)) if which else ""
+    text = OLD.format(which=", ".join(which)) if which else ""
+    before = [name for name, part in parts.items() if part["made_by"]["commit"] in MADE_BEFORE]
+    named = "all parts" if len(before) == len(parts) else ", ".join(f"`{one}`" for one in before)
+    return text + (BEFORE_RENO.format(which=named) if before else "")
 
 
 def _quotas(found: Mapping[str, Any]) -> dict[str, float]:

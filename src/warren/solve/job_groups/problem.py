@@ -50,7 +50,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from warren.solve.common.arrays import FloatArray, IntArray
+from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
 
 Column = TypeVar("Column", FloatArray, IntArray)
 NOT_RUN: Final = -1
@@ -170,9 +170,14 @@ class JobGroupingProblem:
 
     def fits(self, group_J: IntArray, machine_G: IntArray) -> bool:
         """Tell whether each group's machines hold the data of all of its jobs."""
+        return bool(self.holds_G(group_J, machine_G).all())
+
+    def holds_G(self, group_J: IntArray, machine_G: IntArray) -> BoolArray:
+        """Tell of each group whether its machines hold the data of all of its jobs."""
         runs_J = group_J != NOT_RUN
         filled_G = sums(self.memories_J[runs_J], group_J[runs_J], len(machine_G))
-        return bool((filled_G <= machine_G * (1 + WHOLE)).all())
+        held_G: BoolArray = filled_G <= machine_G * (1 + WHOLE)
+        return held_G
 
     def comm_s_J(self, machine_J: IntArray | int) -> FloatArray:
         """Compute n_j(m) of each job, on as many machines as stand for it."""

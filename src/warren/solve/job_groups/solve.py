@@ -27,7 +27,6 @@ from warren.solve.job_groups.group_state import (
 from warren.solve.job_groups.local_search import descend, new_exchange, total_value
 from warren.solve.job_groups.problem import (
     NOT_RUN,
-    WHOLE,
     JobGrouping,
     JobGroupingProblem,
     grouping_of,
@@ -116,12 +115,12 @@ def _that_run(problem: JobGroupingProblem, search: _Search) -> IntArray:
     group_J = search.group_J.copy()
     if problem.all_run:
         return group_J
-    for slot in np.flatnonzero(search.machine_G).tolist():
-        jobs = np.flatnonzero(group_J == slot)
-        least = problem.leasts_J[jobs].max(initial=1)
-        filled = problem.memories_J[jobs].sum()
-        if max(least, filled) > search.machine_G[slot] * (1 + WHOLE):
-            group_J[jobs] = NOT_RUN
+    machine_G = search.machine_G
+    runs_J = group_J != NOT_RUN
+    least_G = np.zeros_like(machine_G)
+    np.maximum.at(least_G, group_J[runs_J], problem.leasts_J[runs_J])
+    enough_G = (least_G <= machine_G) & problem.holds_G(group_J, machine_G)
+    group_J[runs_J] = np.where(enough_G[group_J[runs_J]], group_J[runs_J], NOT_RUN)
     return group_J
 
 
