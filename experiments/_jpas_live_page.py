@@ -33,6 +33,7 @@ The same jobs had run once before (ed7b1562), when hosts of a testbed had the co
 the machine (BBR where it was looked at) in place of Reno, and connections between them were not
 encrypted: under fair 25.0 s to 90 % and a JCT of 110.4 s; maif by (22) -1.4 and -13.2 %, with our
 gain -37.2 and -6.0 %, shift -1.6 and +0.9 %. Nothing was changed after that run was looked at.
+Beside some runs of the first set now short other work had the processors; COMP is padded.
 
 """
 
