@@ -66,7 +66,6 @@ def main() -> None:
         took_s = time.monotonic() - began
         smi.terminate()
         levels = [int(line) for line in smi.communicate()[0].split() if line.isdigit()]
-        six, whole = comp_shares(Path(scratch) / "mixed")
         found: dict[str, Any] = {
             "experiment": "gpu_mixed",
             "made_by": made_by(),
@@ -74,15 +73,13 @@ def main() -> None:
             "hashes": mixed["hashes"],
             "gpu": gpus[0].numerics,
             "makespan_s": mixed["summary"]["makespan_s"],
-            "comp_share_while_six": six,
-            "comp_share": whole,
             "smi_mean": busy_levels(levels, mixed["summary"]["makespan_s"]),
             "took_s": took_s,
             "summary": mixed["summary"],
         }
         if asked.alone:
             plain = trained(file, Path(scratch) / "plain", "--set", "cluster.engine=plain")
-            names = [name for name in JOBS if mixed["hashes"][name] != plain["hashes"][name]]
+            names = unlike(mixed["hashes"], plain["hashes"])
             found["alone"] = {"gpu": gpus[0].numerics, "made_by": made_by(), "wrong": names}
         if asked.twice:
             rows = rows_of(found["tasks"], "cuda")
@@ -150,16 +147,13 @@ def rows_of(tasks: dict[str, Any], kind: str) -> dict[str, Any]:
 def once_more(file: Path, out: Path, rows: dict[str, Any], first: dict[str, Any]) -> dict[str, Any]:
     """Run with these costs; the same figures, and the jobs that have other bits."""
     done = trained(file, out, "--set", f"profiles={json.dumps(rows)}")
-    six, whole = comp_shares(out)
-    return {
-        **told(out),
-        "makespan_s": done["summary"]["makespan_s"],
-        "comp_share_while_six": six,
-        "comp_share": whole,
-        "wrong": [
-            name for name in first["hashes"] if first["hashes"][name] != done["hashes"][name]
-        ],
-    }
+    wrong = unlike(first["hashes"], done["hashes"])
+    return {**told(out), "makespan_s": done["summary"]["makespan_s"], "wrong": wrong}
+
+
+def unlike(some: dict[str, str], others: dict[str, str]) -> list[str]:
+    """The jobs that have not the same bits."""
+    return [name for name in some if some[name] != others[name]]
 
 
 def comp_shares(out: Path) -> tuple[float, float]:
@@ -181,7 +175,7 @@ def comp_shares(out: Path) -> tuple[float, float]:
 
 
 def told(out: Path) -> dict[str, Any]:
-    """Medians of tasks by job, and what the device was idle before, in seconds."""
+    """Shares of COMP, medians of tasks by job, and what the device was idle before, in seconds."""
     import pyarrow.parquet
 
     table = pyarrow.parquet.read_table(out / "timeline.parquet").to_pydict()
@@ -205,7 +199,13 @@ def told(out: Path) -> dict[str, Any]:
             "comp_s": median(end_s - start_s for start_s, end_s, *_ in own),
             "sync_s": median(over_s - end_s for _, end_s, over_s, *_ in own),
         }
-    return {"idle_s": dict(idle), "tasks": tasks}
+    six, whole = comp_shares(out)
+    return {
+        "comp_share_while_six": six,
+        "comp_share": whole,
+        "idle_s": dict(idle),
+        "tasks": tasks,
+    }
 
 
 def busy_levels(levels: list[int], makespan_s: float) -> float:

@@ -22,18 +22,19 @@ TEXT: Final = """## On a testbed, with real training
 Ten jobs of two workers and two servers each on four hosts with links of 200 Mbit/s: nets of 2 to 4
 MB that learn the digits of scikit-learn, 70 to 130 rounds that compute 100 ms and send for longer
 (`experiments/_jpas_live.py`; `.venv/bin/python experiments/jpas_live.py`, commit {commits}).
-Sets of jobs are drawn by seeds that nobody had looked at ({sets} made); sizes, how fast
-jobs come and the period of 5 s were chosen by simulations of others. One run each. Means over the
-sets that a row has, training times from the first task on; changes are against fair on the same
-sets, in brackets those of each. A simulation is told what metrics the plain loop has shown and what
-rate the links were measured to have. Accuracies are those of 360 pictures, and noisy: (22)
+Sets of jobs are drawn by seeds that nobody had looked at before a first run ({sets} made); sizes,
+how fast jobs come and the period of 5 s were chosen by simulations of others. One run each. Means
+over the sets that a row has, training times from the first task on; changes are against fair on the
+same sets, in brackets those of each. A simulation is told what metrics the plain loop has shown and
+what rate the links were measured to have. Accuracies are those of 360 pictures, and noisy: (22)
 subtracts one of them, ours the curve's value. What differs from (22) in that alone was simulated.
 
 The same jobs had run once before (ed7b1562), when hosts of a testbed had the congestion control of
 the machine (BBR where it was looked at) in place of Reno, and connections between them were not
 encrypted: under fair 25.0 s to 90 % and a JCT of 110.4 s; maif by (22) -1.4 and -13.2 %, with our
-gain -37.2 and -6.0 %, shift -1.6 and +0.9 %. Nothing was changed after that run was looked at.
-Beside some runs of the first set now short other work had the processors; COMP is padded.
+gain -37.2 and -6.0 %, shift -1.6 and +0.9 %. Jobs and options are the same; the engine, the
+simulator and what policies share were worked on in between. Beside some runs of the first set now
+short other work had the processors; COMP is padded.
 
 """
 
