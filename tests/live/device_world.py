@@ -24,6 +24,7 @@ from warren.live.transport.messages import (
     TrainerReady,
     Verify,
 )
+from warren.live.transport.ring_messages import AssignRank, RankReady
 from warren.live.transport.server_messages import Pull, StateSent
 from warren.live.transport.sockets import (
     Hub,
@@ -140,6 +141,20 @@ class Stage:
         peer.say(TrainerReady(job, pid, verifies))
         peer.say(Prepared(job))
         return peer
+
+    def rank(self, said: RankReady) -> Peer:
+        """A rank of a ring comes."""
+        peer = Peer(Link(executor_address(self._folder, 0, 0)))
+        self._trainers.append(peer)
+        peer.say(said)
+        return peer
+
+    def assign_rank(self, seq: int, job: int, round_no: int, incarnation: int) -> None:
+        """One round of a ring, for the rank of a gang."""
+        limit_ns = self._jobs[job].task_limit_ns
+        what = Assign(seq, job, round_no, 1, (0,), 0, 0, (), limit_ns, ring=True)
+        self.controller.say(what)
+        self.controller.say(AssignRank(job, round_no, incarnation, 0))
 
     def assign(
         self, seq: int, job: int, round_no: int, shards: tuple[int, ...], *, copy: bool = False

@@ -10,10 +10,14 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
+import pytest
 from live_apps import APPS as APPS
 
+from warren.live.control import engine
 from warren.live.control.engine import LiveEngine
 from warren.live.control.plain_engine import PlainPort
+from warren.live.gpu.discovery import Gpu
+from warren.live.gpu.trainer_device import STAND_IN
 from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host
 from warren.model.costs import CostTable
 from warren.model.decision import Assignment
@@ -55,6 +59,12 @@ def world(
     (folder / "apps.py").write_text(APPS)
     run, costs = virtual(jobs, devices, str(folder), scale=scale, comp_s=comp_s, sync_s=sync_s)
     return replace(run, scheduler=replace(run.scheduler, servers=servers)), costs
+
+
+def treat_devices_as_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let runs do all but the kernels as on GPUs, on as many as a run has devices."""
+    stand_in = Gpu(STAND_IN, "stand-in", 1 << 30, "")
+    monkeypatch.setattr(engine, "gpus_of", lambda devices: [stand_in] * len(devices))
 
 
 def virtual(

@@ -91,9 +91,11 @@ def test_jobs_that_stay_in_one_class_are_refused_where_there_are_two() -> None:
     assert class_of((None, H100), [mixed]) == f"{H100.numerics} | processors"
 
 
-def test_rings_are_refused_on_gpus() -> None:
-    with pytest.raises(SpecError, match="is a ring, which trains on processors only"):
-        class_of((H100,), [replace(job(0), sync="ring")])
+def test_rings_have_the_class_of_their_gpus_too() -> None:
+    ring = replace(job(0), sync="ring")
+    assert class_of((H100, OTHER), [ring]) == H100.numerics
+    with pytest.raises(SpecError, match=r"job job-0 \(numerics: strict\).*processors"):
+        class_of((None, H100), [ring])
 
 
 def test_a_type_that_no_gpu_here_has_is_refused_unless_it_is_emulated(

@@ -11,12 +11,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from live_worlds import accepted, drive, ended, job, of, session, shuffled, world
+from live_worlds import (
+    accepted,
+    drive,
+    ended,
+    job,
+    of,
+    session,
+    shuffled,
+    treat_devices_as_gpus,
+    world,
+)
 
-from warren.live.control import engine
 from warren.live.control.local_engine import LivePort
-from warren.live.gpu.discovery import Gpu
-from warren.live.gpu.trainer_device import STAND_IN
 from warren.live.oracle.plain import train
 from warren.live.process.specs import ExecutorRole, ServerRole, TrainerRole
 from warren.live.training import numerics
@@ -129,8 +136,7 @@ def test_killed_processes_change_no_bit(
 def test_killed_processes_change_no_bit_where_all_but_the_kernels_is_as_on_a_gpu(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plain_hashes: dict[int, str]
 ) -> None:
-    stand_in = Gpu(STAND_IN, "stand-in", 1 << 30, "")
-    monkeypatch.setattr(engine, "gpus_of", lambda devices: [stand_in] * len(devices))
+    treat_devices_as_gpus(monkeypatch)
     run, costs = world(tmp_path, JOBS, 2)
     with LivePort(replace(run, verify=0.2), costs, tmp_path / "out") as port:
         assert "stand-in" in port.numerics

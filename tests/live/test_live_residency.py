@@ -21,6 +21,7 @@ from warren.live.transport.messages import (
     TaskComputed,
     TrainerGone,
 )
+from warren.live.transport.ring_messages import BeginRing, RankDone, RankGone, RankReady
 from warren.live.transport.server_messages import Push, Pushed
 
 JOBS = range(6)
@@ -173,3 +174,41 @@ def test_a_task_is_computed_again_when_those_at_work_have_given_their_memory_bac
         assert again.hears_none(RunTask)
         trainers[1].say(Evicted(1))
         assert again.hear(RunTask).shard == 1
+
+
+def test_a_rank_of_a_ring_has_the_memory_of_its_device_as_a_trainer_has(two: Stage) -> None:
+    trainer = two.trainer(11, 0)
+    trainer.say(Prepared(0, 6, 10))
+    rank = two.rank(RankReady(1, 1, 6, 10))
+    assert two.controller.hears_none(TrainerGone)  # all of it is heard
+    two.assign(0, 0, 0, (0,))
+    two.assign_rank(1, 1, 0, 1)
+    two.answer(two.servers[0], 0)
+    trainer.hear(RunTask)
+    trainer.say(TaskComputed(0, 0, 0, 0.5, b"\x01", b"marks"))
+    trainer.hear(Evict)
+    assert rank.hears_none(BeginRing)
+    trainer.say(Evicted(0))
+    rank.hear(BeginRing)
+    two.assign(2, 0, 0, (1,))
+    assert rank.hears_none(Evict)  # its rounds have the device
+    rank.say(RankDone(1, 1, 1))
+    rank.hear(Evict)
+    assert trainer.hears_none(RunTask)
+    rank.say(Evicted(1))
+    trainer.hear(RunTask)
+
+
+def test_a_rank_that_has_ended_has_no_memory_of_its_device(two: Stage) -> None:
+    trainer = two.trainer(11, 0)
+    two.rank(RankReady(1, 1, 6, 4, resident=True))
+    trainer.say(Prepared(0, 6, 4))
+    again = two.rank(RankReady(1, 2, 6, 4, resident=True))
+    assert two.controller.hears_none(TrainerGone)
+    two.controller.say(RankGone(1, 1, 0))  # late: its successor is here, and has its memory
+    two.assign(0, 0, 0, (0,))
+    two.answer(two.servers[0], 0)
+    again.hear(Evict)
+    assert trainer.hears_none(RunTask)
+    two.controller.say(RankGone(1, 2, 0))
+    trainer.hear(RunTask)

@@ -8,11 +8,22 @@ import random
 import signal
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from live_worlds import APPS, accepted, drive, ended, job, of, session, world
+from live_worlds import (
+    APPS,
+    accepted,
+    drive,
+    ended,
+    job,
+    of,
+    session,
+    treat_devices_as_gpus,
+    world,
+)
 
 from warren.live.control.local_engine import LivePort
 from warren.live.control.recovery import LIMIT
@@ -175,6 +186,23 @@ def test_a_gang_that_loses_a_rank_or_a_device_goes_back_to_a_checkpoint_with_the
     run, costs = world(tmp_path, JOBS, devices=4)
     with LivePort(run, costs, tmp_path / "run") as port:
         events = drive(port, scattered(run, 3, 4), killer(moments, port))
+    assert not of(events, JobFailed)
+    assert of(events, RolledBack)
+    assert bits(events) == plain_bits(run)
+
+
+def test_rings_on_devices_have_the_bits_of_one_process_where_all_but_the_kernels_is_as_on_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    treat_devices_as_gpus(monkeypatch)
+    kept = job(
+        3, sync="ring", rounds=6, evaluate=Evaluate(every=2), checkpoint=Checkpoint(every=EVERY)
+    )
+    run, costs = world(tmp_path, (*JOBS[:3], kept), devices=4)
+    moments = {7: RankRole, 15: ExecutorRole}
+    with LivePort(replace(run, verify=0.3), costs, tmp_path / "run") as port:
+        assert "stand-in" in port.numerics
+        events = drive(port, scattered(run, 2, 4), killer(moments, port))
     assert not of(events, JobFailed)
     assert of(events, RolledBack)
     assert bits(events) == plain_bits(run)

@@ -19,11 +19,12 @@ from warren.live.gpu.app_tensors import bring, moved
 from warren.live.gpu.gpu_memory import DeviceMemory
 from warren.live.gpu.transfer import PipelinedTransfer, pieces_of, whole_is_sooner
 from warren.live.oracle.plain import _There, train
+from warren.live.rings.gradient_mean import RingMeans
 from warren.live.training.app.app_calls import BuiltApp, build
 from warren.live.training.memory.model_memory import ModelMemory
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.training.task_runner import TaskRunner, in_main_memory
-from warren.live.training.tensor_layout import Layout, raw, tensors
+from warren.live.training.tensor_layout import Layout, flat_of, raw, tensors
 from warren.model.errors import SpecError
 from warren.model.job import Job
 
@@ -148,6 +149,25 @@ def test_a_model_that_was_evicted_comes_back_with_its_state_and_gives_the_same_b
         store.step()
         store.conclude()
     assert store.digest() == train(NetApp(), JOB).digest
+
+
+def test_a_rank_of_a_ring_steps_a_model_of_its_own_where_tasks_are_computed_on_a_device() -> None:
+    job = replace(JOB, sync="ring")
+    runners = [TaskRunner(NetApp(), job, in_late_memory) for _ in range(job.scale)]
+    stores = [ParameterStore(NetApp(), job, runner=one) for one in runners]
+    means = RingMeans(stores[0].layout, job)
+    for round_no in range(3):
+        results = [
+            runner.run(b"".join(store.state()), round_no, rank)
+            for rank, (runner, store) in enumerate(zip(runners, stores, strict=True))
+        ]
+        mean = raw(means.of([flat_of(one.update[0]) for one in results]))
+        for store, runner in zip(stores, runners, strict=True):
+            runner.evict()  # a step needs nothing of the device
+            store.add(0, replace(results[0], update=(mean,)))
+            store.step()
+            store.conclude()
+    assert [one.digest() for one in stores] == 2 * [train(NetApp(), job).digest]
 
 
 def test_results_that_are_brought_out_after_the_next_task_has_computed_have_the_same_bits() -> None:

@@ -162,7 +162,7 @@ class Executor:
                     slots.answered(peer, job)
                     pipeline.raised(message)
                 case RankReady():
-                    pipeline.ranks.sat_down(peer, message)
+                    pipeline.rank_came(peer, message)
                 case RankDone():
                     pipeline.left(message)
                 case _:

@@ -30,7 +30,7 @@ from warren.live.transport.messages import (
     TaskStuck,
     TrainerGone,
 )
-from warren.live.transport.ring_messages import RankDone, RankGone
+from warren.live.transport.ring_messages import RankDone, RankGone, RankReady
 from warren.live.transport.server_messages import Commit, Push, Pushed
 from warren.live.transport.sockets import Hub, Link, Poller
 
@@ -182,6 +182,8 @@ class Pipeline:
 
     def _start_rank(self, head: LaneTask) -> bool:
         """Give the device to the rank at the head of the queue; tell whether the head has left."""
+        if not (self.ranks.ready(head) and self._admit(head.job, head.job)):
+            return False
         if not self.ranks.begin(head, self._comp_free_ns):
             return False
         head.began_ns = run_clock.now_ns()
@@ -213,7 +215,8 @@ class Pipeline:
         busy = {work.job for work in self._begun} | set(before) | {job}
         admitted, leaving = self.memory.admit(key, coming, busy)
         for one in leaving:
-            if not self.slots.evict(one):
+            holder = self.ranks if self.ranks.here(one) else self.slots
+            if not holder.evict(one):
                 self.memory.left(one)
         return admitted
 
@@ -370,18 +373,22 @@ class Pipeline:
                 self.queue.put_back(work.again())
         self.tell_warmed()
 
+    def rank_came(self, peer: bytes, said: RankReady) -> None:
+        """Note that a rank is here, and what it has of the device's memory."""
+        if self.ranks.sat_down(peer, said):
+            self.memory.learn(said.job, said)
+
     def left(self, reports: RankDone | RankGone) -> None:
         """Free the device of a rank that is done or has ended.
 
         The rounds of one that ended before they had passed go back to the head of the queue, for
         the rank that follows it.
         """
-        work = next(iter(self._of(reports.job)), None)
-        if (
-            work is None
-            or not work.ring
-            or (work.job, work.incarnation) != (reports.job, reports.incarnation)
-        ):
+        job, incarnation = reports.job, reports.incarnation
+        if isinstance(reports, RankGone) and self.ranks.gone(job, incarnation):
+            self.memory.left(job)
+        work = next(iter(self._of(job)), None)
+        if work is None or not work.ring or work.incarnation != incarnation:
             return
         self._take_off(work)
         if isinstance(reports, RankDone):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from warren.live.device.lanes import LaneTask
+from warren.live.transport.messages import Evict
 from warren.live.transport.ring_messages import AssignRank, BeginRing, RankReady
 from warren.live.transport.server_messages import FlowClass
 from warren.live.transport.sockets import Hub
@@ -31,14 +32,33 @@ class RankSlots:
         self._hub = hub
         self._ranks: dict[int, _RankSlot] = {}
 
-    def sat_down(self, peer: bytes, said: RankReady) -> None:
-        """Note that a rank has come, unless one of a later gang is here already."""
+    def sat_down(self, peer: bytes, said: RankReady) -> bool:
+        """Note that a rank has come; False: one of a later gang is here already."""
         slot = self._slot(said.job)
-        if said.incarnation > slot.incarnation:
-            slot.peer, slot.incarnation = peer, said.incarnation
-            # Its connections are new, so they have no mark.
-            if slot.flow_class:
-                self._hub.send(peer, FlowClass(said.job, slot.flow_class))
+        if said.incarnation <= slot.incarnation:
+            return False
+        slot.peer, slot.incarnation = peer, said.incarnation
+        # Its connections are new, so they have no mark.
+        if slot.flow_class:
+            self._hub.send(peer, FlowClass(said.job, slot.flow_class))
+        return True
+
+    def gone(self, job: int, incarnation: int) -> bool:
+        """Note that a rank has ended; False: it was not here, or one of a later gang is."""
+        slot = self._slot(job)
+        if incarnation != slot.incarnation:
+            return False
+        slot.peer = b""
+        return True
+
+    def here(self, job: int) -> bool:
+        """Tell whether a rank of the job is here."""
+        slot = self._ranks.get(job)
+        return slot is not None and bool(slot.peer)
+
+    def evict(self, job: int) -> bool:
+        """Let a job's rank give its memory of the device back; False if it is gone."""
+        return self._hub.send(self._slot(job).peer, Evict())
 
     def classify(self, job: int, flow_class: int) -> None:
         """Note the class of what a job sends, and tell its rank if that is here."""
@@ -51,8 +71,15 @@ class RankSlots:
         """Note that an assignment may begin, with the rank of the incarnation it names."""
         self._slot(said.job).allowed[said.round] = said.incarnation, said.opens_ns
 
+    def ready(self, work: LaneTask) -> bool:
+        """Tell whether an assignment may begin and its rank is here."""
+        slot = self._slot(work.job)
+        # Incarnations count from 1: 0 is that of an assignment which may not begin yet.
+        incarnation, _ = slot.allowed.get(work.round, (0, 0))
+        return bool(incarnation) and incarnation == slot.incarnation and bool(slot.peer)
+
     def begin(self, work: LaneTask, free_ns: int) -> bool:
-        """Give the device to the rank of an assignment; False while it is not here.
+        """Give the device to the rank of an assignment that is ready; False: it is gone.
 
         Parameters
         ----------
@@ -62,10 +89,7 @@ class RankSlots:
             When the device became free.
         """
         slot = self._slot(work.job)
-        # Incarnations count from 1: 0 is that of an assignment which may not begin yet.
-        incarnation, opens_ns = slot.allowed.get(work.round, (0, 0))
-        if not incarnation or incarnation != slot.incarnation:
-            return False
+        incarnation, opens_ns = slot.allowed[work.round]
         # As with a task: it begins when device, decision and arrival allow it, not when it is told.
         at_ns = max(free_ns, work.decided_ns, opens_ns)
         if not self._hub.send(slot.peer, BeginRing(work.round, work.rounds, at_ns)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from warren.live.transport.messages import Prepared
+from warren.live.transport.ring_messages import RankReady
 
 
 def evicted(
@@ -46,9 +47,9 @@ def evicted(
 class DeviceMemoryPlan:
     """What of a device's memory its jobs have, and who of them gives it back for another.
 
-    A trainer that has built its app says what it needs, and how much nobody has then. Of a device
-    whose trainers say nothing (processors) everything fits. ``~job`` stands for the trainer that
-    computes a job's tasks again.
+    A trainer or rank that has built its app says what it needs, and how much nobody has then. Of a
+    device whose trainers say nothing (processors) everything fits. ``~job`` stands for the trainer
+    that computes a job's tasks again.
     """
 
     def __init__(self) -> None:
@@ -58,8 +59,8 @@ class DeviceMemoryPlan:
         self._leaving: set[int] = set()
         self._budget_bytes = 0
 
-    def learn(self, job: int, said: Prepared) -> None:
-        """Note what a trainer needs, whether it has that now, and how much is free."""
+    def learn(self, job: int, said: Prepared | RankReady) -> None:
+        """Note what a trainer or rank needs, whether it has that now, and how much is free."""
         self.left(job)
         if said.device_bytes:
             self._needs[job] = said.device_bytes
@@ -91,6 +92,6 @@ class DeviceMemoryPlan:
         return True, ()
 
     def left(self, job: int) -> None:
-        """Note that a job has given its memory back, or that its trainer has ended."""
+        """Note that a job has given its memory back, or that its process has ended."""
         self._resident.pop(job, None)
         self._leaving.discard(job)

@@ -117,17 +117,13 @@ def class_of(gpus: Sequence[Gpu | None], jobs: Sequence[Job]) -> str:
     Raises
     ------
     SpecError
-        A job would get other bits on one device than on another and has to stay in one class, or
-        is a ring, which trains on processors only.
+        A job would get other bits on one device than on another and has to stay in one class.
     """
     kinds = {gpu.numerics if gpu else "" for gpu in gpus}
     if kinds <= {""}:
         return ""
     names = ", ".join(sorted(kind.partition(",")[0] or "processors" for kind in kinds))
     for job in jobs:
-        if job.sync == "ring":
-            message = f"job {job.name} is a ring, which trains on processors only, not on {names}"
-            raise SpecError(Problem(file="cluster", field="devices", message=message))
         if len(kinds) > 1 and job.numerics == "strict":
             message = (
                 f"job {job.name} (numerics: strict) would get other bits on one device than on "

@@ -55,6 +55,8 @@ class DeviceMemory(ModelMemory):
         Where states are copied.
     """
 
+    on_device = True
+
     def __init__(self, built: BuiltApp, layout: Layout, device: torch.device, lane: Lane) -> None:
         super().__init__(layout)
         self._device = device

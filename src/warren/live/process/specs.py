@@ -115,6 +115,7 @@ class RankRole(JobStateRole, frozen=True, tag="RankRole", array_like=True):
     executor. Ranks find each other through ``meeting``, talk over ``interface`` and prove by
     ``secret`` that they are of this gang. ``delay_ns``: of the round behind the first barrier.
     ``verify``: so large a share of the rounds has its tasks computed again, by other ranks.
+    ``gpu``: the GPU on which it computes tasks; None: the CPU.
     """
 
     device: int
@@ -132,6 +133,7 @@ class RankRole(JobStateRole, frozen=True, tag="RankRole", array_like=True):
     verify: float = 0.0
     core: int | None = None
     memory: MemoryLimit | None = None
+    gpu: int | None = None
 
 
 class PlainRole(Message, frozen=True, tag="PlainRole", array_like=True):

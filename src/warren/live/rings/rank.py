@@ -9,6 +9,7 @@ really gone round, if that is later.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 import torch
@@ -35,7 +36,7 @@ from warren.live.training.task_hashes import (
     marks_path,
     nondeterministic,
 )
-from warren.live.training.task_runner import TaskRunner
+from warren.live.training.task_runner import MemoryOf, TaskRunner, in_main_memory
 from warren.live.training.tensor_layout import flat_of
 from warren.live.transport.message import TaskStamp
 from warren.live.transport.server_messages import RoundReport
@@ -52,15 +53,7 @@ class RingRank:
         self._role = role
         self._job = role.job
         self._alarm = Alarm()
-        with self._alarm.within(self._job.task_limit_ns):
-            app = build_app(role.job, role.base)
-            numerics.pin()
-            self._runner = TaskRunner(app, role.job)
-            self.store = ParameterStore(app, role.job, runner=self._runner)
-            self.schedule = CheckpointSchedule(self.store, role.job, role.store, role.round, 0, 1)
-            if role.rehearse:
-                self._runner.warm()
-                self.store.warm()
+        self._build()
         layout = self.store.layout
         path = marks_path(role.store, role.rank, role.job.scale)
         self._marks = HashLog(path, len(layout.entries))
@@ -84,6 +77,29 @@ class RingRank:
             limit_s=limit_ns / 1e9,
             secret=role.secret,
         )
+
+    def _build(self) -> None:
+        """Build the app, and go to the checkpoint that the gang begins with."""
+        role, job = self._role, self._job
+        memory_of, turn = _place_of(role)
+        # To wait for memory is not the app's doing: its time does not run yet.
+        with turn(), self._alarm.within(job.task_limit_ns):
+            app = build_app(job, role.base)
+            numerics.pin()
+            self._runner = TaskRunner(app, job, memory_of)
+            # Steps are made in main memory, as servers and the plain loop make them.
+            steps = build_app(job, role.base) if self._runner.on_device else app
+            self.store = ParameterStore(steps, job, runner=self._runner)
+            self.schedule = CheckpointSchedule(self.store, job, role.store, role.round, 0, 1)
+            if role.rehearse:
+                self._runner.warm()
+                self.store.warm()
+            self.settled = self._runner.settle()
+            """Of its device: bytes it had, bytes nobody has, and whether it has kept its own."""
+
+    def evict(self) -> None:
+        """Give the memory of the device back until the next task."""
+        self._runner.evict()
 
     def round(self, begin_ns: int, delay: Callable[[], int]) -> RoundReport:
         """Make the next round, which begins at ``begin_ns``; return what to report of it.
@@ -254,3 +270,14 @@ class RingRank:
             if not torch.equal(own, other):
                 message = f"is not deterministic: rank {rank} of its ring has other parameters"
                 raise refuse(self._job, "optimizer()", message)
+
+
+def _place_of(role: RankRole) -> tuple[MemoryOf, Callable[[], AbstractContextManager[object]]]:
+    """Return what brings the model to where tasks are computed, and what is held meanwhile."""
+    if role.gpu is None:
+        return in_main_memory, nullcontext
+    # Its code is loaded only where it is used.
+    from warren.live.gpu.trainer_device import trainer_device
+
+    device = trainer_device(role.gpu, role.folder)
+    return device.memory_of, device.turn

@@ -26,7 +26,7 @@ from warren.live.rings.marked_connections import mark_connections
 from warren.live.rings.rank import RingRank
 from warren.live.server.process import last_words
 from warren.live.training.app.app_errors import one_line
-from warren.live.transport.messages import AnyMessage
+from warren.live.transport.messages import AnyMessage, Evict, Evicted
 from warren.live.transport.ring_messages import (
     BeginRing,
     BeginRounds,
@@ -105,7 +105,7 @@ class RankProcess:
         others = [one for one in (self._hub, self._first) if one is not None]
         for source in (self._executor, self._control, self._lifeline, *others):
             poller.register(source)
-        self._executor.send(RankReady(job, incarnation))
+        self._executor.send(RankReady(job, incarnation, *self._member.settled))
         if self._role.rank == 0:
             self._control.send(GangReady(job, incarnation))
         while self._lifeline not in poller.poll():
@@ -125,6 +125,9 @@ class RankProcess:
         match message:
             case BeginRing(round=round_no, rounds=rounds, at_ns=at_ns):
                 self._arrived(RankPresent(rank, round_no, rounds, at_ns))
+            case Evict():
+                self._member.evict()
+                self._executor.send(Evicted(self._role.job.index))
             case BeginRounds(rounds=rounds, at_ns=at_ns):
                 self._run(rounds, at_ns)
             case CheckpointCommitted(round=round_no):

@@ -40,8 +40,9 @@ class ParameterStore:
         Large states are where other processes of this host can read them; a folder as for
         ``Arena.create``.
     runner
-        A rank of a ring computes tasks with it. App and model are shared. Others have the same
-        whole store, and of each round its mean as one result.
+        A rank of a ring computes tasks with it. App and model are shared, unless they lie on a
+        device: then ``app`` is another object. Others have the same whole store, and of each round
+        its mean as one result.
     inputs
         The budget for data; None: they stay in memory.
     helpers

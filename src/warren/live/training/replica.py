@@ -45,6 +45,7 @@ class Replica:
     ``helpers`` share sums, copies and steps.
     ``inputs`` lets go of the data that the app keeps, unless it evaluates.
     ``runner`` is given in a rank of a ring; other ranks have the same whole store and step it too.
+    It computes tasks with the same model, unless that lies on a device.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Replica:
         self.part = part
         self.parts = parts
         self._alone = parts == 1 and runner is None
-        built = build(app, job) if runner is None else runner.built
+        built = build(app, job) if runner is None or runner.on_device else runner.built
         # An evaluation may need all data at once, so that they stay in memory then.
         if inputs is not None and job.evaluate is None and job.stop is None:
             inputs.release(built.dataset)

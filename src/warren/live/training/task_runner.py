@@ -62,6 +62,11 @@ class TaskRunner:
         self._coming: tuple[tuple[int, int], Future[Any]] | None = None
         self._expected: tuple[tuple[int, int], Any] | None = None
 
+    @property
+    def on_device(self) -> bool:
+        """Tell whether the model lies on a device, so that steps need another in main memory."""
+        return self._memory.on_device
+
     def expect(self, round_no: int, shard: int) -> None:
         """Prepare a task before its state is here: set its generators, build its batch.
 

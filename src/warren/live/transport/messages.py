@@ -231,11 +231,11 @@ class Prepared(Message, frozen=True, tag="Prepared", array_like=True):
 
 
 class Evict(Message, frozen=True, tag="Evict", array_like=True):
-    """Executor to trainer: give the memory of the device back until the next state or task."""
+    """Executor to trainer or rank: give the device's memory back until the next state or task."""
 
 
 class Evicted(Message, frozen=True, tag="Evicted", array_like=True):
-    """Trainer to executor: it has."""
+    """Trainer or rank to executor: it has."""
 
     job: int
 

@@ -13,10 +13,16 @@ from warren.live.transport.message import Message
 
 
 class RankReady(Message, frozen=True, tag="RankReady", array_like=True):
-    """Rank to its device's executor: it has built its model, or gone back to a checkpoint of it."""
+    """Rank to its device's executor: it has built its model, or gone back to a checkpoint of it.
+
+    ``device_bytes``, ``free_bytes``, ``resident``: of its device's memory, as in ``Prepared``.
+    """
 
     job: int
     incarnation: int
+    device_bytes: int = 0
+    free_bytes: int = 0
+    resident: bool = False
 
 
 class GangReady(Message, frozen=True, tag="GangReady", array_like=True):

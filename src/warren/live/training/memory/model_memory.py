@@ -22,6 +22,8 @@ def _nothing() -> None:
 class ModelMemory:
     """A model in main memory: states are copied into its tensors, and updates out of them."""
 
+    on_device = False
+    """Whether tasks are computed with the model elsewhere than in main memory."""
     helpers: Helpers = ALONE
     """Threads that hash updates; none where tasks are computed by processors, one core each."""
 
