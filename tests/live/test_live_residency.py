@@ -201,7 +201,7 @@ def test_a_rank_of_a_ring_has_the_memory_of_its_device_as_a_trainer_has(two: Sta
 
 def test_a_rank_that_has_ended_has_no_memory_of_its_device(two: Stage) -> None:
     trainer = two.trainer(11, 0)
-    two.rank(RankReady(1, 1, 6, 4, resident=True))
+    first = two.rank(RankReady(1, 1, 6, 4, resident=True))
     trainer.say(Prepared(0, 6, 4))
     again = two.rank(RankReady(1, 2, 6, 4, resident=True))
     assert two.controller.hears_none(TrainerGone)
@@ -209,6 +209,7 @@ def test_a_rank_that_has_ended_has_no_memory_of_its_device(two: Stage) -> None:
     two.assign(0, 0, 0, (0,))
     two.answer(two.servers[0], 0)
     again.hear(Evict)
+    first.say(Evicted(1))  # later than it ended: nobody has heard of it
     assert trainer.hears_none(RunTask)
     two.controller.say(RankGone(1, 2, 0))
     trainer.hear(RunTask)

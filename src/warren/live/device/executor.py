@@ -151,7 +151,7 @@ class Executor:
                     pipeline.memory.learn(job, message)
                     slots.prepared(job)
                 case Evicted(job=job):
-                    pipeline.memory.left(job)
+                    pipeline.evicted(peer, job)
                 case TaskComputed(job=job):
                     pipeline.computed(message, slots.answered(peer, job))
                 case DeviceFree(job=job):

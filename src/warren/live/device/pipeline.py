@@ -373,6 +373,11 @@ class Pipeline:
                 self.queue.put_back(work.again())
         self.tell_warmed()
 
+    def evicted(self, peer: bytes, job: int) -> None:
+        """Note that a trainer or rank has given its memory back, unless another has come since."""
+        if self.slots.holds(peer, job) or self.ranks.holds(peer, job):
+            self.memory.left(job)
+
     def rank_came(self, peer: bytes, said: RankReady) -> None:
         """Note that a rank is here, and what it has of the device's memory."""
         if self.ranks.sat_down(peer, said):

@@ -56,6 +56,11 @@ class RankSlots:
         slot = self._ranks.get(job)
         return slot is not None and bool(slot.peer)
 
+    def holds(self, peer: bytes, job: int) -> bool:
+        """Tell whether this is the job's rank here."""
+        slot = self._ranks.get(job)
+        return slot is not None and slot.peer == peer
+
     def evict(self, job: int) -> bool:
         """Let a job's rank give its memory of the device back; False if it is gone."""
         return self._hub.send(self._slot(job).peer, Evict())

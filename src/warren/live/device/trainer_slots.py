@@ -121,6 +121,11 @@ class TrainerSlots:
             slot.staging = self._hub.send(slot.peer, message)
             slot.staged = work.round
 
+    def holds(self, peer: bytes, job: int) -> bool:
+        """Tell whether this is the job's trainer here."""
+        slot = self._slots.get(job)
+        return slot is not None and slot.peer == peer
+
     def evict(self, job: int) -> bool:
         """Let a job's trainer give its memory of the device back; False if it is gone."""
         self.unstage(job)
