@@ -61,10 +61,14 @@ def world(
     return replace(run, scheduler=replace(run.scheduler, servers=servers)), costs
 
 
-def treat_devices_as_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let runs do all but the kernels as on GPUs, on as many as a run has devices."""
+def treat_devices_as_gpus(monkeypatch: pytest.MonkeyPatch, kind: str = "cpu") -> None:
+    """Let runs do all but the kernels as on GPUs, on all devices of a type."""
     stand_in = Gpu(STAND_IN, "stand-in", 1 << 30, "")
-    monkeypatch.setattr(engine, "gpus_of", lambda devices: [stand_in] * len(devices))
+
+    def found(devices: Sequence[Device]) -> list[Gpu | None]:
+        return [stand_in if one.type == kind else None for one in devices]
+
+    monkeypatch.setattr(engine, "gpus_of", found)
 
 
 def virtual(

@@ -8,11 +8,12 @@ import pytest
 from live_worlds import job
 
 from warren.live.gpu import discovery
-from warren.live.gpu.discovery import Gpu, class_of, gpus_here, gpus_of
+from warren.live.gpu.discovery import Gpu, class_of, classes_of, gpus_here, gpus_of
 from warren.live.measure.task_times import by_one_device
 from warren.live.training.numerics import clean_environment
 from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host
 from warren.model.errors import SpecError
+from warren.model.job import Sync
 from warren.runs import machine
 
 H100 = Gpu(0, "NVIDIA H100 80GB HBM3", 85 * 10**9, "CUDA 13.0, cuDNN 91900")
@@ -80,22 +81,27 @@ def test_without_a_driver_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_gpu_is_part_of_the_numerics_class() -> None:
-    assert class_of((None, None), [job(0)]) == ""
-    assert class_of((H100, OTHER), [job(0)]) == H100.numerics
+    assert class_of((None, None)) == ""
+    assert class_of((H100, OTHER)) == H100.numerics
+    assert class_of((None, H100)) == f"{H100.numerics} | processors"
 
 
-def test_jobs_that_stay_in_one_class_are_refused_where_there_are_two() -> None:
-    with pytest.raises(SpecError, match=r"job job-0 \(numerics: strict\).*processors"):
-        class_of((None, H100), [job(0)])
-    mixed = replace(job(0), numerics="mixed")
-    assert class_of((None, H100), [mixed]) == f"{H100.numerics} | processors"
+@pytest.mark.parametrize("sync", ["ps", "ring"])
+def test_jobs_that_stay_in_one_class_are_refused_where_there_are_two(sync: Sync) -> None:
+    two = devices("cpu", "cuda")
+    strict = job(0, sync=sync)
+    with pytest.raises(SpecError, match=r"job job-0 \(numerics: strict\).*80GB HBM3, processors;"):
+        classes_of(two, (None, H100), [strict])
+    mixed = replace(strict, numerics="mixed")
+    assert classes_of(two, (None, H100), [mixed]) == (f"{H100.numerics} | processors",)
 
 
-def test_rings_have_the_class_of_their_gpus_too() -> None:
-    ring = replace(job(0), sync="ring")
-    assert class_of((H100, OTHER), [ring]) == H100.numerics
-    with pytest.raises(SpecError, match=r"job job-0 \(numerics: strict\).*processors"):
-        class_of((None, H100), [ring])
+def test_a_job_has_the_class_of_the_types_that_it_names() -> None:
+    three = devices("cpu", "cuda", "H100")
+    jobs = [job(0, types=("cpu",)), job(1, types=("H100", "cuda"))]
+    assert classes_of(three, (None, H100, OTHER), jobs) == ("", H100.numerics)
+    with pytest.raises(SpecError, match=r"NVIDIA H100 80GB HBM3, Tesla T4; allowed: .*`types`"):
+        classes_of(devices("cpu", "cuda", "cuda"), (None, H100, T4), jobs)
 
 
 def test_a_type_that_no_gpu_here_has_is_refused_unless_it_is_emulated(

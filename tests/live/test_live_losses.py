@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from live_worlds import (
     accepted,
@@ -28,6 +29,9 @@ from warren.live.oracle.plain import train
 from warren.live.process.specs import ExecutorRole, ServerRole, TrainerRole
 from warren.live.training import numerics
 from warren.live.training.app.app_loader import build_app
+from warren.model.cluster import DeviceType
+from warren.model.costs import CostTable
+from warren.model.decision import Assignment
 from warren.model.events import (
     AnyEvent,
     JobFailed,
@@ -144,6 +148,40 @@ def test_killed_processes_change_no_bit_where_all_but_the_kernels_is_as_on_a_gpu
     assert ended(events) == {0: "finished", 1: "finished", 2: "finished"}, of(events, JobFailed)
     assert {event.job: event.sha256 for event in of(events, ParamsSaved)} == plain_hashes
     _check_counts(events, "devices")
+
+
+def test_jobs_kept_to_a_type_have_its_class_beside_devices_of_another(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    jobs = [job(0, types=("cpu",)), job(1, types=("cuda",)), job(2, numerics="mixed")]
+    run, costs = world(tmp_path, jobs, 2)
+    first, second = run.cluster.devices
+    cluster = replace(
+        run.cluster,
+        devices=(first, replace(second, type="cuda")),
+        types=(*run.cluster.types, DeviceType(name="cuda")),
+    )
+    treat_devices_as_gpus(monkeypatch, "cuda")
+    wanted = {0: 0, 1: 1}
+    where = [
+        Assignment(wanted.get(one.job, one.device), one.job, one.round, one.rounds, one.shards)
+        for one in shuffled(run, seed=1)
+    ]
+    costs = CostTable(
+        **{name: np.tile(getattr(costs, name), 2) for name in ("comp_ns_JT", "sync_ns_JT")},
+        fits_JT=np.ones((3, 2), bool),
+    )
+    with LivePort(replace(run, cluster=cluster), costs, tmp_path / "out") as port:
+        events = drive(port, where)
+        own = port.numerics.partition("; processors")[0]
+    saved = {event.job: event for event in of(events, ParamsSaved)}
+    assert [saved[at].numerics for at in range(3)] == [
+        own, f"{own}; stand-in, ", f"{own}; processors | stand-in, "
+    ]  # fmt: skip
+    for one in jobs:
+        app = build_app(one, run.base)
+        numerics.pin()
+        assert saved[one.index].sha256 == train(app, one).digest
 
 
 def _check_counts(events: list[AnyEvent], case: str) -> None:

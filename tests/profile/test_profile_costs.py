@@ -76,6 +76,19 @@ def test_a_type_without_a_figure_or_with_too_little_memory_does_not_fit() -> Non
     assert costs.comp_ns_JT[0, 0] == costs.sync_ns_JT[0, 2] == NEVER_NS
 
 
+def test_a_job_fits_the_types_that_it_names_alone() -> None:
+    jobs = [{"model": "mine", **named} for named in ({}, {"types": ("T4",)}, {"types": ("V100",)})]
+    costs = cost_table(run_of(*jobs))
+    assert costs.fits_JT.tolist() == [[True, True], [False, True], [True, False]]
+    assert costs.comp_ns_JT[1, 1] == costs.comp_ns_JT[0, 1]
+    with pytest.raises(SpecError) as caught:
+        cost_table(run_of({"model": "mine", "types": ("A100", "H100")}))
+    assert str(caught.value) == (
+        "run.yaml: job j0: fits no device: profile mine: V100 is not of its types (A100, H100); "
+        "T4 is not of its types (A100, H100)"
+    )
+
+
 def test_a_job_that_fits_nowhere_is_refused_with_its_reasons() -> None:
     where = cluster({"V100": 5 * 10**9, "A100": None}, [("V100", 1e9), ("A100", 1e9)])
     with pytest.raises(SpecError) as caught:

@@ -80,6 +80,7 @@ JOBS = st.fixed_dictionaries(
         "numerics": st.sampled_from(["strict", "mixed"]), "sync": st.sampled_from(["ps", "ring"]),
         "task_limit": st.integers(1, NEVER_NS - 1).map(lambda ns: f"{ns} ns") | SECONDS,
         "class": st.integers(1, 7), "workers": WORKERS, "schedule": SCHEDULES,
+        "types": st.lists(LINES, min_size=1, max_size=3, unique=True),
     },
 )  # fmt: skip
 PROFILES = st.dictionaries(

@@ -108,6 +108,8 @@ def test_a_job_states_its_class_and_hosts_and_they_read_back() -> None:
         ({"servers": {"hosts": ["h"]}, "sync": "ring"}, "a ring has no servers; leave servers out"),
         ({"workers": {"hosts": ["h", "h"]}}, "workers: names a host twice"),
         ({"workers": ["h"]}, "workers: expected a mapping"),
+        ({"types": []}, "types: needs at least 1 item"),
+        ({"types": ["a", "b", "a"]}, "types names a type twice"),
     ],
 )
 def test_a_wrong_class_or_host_is_told_with_its_field(job: dict[str, Any], line: str) -> None:

@@ -103,7 +103,8 @@ class Job:
     NaN after a round. ``flow_class`` is the class of its bytes that flow ``fixed`` gives it (0: not
     stated), ``server_hosts``, ``server_bytes`` and ``worker_hosts`` are what shape ``fixed`` does;
     other policies of these questions need not look at them. ``schedule`` None: nothing is stated of
-    the learning rate; it tells predictions of the curve what the app does. ``source`` is where the
+    the learning rate; it tells predictions of the curve what the app does. ``types`` are the device
+    types on which its tasks may run, empty: all. ``source`` is where the
     user wrote it (``FILE:LINE``, for messages); empty: unknown.
     """
 
@@ -131,6 +132,7 @@ class Job:
     params: Mapping[str, Any] = field(default_factory=dict)
     cost: str | None = None
     epoch_cost: EpochCost | None = None
+    types: tuple[str, ...] = ()
     flow_class: int = 0
     server_hosts: tuple[str, ...] = ()
     server_bytes: tuple[int, ...] = ()
@@ -152,6 +154,10 @@ class Job:
         """Tell whether the barrier after which ``rounds_done`` rounds are done evaluates."""
         every = self.evaluates_every
         return every is not None and (rounds_done % every == 0 or rounds_done == self.rounds)
+
+    def may_use(self, type_name: str) -> bool:
+        """Tell whether its tasks may run on devices of a type."""
+        return not self.types or type_name in self.types
 
     @property
     def app_file(self) -> str:

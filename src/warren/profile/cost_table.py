@@ -126,7 +126,8 @@ def _table(
     for job in jobs:
         # Jobs with the same row and batch have the same costs, which are found once; a job that is
         # priced by its app has a key of its own.
-        key = (job.cost, job.model, job.batch) if job.cost or job.model else (job.index,)
+        priced = (job.cost, job.model, job.batch, job.types)
+        key = priced if job.cost or job.model else (job.index,)
         try:
             if key not in seen:
                 row = _row(job, rows, own, measured)
@@ -253,7 +254,9 @@ def _prices(job: Job, row: ProfileRow, types: Iterable[_Type]) -> Iterator[tuple
     any_fits, reasons = False, []
     for column, kind in enumerate(types):
         reason = _misfit(row, kind)
-        if reason is not None:
+        if not job.may_use(kind.name):
+            reasons.append(f"{kind.name} is not of its types ({', '.join(job.types)})")
+        elif reason is not None:
             reasons.append(reason)
         else:
             any_fits = True

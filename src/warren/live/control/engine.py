@@ -13,7 +13,7 @@ from warren.live.clock import ClusterClock
 from warren.live.control.agent_hosts import agent_pool
 from warren.live.control.event_queue import PendingEvents
 from warren.live.control.run_files import RunFiles
-from warren.live.gpu.discovery import class_of, gpus_of
+from warren.live.gpu.discovery import class_of, classes_of, gpus_of
 from warren.live.process.agents.agent_pool import AgentPool
 from warren.live.process.agents.messages import StartZygote
 from warren.live.process.child_limits import USERS
@@ -81,9 +81,13 @@ class LiveEngine(ABC):
         self._hub_or_none: Hub | None = None
         self._poller_or_none: Poller | None = None
         self._gpus: tuple[int | None, ...] = (None,) * len(self._devices)
+        # What they add to the numerics class: of the run, and of each job.
         self._of_gpus = ""
+        self._of_gpus_J: tuple[str, ...] = ()
         self.numerics = ""
         """The numerics class that all of the run's processes share."""
+        self.numerics_J: tuple[str, ...] = ()
+        """The numerics class of each job, which may not use all devices."""
 
     def __enter__(self) -> Self:
         try:
@@ -139,7 +143,8 @@ class LiveEngine(ABC):
         emulated = self._run.cluster.emulate is not None
         gpus = (None,) * len(self._devices) if emulated else gpus_of(self._devices)
         self._gpus = tuple(None if gpu is None else gpu.index for gpu in gpus)
-        self._of_gpus = class_of(gpus, self._jobs)
+        self._of_gpus = class_of(gpus)
+        self._of_gpus_J = classes_of(self._devices, gpus, self._jobs)
 
     def _start_pool(self) -> None:
         """Start the zygotes, wait until they are warm, and poll their pipes."""
@@ -156,7 +161,10 @@ class LiveEngine(ABC):
                     self._folder, log, wanted, guard, cgroups, self._placement, limit_bytes
                 )
         found = self._pool.await_zygote().numerics
-        self.numerics = f"{found}; {self._of_gpus}" if self._of_gpus else found
+        self.numerics, *of_jobs = (
+            f"{found}; {added}" if added else found for added in (self._of_gpus, *self._of_gpus_J)
+        )
+        self.numerics_J = tuple(of_jobs)
         for fd in self._pool.fds:
             self._poller.register(fd)
 

@@ -59,7 +59,7 @@ class Ledger:
         self._seqs_of: list[list[int]] = [[] for _ in jobs]
         self._queues: list[deque[int]] = [deque() for _ in range(devices)]
         self._progress = [JobBarriers(barrier_ns=job.arrival_ns) for job in jobs]
-        self._numerics = ""
+        self._numerics_J: Sequence[str] = ()
         # Reports that came before what they follow from.
         self._held: list[Report] = []
         self._finished: list[int] = []
@@ -157,9 +157,9 @@ class Ledger:
         if not self._progress[event.job].ended:
             self._pending.push(event)
 
-    def begin(self, clock: ClusterClock, numerics: str) -> None:
-        """Set the clock at time zero, and the numerics class of all results."""
-        self._clock, self._numerics = clock, numerics
+    def begin(self, clock: ClusterClock, numerics_J: Sequence[str]) -> None:
+        """Set the clock at time zero, and the numerics class of the results of each job."""
+        self._clock, self._numerics_J = clock, numerics_J
 
     def copied(self, copy: Assignment) -> int | None:
         """Enter a copy of a task, first of what its device has not begun, and return its number.
@@ -375,7 +375,8 @@ class Ledger:
             progress.ended = True
             self._forget(report.job)
             self._finished.append(report.job)
-            self._pending.push(ParamsSaved(at_ns, report.job, report.sha256, self._numerics))
+            numerics = self._numerics_J[report.job]
+            self._pending.push(ParamsSaved(at_ns, report.job, report.sha256, numerics))
             self._leave_queues()
 
     def _set_aside(self, job: int, losers: list[int]) -> None:

@@ -277,7 +277,7 @@ class LivePort(LiveEngine):
     def _begin(self) -> ClusterClock:
         """Start the clock, and let the servers of jobs know when they may begin."""
         clock = super()._begin()
-        self._ledger.begin(clock, self.numerics)
+        self._ledger.begin(clock, self.numerics_J)
         self._servers.open_all()
         return clock
 

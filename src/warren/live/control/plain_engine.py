@@ -113,7 +113,7 @@ class PlainPort(LiveEngine):
         # The row of the last round is written when its event is handed out (``_deliver``).
         last = tuple(sorted(metrics.get(done.rounds, {}).items()))
         self._pending.push(RoundsDone(end_ns, one.job, 0, done.rounds, True, done.losses[-1], last))
-        self._pending.push(ParamsSaved(end_ns, one.job, done.sha256, self.numerics))
+        self._pending.push(ParamsSaved(end_ns, one.job, done.sha256, self.numerics_J[one.job]))
         self._over()
 
     def _broke(self, job: int, reason: str) -> None:

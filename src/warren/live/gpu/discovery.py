@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +20,7 @@ ANY: Final = "cuda"
 """The type of a device that is any GPU; any other type is a GPU where one is called so."""
 _DRIVER: Final = "/dev/nvidiactl"
 _LIMIT_S: Final = 120.0
+_PROCESSORS: Final = "processors"
 _ASK: Final = """
 import json, torch
 cuda = torch.cuda
@@ -111,23 +112,36 @@ def gpus_of(devices: Sequence[Device], gpus: Sequence[Gpu] | None = None) -> tup
     return tuple(found[device.index] for device in devices)
 
 
-def class_of(gpus: Sequence[Gpu | None], jobs: Sequence[Job]) -> str:
-    """Return what GPUs add to the numerics class of a run; empty where it has none.
+def class_of(gpus: Iterable[Gpu | None]) -> str:
+    """Return what GPUs add to the numerics class of what computes on these devices.
+
+    Empty where none of them is a GPU.
+    """
+    kinds = {gpu.numerics if gpu else "" for gpu in gpus}
+    return "" if kinds <= {""} else " | ".join(sorted(kind or _PROCESSORS for kind in kinds))
+
+
+def classes_of(
+    devices: Sequence[Device], gpus: Sequence[Gpu | None], jobs: Sequence[Job]
+) -> tuple[str, ...]:
+    """Return ``class_of`` the devices that each job may use; ``gpus``: of each device.
 
     Raises
     ------
     SpecError
         A job would get other bits on one device than on another and has to stay in one class.
     """
-    kinds = {gpu.numerics if gpu else "" for gpu in gpus}
-    if kinds <= {""}:
-        return ""
-    names = ", ".join(sorted(kind.partition(",")[0] or "processors" for kind in kinds))
+    found = []
     for job in jobs:
+        mine = {gpu for one, gpu in zip(devices, gpus, strict=True) if job.may_use(one.type)}
+        kinds = {gpu.numerics if gpu else _PROCESSORS for gpu in mine}
         if len(kinds) > 1 and job.numerics == "strict":
+            names = ", ".join(sorted(kind.partition(",")[0] for kind in kinds))
             message = (
                 f"job {job.name} (numerics: strict) would get other bits on one device than on "
-                f"another: {names}; allowed: devices of one kind, or numerics: mixed"
+                f"another: {names}; allowed: devices of one kind, `types` that are, or "
+                "numerics: mixed"
             )
             raise SpecError(Problem(file="cluster", field="devices", message=message))
-    return " | ".join(sorted(kind or "processors" for kind in kinds))
+        found.append(class_of(mine))
+    return tuple(found)

@@ -1,4 +1,4 @@
-"""One job after the other, whole, on the first device: the order of the plain engine.
+"""One job after the other, whole, on the first device that it fits: the plain engine's order.
 
 What
     The plain engine is the oracle of what a job computes; it schedules nothing. This policy
@@ -21,7 +21,7 @@ from warren.model.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serial:
-    """Hand whole jobs to the first device, in order of arrival. It remembers nothing."""
+    """Hand whole jobs to the first device that they fit, in order of arrival, one at a time."""
 
     name: ClassVar[str] = "plain"
     source: ClassVar[str] = "none: the oracle engine's order"
@@ -35,16 +35,17 @@ class Serial:
         """Return None: there is nothing to remember."""
 
     def decide(self, view: View, memory: None) -> tuple[Decision, None]:
-        """Assign all that is left of the first job that has some, if the device is idle."""
+        """Assign all that is left of the first job that has some, if all devices are idle."""
         waiting = np.flatnonzero(view.open_J)
-        if view.queued_D[0] or not len(waiting):
+        if view.queued_D.any() or not len(waiting):
             return NOTHING, None
         job = int(waiting[0])
         first, scale = int(view.next_round_J[job]), int(view.scale_J[job])
         # Of unknown length: until its stop rule ends it.
         known = int(view.rounds_J[job])
         rounds = known - first if known >= 0 else ENDLESS
-        return Decision(assign=(Assignment(0, job, first, rounds, tuple(range(scale))),)), None
+        device = int(np.argmax(view.costs.fits_JT[job, view.type_D]))
+        return Decision(assign=(Assignment(device, job, first, rounds, tuple(range(scale))),)), None
 
     def explain(self, view: View, memory: None, job: int) -> str:
         """Say in one sentence why the job is where it is; the same of every job."""

@@ -152,6 +152,9 @@ class JobSpec(Spec):
     numerics: Annotated[str, *choice("strict", "mixed")] = Field(
         "strict", description="Whether the job must stay in one numerics class."
     )
+    types: list[Line] | None = Field(
+        None, min_length=1, description="Device types on which its tasks may run; default: all."
+    )
     evaluate: EvaluateSpec | None = Field(None, description="Default: never.")
     stop: StopSpec | None = Field(None, description="End early; needs evaluate.")
     schedule: RateScheduleSpec | None = Field(
@@ -198,6 +201,8 @@ class JobSpec(Spec):
             raise ValueError("needs app (code to train) or model (a row of the profile table)")
         if self.servers is not None and self.sync == "ring":
             raise ValueError("a ring has no servers; leave servers out, or sync: ps")
+        if len(set(self.types or ())) < len(self.types or ()):
+            raise ValueError("types names a type twice")
         return self
 
 
@@ -338,6 +343,7 @@ def _job(spec: JobSpec, index: int, batch: int, context: JobContext, source: str
         params=spec.params,
         cost=spec.cost if isinstance(spec.cost, str) else None,
         epoch_cost=_epoch_cost(spec),
+        types=tuple(spec.types or ()),
         flow_class=spec.flow_class or 0,
         server_hosts=tuple(servers.hosts) if servers else (),
         server_bytes=tuple(servers.bytes or ()) if servers else (),

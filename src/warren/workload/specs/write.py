@@ -219,6 +219,7 @@ def _job(job: Job) -> dict[str, Any]:
             "group": job.group or None,
             "seed": job.seed,
             "numerics": job.numerics,
+            "types": list(job.types) or None,
             "evaluate": asdict(job.evaluate) if job.evaluate else None,
             "stop": _stated(asdict(job.stop)) if job.stop else None,
             "schedule": {"steps": list(job.schedule.steps)} if job.schedule else None,
