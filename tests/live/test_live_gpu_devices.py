@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from live_worlds import job
+from live_worlds import job, virtual
 
 from warren.live.gpu import discovery
 from warren.live.gpu.discovery import Gpu, class_of, classes_of, gpus_here, gpus_of
@@ -15,6 +15,7 @@ from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host
 from warren.model.errors import SpecError
 from warren.model.job import Sync
 from warren.runs import machine
+from warren.runs.profiles.measured_rows import by_first_device
 
 H100 = Gpu(0, "NVIDIA H100 80GB HBM3", 85 * 10**9, "CUDA 13.0, cuDNN 91900")
 OTHER = replace(H100, index=1)
@@ -123,3 +124,19 @@ def test_costs_are_measured_on_the_first_device(monkeypatch: pytest.MonkeyPatch)
     assert machine.measured_device(cluster("T4", "cpu")) == (T4.name, T4.libraries, ["cpu"])
     assert machine.measured_device(cluster("cpu", "T4")) == ("", "", ["T4"])
     assert machine.measured_device(replace(cluster("T4"), emulate=Emulate())) == ("", "", [])
+
+
+def test_a_job_is_measured_on_the_first_device_that_it_may_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(machine, "gpus_of", lambda found: gpus_of(found, [T4]))
+    jobs = [job(0), job(1, types=("T4",)), job(2, types=("cpu", "T4")), job(3, types=("none",))]
+    run = replace(virtual(jobs, 1)[0], cluster=cluster("cpu", "T4"))
+    (all_types, first), (on_gpu, second) = by_first_device(run, jobs)
+    assert ([one.index for one in first], [one.index for one in second]) == ([0, 2, 3], [1])
+    assert all_types == run
+    assert machine.measured_device(on_gpu.cluster) == (T4.name, T4.libraries, ["cpu"])
+    alone = by_one_device(on_gpu.cluster).devices
+    assert [(one.index, one.type) for one in alone] == [(0, "T4")]
+    emulated = replace(run, cluster=replace(run.cluster, emulate=Emulate()))
+    assert [len(mine) for _, mine in by_first_device(emulated, jobs)] == [4]

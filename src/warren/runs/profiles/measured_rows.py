@@ -10,7 +10,7 @@ from statistics import median
 from time import time
 from typing import Final
 
-from warren.model.cluster import PROCESSOR
+from warren.model.cluster import PROCESSOR, Cluster
 from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
 from warren.model.history_rows import Profile
@@ -38,9 +38,9 @@ def measured_rows(
 ) -> Mapping[str, ProfileRow]:
     """Return a row for each job that needs one, measured now or found in the history database.
 
-    One measurement, on the run's first device, holds for all device types; with emulation its real
-    seconds become cluster seconds. A database that
-    cannot be used is told, and costs nothing but time. ``history`` False: it is left alone.
+    One measurement, on the first device that the job may use, holds for all device types; with
+    emulation its real seconds become cluster seconds. A database that cannot be used is told, and
+    costs nothing but time. ``history`` False: it is left alone.
     ``live``: a job that fails while it is measured is planned with the median of the others, for
     it will fail in the run, alone and with its traceback in its log.
 
@@ -50,21 +50,53 @@ def measured_rows(
         If an app's file cannot be read; if a job fails while it is measured, unless ``live``.
     """
     jobs = [run.workload.jobs[index] for index in missing(run)]
-    found, failed = profiles_of(run, jobs, _usable_file() if history else None, TASKS)
+    path = _usable_file() if history else None
+    found: dict[int, Profile] = {}
+    failed: list[Problem] = []
+    for here, mine in by_first_device(run, jobs):
+        profiles, problems = profiles_of(here, mine, path, TASKS)
+        found |= profiles
+        failed += problems
+        _tell_others(here.cluster, mine)
     if failed and not live:
         raise SpecError(failed)
     for problem in failed:
         say(f"{problem}; the run goes on, and plans it like the others")
-    gpu, _, others = measured_device(run.cluster)
-    if others:
-        say_once(
-            f"{_names(jobs)}: measured on this machine's {gpu or 'processor'}, and taken to be as "
-            f"long on {', '.join(others)}; a `model`, or rows of profiles, give times of their own"
-        )
     # Every job needs a row: those that failed while they were measured get a stand-in.
     good = [job for job in jobs if job.index in found]
     rows = {measured_key(job): row_of_run(run, job, found[job.index]) for job in good}
     return rows | _stand_ins(run, [job for job in jobs if job not in good], rows.values())
+
+
+def by_first_device(run: Run, jobs: Sequence[Job]) -> list[tuple[Run, list[Job]]]:
+    """Return jobs by the first device that they may use, each with the run as if it were first.
+
+    Emulated devices are all this machine's processor.
+    """
+    cluster, groups = run.cluster, dict[int, list[Job]]()
+    for job in jobs:
+        usable = (at for at, one in enumerate(cluster.devices) if job.may_use(one.type))
+        # One that may use none is refused when it is priced.
+        groups.setdefault(0 if cluster.emulate else next(usable, 0), []).append(job)
+    return [(replace(run, cluster=_led_by(cluster, at)), mine) for at, mine in groups.items()]
+
+
+def _led_by(cluster: Cluster, at: int) -> Cluster:
+    """Return a cluster with another device first."""
+    devices = cluster.devices[at : at + 1] + cluster.devices[:at] + cluster.devices[at + 1 :]
+    renumbered = tuple(replace(one, index=index) for index, one in enumerate(devices))
+    return replace(cluster, devices=renumbered) if at else cluster
+
+
+def _tell_others(cluster: Cluster, jobs: Sequence[Job]) -> None:
+    """Tell on which types jobs are taken to need as long as on the one that was measured."""
+    gpu, _, others = measured_device(cluster)
+    used = [name for name in others if any(job.may_use(name) for job in jobs)]
+    if used:
+        say_once(
+            f"{_names(jobs)}: measured on this machine's {gpu or 'processor'}, and taken to be as "
+            f"long on {', '.join(used)}; a `model`, or rows of profiles, give times of their own"
+        )
 
 
 def profiles_of(
