@@ -38,6 +38,12 @@ def test_switching_is_told_where_it_is_charged() -> None:
     assert "another job" not in "".join(summary_lines(values()))
 
 
+@pytest.mark.parametrize(("time_s", "told"), [(0.5, "500 ms longer"), (-2.0, "2 s less")])
+def test_what_switching_was_measured_to_take_is_told(time_s: float, told: str) -> None:
+    line = f"devices went to another job 3 times: tasks after that took {told} in all"
+    assert line in summary_lines(values(switches=3, switching_s=time_s, switch_s={}))
+
+
 def test_nothing_but_a_page_is_overwritten_by_compare(
     tmp_path: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

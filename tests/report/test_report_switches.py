@@ -15,10 +15,12 @@ from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.model.costs import CostTable
 from warren.model.run import Run
+from warren.model.timeline import Timeline
 from warren.model.units import NS_PER_S
 from warren.policy.registry import place_policy
 from warren.report.checks.check import check
 from warren.report.record import Record
+from warren.report.switches import measured
 from warren.runs.results import load_costs
 from warren.sim.port import SimPort
 
@@ -92,6 +94,32 @@ def test_a_wrong_count_of_switches_is_found(values: dict[str, float]) -> None:
     (key,) = values
     faults = [str(fault) for fault in check(edit_summary(files_of(record), **values))]
     assert any(f"summary.json {key}" in fault for fault in faults)
+
+
+def of_rows(*rows: tuple[int, int, int, int, float]) -> Timeline:
+    """Assignments (device, start, job, tasks, busy) on devices of their own, in seconds."""
+    device, start, job, tasks, busy = (np.array(column) for column in zip(*rows, strict=True))
+    busy_ns = (busy * NS_PER_S).astype(np.int64)
+    end_ns, nothing = start * NS_PER_S + busy_ns, np.zeros_like(job)
+    return Timeline.from_columns(
+        [job, nothing, nothing + 1, nothing, tasks, device, start * NS_PER_S, end_ns, end_ns,
+         busy_ns]
+    )  # fmt: skip
+
+
+def test_a_live_switch_is_what_a_task_after_another_job_took_longer() -> None:
+    rows = [
+        # Two devices of one type; job 0 takes 1 s and 0.5 s more after another job.
+        (0, 0, 0, 1, 9.0),  # the first of a device follows none
+        (0, 10, 0, 1, 1.0), (0, 12, 1, 1, 4.0), (0, 17, 0, 2, 2.5), (0, 20, 0, 1, 1.0),
+        (1, 0, 1, 1, 7.0), (1, 10, 0, 1, 1.5), (1, 12, 0, 1, 1.2),
+        # Another type has a median of its own.
+        (2, 0, 1, 1, 2.0), (2, 3, 0, 1, 3.0), (2, 7, 0, 1, 2.75),
+    ]  # fmt: skip
+    found = measured(of_rows(*rows), np.array([0, 0, 1]), ["a", "b"])
+    assert found["switches"] == 4
+    assert found["switch_s"] == {"a": pytest.approx(0.5)}  # b never follows itself
+    assert found["switching_s"] == pytest.approx(0.5 + 0.5 + 0.25)
 
 
 def test_times_of_switches_come_back_with_the_costs_of_a_folder() -> None:

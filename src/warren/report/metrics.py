@@ -1,7 +1,6 @@
 """The numbers of a run: one row a job, and ``summary.json``.
 
-Among them are the tasks that ran and did not count, also in one sentence for people, and how often
-devices went from one job to another, where that is charged.
+Among them are the tasks that ran and did not count, also in one sentence for people.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ import numpy as np
 
 from warren.model.costs import FloatArray, IntArray
 from warren.model.run import Run
-from warren.model.timeline import Timeline
 from warren.model.units import NEVER_NS, NS_PER_S, ns_to_seconds
 from warren.report.number_text import count
 from warren.report.record import Bound, Record
+from warren.report.switches import switch_values
 
 Summary = Mapping[str, Any]
 """The content of ``summary.json`` by key. The values are what JSON has: a file may lack keys."""
@@ -147,30 +146,6 @@ def loss_sentence(found: Summary) -> str:
         won = int(found.get("copies_won") or 0)
         parts.append(f"{count(copies, 'late task')} also started elsewhere, {won} done first there")
     return ", ".join(parts)
-
-
-def switch_values(record: Record) -> dict[str, float]:
-    """Return the keys of ``summary.json`` about switching; none where it is not charged.
-
-    ``switches`` is how often a device went from one job to another; ``switching_s`` the device
-    time, in cluster seconds, that this took.
-    """
-    if record.costs.switch_ns_JT is None:
-        return {}
-    type_D = np.array(record.run.cluster.type_of_device, dtype=np.int64)
-    return counted(record.history.timeline, type_D, record.costs.switch_ns_JT)
-
-
-def counted(line: Timeline, type_D: IntArray, switch_ns_JT: IntArray) -> dict[str, float]:
-    """Return ``switch_values`` of a timeline on devices of these types."""
-    # By device and then time: a switch is a row whose neighbour before it on the same device is
-    # of another job. The first row of a device costs nothing, so it is never counted.
-    order = np.lexsort((line.comp_end_ns_R, line.start_ns_R, line.device_R))
-    job, device = line.job_R[order], line.device_R[order]
-    to_R = order[1:][(job[1:] != job[:-1]) & (device[1:] == device[:-1])]
-    # What a switch takes depends on the job that comes and on the device's type alone.
-    time_ns = switch_ns_JT[line.job_R[to_R], type_D[line.device_R[to_R]]].sum()
-    return {"switches": len(to_R), "switching_s": ns_to_seconds(int(time_ns))}
 
 
 STATUSES: Final = ("finished", "failed", "cancelled", "unfinished")

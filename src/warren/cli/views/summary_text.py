@@ -40,7 +40,11 @@ def summary_lines(
     elif reason := values.get("gap_reason") or values.get("lower_bound_reason"):
         lines.append(f"no lower bound: {reason}")
     if "switches" in values:
-        took = f"{duration(values['switching_s'])} of device time"
+        time = duration(abs(values["switching_s"]))
+        took = f"{time} of device time"
+        if "switch_s" in values:  # measured, and tasks vary
+            longer = "longer" if values["switching_s"] >= 0 else "less"
+            took = f"tasks after that took {time} {longer} in all"
         lines.append(f"devices went to another job {count(values['switches'], 'time')}: {took}")
     lines += _overruns(values, time_scale)
     if losses := loss_sentence(values):

@@ -1,10 +1,15 @@
 """Rules on switching, where it is charged: a device spends time when it goes to another job.
 
+What a live run measured of it is what follows from its timeline.
+
 The time is spent from when the task could start otherwise: its device is free, its job has arrived
 and the barrier of the round before has passed (docs/decisions/0016).
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -13,13 +18,15 @@ from warren.report.checks.devices import visits_of
 from warren.report.checks.fault import Fault, listed
 from warren.report.checks.run_folder import SUMMARY, FolderTables
 from warren.report.checks.tasks import groups_of
-from warren.report.metrics import counted
+from warren.report.switches import counted, measured
 
 
 def check_switches(run: FolderTables) -> list[Fault]:
-    """Return all faults of switches; none where nothing is charged."""
+    """Return all faults of switches; none where nothing is charged or measured."""
     if run.switch_ns_JT is None:
-        return []
+        names = [job["job"] for job in run.jobs]
+        told = "switch_s" in run.summary
+        return _differing(run, measured(run.timeline, run.type_D, names)) if told else []
     visits = visits_of(run, by_end=False)
     job_V = run.timeline.job_R[visits.row_V]
     # A switch is a stay after one of another job on the same device; the first of a device is free.
@@ -37,7 +44,7 @@ def check_switches(run: FolderTables) -> list[Fault]:
             expected=f"a start at or after {least_ns_V[v] / 1e9} s, with the switch of profile.csv",
         ),
     )
-    return late + _sums(run, run.switch_ns_JT)
+    return late + _differing(run, counted(run.timeline, run.type_D, run.switch_ns_JT))
 
 
 def _ready_ns_R(run: FolderTables) -> IntArray:
@@ -52,9 +59,8 @@ def _ready_ns_R(run: FolderTables) -> IntArray:
     return ready_ns_R
 
 
-def _sums(run: FolderTables, switch_ns_JT: IntArray) -> list[Fault]:
+def _differing(run: FolderTables, want: Mapping[str, Any]) -> list[Fault]:
     """Return the keys of ``summary.json`` that differ from the switches of the timeline."""
-    want = counted(run.timeline, run.type_D, switch_ns_JT)
     return [
         Fault(place=f"{SUMMARY} {key}", what=f"is {run.summary.get(key)}", expected=f"{value}")
         for key, value in want.items()
