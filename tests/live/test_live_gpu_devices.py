@@ -118,6 +118,19 @@ def test_a_type_that_no_gpu_here_has_is_refused_unless_it_is_emulated(
     machine.check_device_types(played, "run.yaml", "cluster.hosts")
 
 
+def test_this_machine_is_a_host_with_its_gpus_or_else_its_processors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(machine, "gpus_here", lambda: (H100, OTHER, T4))
+    (host,) = machine.hosts_here()
+    assert host == {"name": "local", "devices": {"NVIDIA-H100-80GB-HBM3": 2, "Tesla-T4": 1}}
+    named = devices(*(kind for kind, count in host["devices"].items() for _ in range(count)))
+    assert gpus_of(named, [H100, OTHER, T4]) == (H100, OTHER, T4)
+    monkeypatch.setattr(machine, "gpus_here", lambda: ())
+    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {1, 2, 5})
+    assert machine.hosts_here() == [{"name": "local", "devices": {"CPU": 3}}]
+
+
 def test_costs_are_measured_on_the_first_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "gpus_of", lambda found: gpus_of(found, [T4]))
     assert machine.measured_device(cluster("cpu")) == ("", "", [])

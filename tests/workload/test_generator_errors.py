@@ -73,7 +73,7 @@ def test_any_value_of_any_option_is_taken_or_refused_in_one_line_each() -> None:
 @pytest.mark.parametrize(
     ("hosts", "line"),
     [
-        ("7", "hosts: expected a list of hosts or {generate: hare, devices: N}, got 7"),
+        ("7", "hosts: expected a list of hosts, local or {generate: hare, devices: N}, got 7"),
         ("{generate: x, devices: 4}", "hosts.generate: 'x' is unknown; allowed: hare, sjf-bco"),
         ("{generate: hare}", "hosts.devices: is required"),
         (

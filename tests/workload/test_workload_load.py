@@ -12,6 +12,7 @@ from warren.model.errors import SpecError
 from warren.model.job import Checkpoint, Evaluate, Stop
 from warren.model.run import Grain, Scheduler, Truth
 from warren.workload.run_file import load_jobs, load_run, run_from_dict
+from warren.workload.specs.write import dump_run
 
 HOST = {"name": "a", "devices": {"V100": 1}}
 JOB = {"name": "j", "model": "resnet50", "batch": 64}
@@ -35,6 +36,22 @@ def test_a_run_file_with_all_its_files_is_resolved() -> None:
     )  # fmt: skip
     assert row.comp_s == {"V100": 0.152, "T4": 0.5}
     assert row.sync_s == {"V100": 0.02}
+
+
+def test_hosts_that_are_this_machine_are_written_out_by_who_looks_at_it() -> None:
+    files = {"d/run.yaml": "cluster: c.yaml\nworkload: [{name: j, model: resnet50, batch: 64}]\n",
+             "d/c.yaml": "hosts: local\n"}  # fmt: skip
+    here = [{"name": "local", "devices": {"V100": 2}}]
+    run = load_run("d/run.yaml", reader(files), here=lambda: here)
+    assert [device.name for device in run.cluster.devices] == ["local/V100-0", "local/V100-1"]
+    again = load_run("r.yaml", reader({"r.yaml": dump_run(run)}))
+    assert again.cluster == run.cluster
+    inline = minimal(cluster={"hosts": "local"})
+    assert run_from_dict(inline, "d", reader({}), here=lambda: here).cluster.hosts == (
+        run.cluster.hosts
+    )
+    with pytest.raises(SpecError, match=r"d/c.yaml:1: hosts: local is this machine, which is not"):
+        load_run("d/run.yaml", reader(files))
 
 
 def test_every_field_of_a_job_arrives() -> None:

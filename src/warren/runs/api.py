@@ -16,6 +16,7 @@ from warren.runs.compose import PreparedRun
 from warren.runs.compose import simulate as simulate_run
 from warren.runs.history_source import recorded, recorded_elsewhere
 from warren.runs.inputs import named_after, placed, with_absolute_base
+from warren.runs.machine import hosts_here
 from warren.runs.train import train
 from warren.store.files import read, read_dir
 from warren.store.run_folder import RunFolder, default_dir
@@ -279,10 +280,12 @@ def _resolve(run: RunLike, place: str | None, *, history: bool = True) -> Run:
     if isinstance(run, Run):
         resolved = run
     elif isinstance(run, Mapping):
-        resolved = with_absolute_base(run_from_dict(run, ".", read, rows=TABLE, recorded=past))
+        resolved = with_absolute_base(
+            run_from_dict(run, ".", read, rows=TABLE, recorded=past, here=hosts_here)
+        )
     else:
         named = os.path.abspath(run)
-        loaded = load_run(str(run), read, named=named, rows=TABLE, recorded=past)
+        loaded = load_run(str(run), read, named=named, rows=TABLE, recorded=past, here=hosts_here)
         resolved = with_absolute_base(loaded)
     if place is not None:
         resolved = placed(resolved, place)

@@ -13,6 +13,7 @@ from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.model.run import Run
 from warren.runs.history_source import recorded, recorded_elsewhere
+from warren.runs.machine import hosts_here
 from warren.store.files import read
 
 
@@ -48,7 +49,7 @@ def run_of(
         values[key.strip()] = value
     named = os.path.abspath(path)
     past = recorded if history else recorded_elsewhere
-    loaded = load_run(path, read, values, named=named, rows=TABLE, recorded=past)
+    loaded = load_run(path, read, values, named=named, rows=TABLE, recorded=past, here=hosts_here)
     run = with_absolute_base(loaded)
     names = {"place": place, **others}
     return renamed(run, {one: name for one, name in names.items() if name is not None}, values)

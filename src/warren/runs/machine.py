@@ -13,9 +13,10 @@ import importlib.util
 import json
 import os
 import platform
+from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from warren.live.gpu.discovery import gpus_here, gpus_of
 from warren.model.cluster import PROCESSOR, Cluster
@@ -73,6 +74,16 @@ def _installed() -> str:
 def other_types(cluster: Cluster) -> list[str]:
     """Return the device types that are not this machine's processor."""
     return [name for name in cluster.type_names if not name.upper().startswith(PROCESSOR)]
+
+
+def hosts_here() -> list[dict[str, Any]]:
+    """Return this machine as a cluster file lists hosts: its GPUs, each called by its name.
+
+    Where there is none, a device a processor that this process may use. Not both: what they compute
+    differs in its last bits, so that most jobs are kept to one of them.
+    """
+    gpus = Counter(gpu.name.replace(" ", "-") for gpu in gpus_here())
+    return [{"name": "local", "devices": gpus or {PROCESSOR: len(os.sched_getaffinity(0))}}]
 
 
 def check_device_types(cluster: Cluster, file: str, field: str) -> None:

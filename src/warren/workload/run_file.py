@@ -31,7 +31,7 @@ from warren.workload.specs.run import (
     build_truth,
     parse_grain,
 )
-from warren.workload.text import Reader, dotted, fetch_text, plain, shown
+from warren.workload.text import HostsHere, Reader, dotted, fetch_text, plain, shown
 from warren.workload.traces.rows import Trace
 from warren.workload.validation import check
 from warren.workload.yaml_document import Document, Path, parse_document, parse_value
@@ -114,6 +114,7 @@ class RunFile:
         named: str = "",
         rows: Mapping[str, ProfileRow] = MappingProxyType({}),
         recorded: Recorded | None = None,
+        here: HostsHere | None = None,
     ) -> None:
         self.document = document
         self.folder = folder
@@ -121,6 +122,7 @@ class RunFile:
         self.named = named or document.file
         self.rows = rows
         self.recorded = recorded
+        self.here = here
         # Batches that the caller states go before those of its rows.
         self.batches = {**{name: row.batch for name, row in rows.items()}, **batches}
         self.files = NamedFiles(document, folder, read)
@@ -193,7 +195,7 @@ class RunFile:
         return build_cluster(spec.cluster, self.document, at, self.problems, self._nearby())
 
     def _nearby(self, folder: str = "") -> FilesBeside:
-        return FilesBeside(read=self.read, base=self.folder, folder=folder)
+        return FilesBeside(read=self.read, base=self.folder, folder=folder, here=self.here)
 
     def _profiles(self, spec: RunSpec | None) -> tuple[ProfileRow, ...]:
         """Return the rows of costs that the run file states or names; none where it does not."""
@@ -287,6 +289,7 @@ def load_run(
     named: str = "",
     rows: Mapping[str, ProfileRow] = _NONE,
     recorded: Recorded | None = None,
+    here: HostsHere | None = None,
 ) -> Run:
     """Load the run that a run file describes, with all the files it names.
 
@@ -308,6 +311,8 @@ def load_run(
         ``batches``.
     recorded
         Gives the jobs of a history database.
+    here
+        Gives the hosts that this machine is, for ``hosts: local``.
 
     Raises
     ------
@@ -319,7 +324,7 @@ def load_run(
         key: parse_value(path, dotted(key), text) for key, text in split_keys(overrides).items()
     }
     folder = posixpath.dirname(path)
-    return RunFile(document, folder, read, batches, values, named, rows, recorded).run()
+    return RunFile(document, folder, read, batches, values, named, rows, recorded, here).run()
 
 
 def run_from_dict(
@@ -332,6 +337,7 @@ def run_from_dict(
     batches: Mapping[str, int] = _NONE,
     rows: Mapping[str, ProfileRow] = _NONE,
     recorded: Recorded | None = None,
+    here: HostsHere | None = None,
 ) -> Run:
     """Load the run that a Python object describes: the same keys as a run file.
 
@@ -344,17 +350,19 @@ def run_from_dict(
     except ValueError as error:
         raise SpecError(Problem(file=name, message=str(error))) from None
     known = split_keys(values)
-    return RunFile(document, base, read, batches, known, rows=rows, recorded=recorded).run()
+    return RunFile(
+        document, base, read, batches, known, rows=rows, recorded=recorded, here=here
+    ).run()
 
 
-def load_cluster(path: str, read: Reader) -> Cluster:
-    """Load the cluster that a cluster file describes.
+def load_cluster(path: str, read: Reader, here: HostsHere | None = None) -> Cluster:
+    """Load the cluster that a cluster file describes; ``here`` as for ``load_run``.
 
     Raises SpecError with all problems of the file.
     """
     problems: list[Problem] = []
     document = parse_document(path, fetch_text(path, read))
-    nearby = FilesBeside(read=read, base=posixpath.dirname(path))
+    nearby = FilesBeside(read=read, base=posixpath.dirname(path), here=here)
     cluster = cluster_of(document, (), problems, nearby)
     if cluster is None or problems:
         raise SpecError(problems)

@@ -13,6 +13,8 @@ from warren.model.errors import Problem, SpecError
 
 Reader: TypeAlias = Callable[[str], bytes]
 """Reads the content of a file; raises ``OSError`` where it cannot."""
+HostsHere: TypeAlias = Callable[[], list[dict[str, Any]]]
+"""Gives the hosts that this machine is, as a cluster file would list them."""
 
 # Bounds of memory: a file as it is, and what a small gzip file may grow to.
 MAX_BYTES: Final = 64 << 20

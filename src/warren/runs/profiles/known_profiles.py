@@ -10,6 +10,7 @@ from warren.model.errors import Problem, SpecError
 from warren.model.history_rows import Profile
 from warren.profile.history import exported, on_types, snapshot, with_own_names
 from warren.runs.inputs import some_of
+from warren.runs.machine import hosts_here
 from warren.store.files import read, refused, write_atomic
 from warren.store.history_database import Database, default_file, known_jobs, known_profiles
 
@@ -105,7 +106,7 @@ def export_profiles(
     found = exported(known_profiles(path), averages=averages)
     rows = found.rows
     if cluster is not None:
-        its = load_cluster(cluster, read)
+        its = load_cluster(cluster, read, hosts_here)
         scale = its.emulate.time_scale if its.emulate else 1.0
         rows = tuple(on_types(row, its.type_names, scale) for row in rows)
     seconds = "real" if cluster is None else f"{cluster}'s"

@@ -13,7 +13,7 @@ from warren.model.job import Job, Workload
 from warren.model.run import Run
 from warren.runs.check_apps import check_apps
 from warren.runs.inputs import named_after, some_of, with_absolute_base
-from warren.runs.machine import check_device_types
+from warren.runs.machine import check_device_types, hosts_here
 from warren.runs.profiles.known_profiles import database_file
 from warren.store.files import read
 
@@ -51,7 +51,7 @@ def measurable_jobs(jobs: Sequence[Job], job_file: str, cluster: str) -> Measura
     from warren.workload.run_file import load_cluster
 
     # Switching is charged by simulations alone; a cluster that charges it can be measured for.
-    found = replace(load_cluster(cluster, read), switching=None)
+    found = replace(load_cluster(cluster, read, hosts_here), switching=None)
     check_device_types(found, cluster, "hosts")
     without = some_of([job.name for job in jobs if job.app is None])
     training = [job for job in jobs if job.app is not None]

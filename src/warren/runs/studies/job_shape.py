@@ -15,6 +15,7 @@ from warren.model.costs import IntArray
 from warren.model.errors import Problem, SpecError
 from warren.model.job import EpochCost, Job
 from warren.runs.inputs import jobs_of
+from warren.runs.machine import hosts_here
 from warren.runs.studies.shape_change import BLOCKS, ShapeChange, shape_change
 from warren.solve.shapes.kinds import MachineKinds, kinds_of
 from warren.solve.shapes.shape_search import Epoch, KindShape, best_shape, refused
@@ -87,7 +88,7 @@ def advised_shapes(
         If a file is wrong, a job does not state its cost, or has none for a device of the cluster,
         or the cluster has too few hosts, or too many kinds of them, or no such shape as is stated.
     """
-    cluster = load_cluster(cluster_file, read)
+    cluster = load_cluster(cluster_file, read, hosts_here)
     found = []
     for job in jobs_of(jobs_file, list(names)):
         cost = _stated_cost(jobs_file, job, cluster)

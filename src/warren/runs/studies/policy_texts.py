@@ -10,6 +10,7 @@ from warren.model.errors import Problem, SpecError
 from warren.policy.protocol import AnyPolicy
 from warren.policy.registry import BASELINES, BY_QUESTION, policy_of
 from warren.runs.choose_policy import foreign, is_foreign
+from warren.runs.machine import hosts_here
 from warren.store.files import read
 
 
@@ -66,7 +67,7 @@ def explain_on_cluster(name: str, path: str) -> str:
     from warren.profile.published import DEVICE_TYPES, TABLE
     from warren.workload.run_file import load_cluster
 
-    cluster = load_cluster(path, read)
+    cluster = load_cluster(path, read, hosts_here)
     costs = model_costs(cluster, tuple(TABLE.values()))
     # A type that no model runs on would have an empty column of times, which nothing follows from.
     names = enumerate(cluster.type_names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -46,6 +46,8 @@ MIN_MEMORY_BYTES = 64_000_000
 MIN_LEASE_NS = 10**9
 MAX_LEASE_NS = 3600 * 10**9
 _ENGINES = ("plain", "local")
+HERE: Final = "local"
+"""Hosts that are this machine."""
 _RAY_ADDRESS = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}")
 _ENGINE_SCHEMA: dict[str, Any] = {
     "anyOf": [
@@ -108,7 +110,7 @@ def _hosts_kind(value: Any) -> str | None:
     if isinstance(value, list):
         return "<inline>"
     if not isinstance(value, Mapping):
-        return None
+        return "<word>" if value == HERE else None
     return "<servers>" if value.get("generate") == "sjf-bco" else "<generated>"
 
 
@@ -308,13 +310,16 @@ class ClusterSpec(Spec):
     hosts: Annotated[
         Annotated[list[HostSpec], AfterValidator(_some), Tag("<inline>")]
         | Annotated[GeneratedHostsSpec, Tag("<generated>")]
-        | Annotated[ServersSpec, Tag("<servers>")],
+        | Annotated[ServersSpec, Tag("<servers>")]
+        | Annotated[Literal["local"], Tag("<word>")],
         Discriminator(
             _hosts_kind,
             custom_error_type="path_or",
-            custom_error_message="expected a list of hosts or {generate: hare, devices: N}",
+            custom_error_message="expected a list of hosts, local or {generate: hare, devices: N}",
         ),
-    ] = Field(description="At least one, with at least one device in all; or a shape.")
+    ] = Field(
+        description="At least one, with one device in all or more; or a shape; local: this machine."
+    )
     device_types: dict[Name, DeviceTypeSpec] = Field(
         default_factory=dict, description="Where given, it names every type in use."
     )

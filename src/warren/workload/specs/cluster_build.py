@@ -16,6 +16,7 @@ from warren.model.errors import Problem, SpecError
 from warren.model.measured import PCIE3_X16_BYTES_PER_S, Overheads, Switching
 from warren.workload.generators.cluster_shapes import HETEROGENEITY, hosts_of, servers_of
 from warren.workload.specs.cluster import (
+    HERE,
     MAX_DEVICES,
     MAX_HOSTS,
     ClusterSpec,
@@ -28,7 +29,7 @@ from warren.workload.specs.cluster import (
 )
 from warren.workload.specs.measured import OverheadsSpec
 from warren.workload.specs.types import Spec
-from warren.workload.text import Reader, fetch_text, hint, shown
+from warren.workload.text import HostsHere, Reader, fetch_text, hint, shown
 from warren.workload.validation import check
 from warren.workload.yaml_document import Document, Path, parse_document
 
@@ -37,11 +38,15 @@ SomeSpec = TypeVar("SomeSpec", bound=Spec)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesBeside:
-    """Where files that a cluster names are found: relative to ``folder``, which is in ``base``."""
+    """Where files that a cluster names are found: relative to ``folder``, which is in ``base``.
+
+    ``here`` looks at this machine, which a cluster may be; None: nobody does.
+    """
 
     read: Reader
     base: str = ""
     folder: str = ""
+    here: HostsHere | None = None
 
 
 def overheads_of(
@@ -150,7 +155,11 @@ def build_cluster(
 
     ``nearby`` says what the paths in it are relative to.
     """
-    listed = _listed(spec)
+    if spec.hosts == HERE and nearby.here is None:
+        message = f"{HERE} is this machine, which is not looked at here; allowed: a list of hosts"
+        problems.append(document.problem((*at, "hosts"), message))
+        return None
+    listed = _listed(spec, nearby.here)
     types = _types(spec, listed)
     names = [kind.name for kind in types]
     # All checks run before anything is built, so that one reading tells all problems.
@@ -185,11 +194,14 @@ def build_cluster(
     )
 
 
-def _listed(spec: ClusterSpec) -> list[HostSpec]:
-    """Return the hosts as a list, those of a shape written out."""
+def _listed(spec: ClusterSpec, here: HostsHere | None) -> list[HostSpec]:
+    """Return the hosts as a list, those of a shape, or of this machine, written out."""
     shape = spec.hosts
     if isinstance(shape, list):
         return shape
+    if isinstance(shape, str):
+        assert here is not None
+        return [HostSpec.model_validate(one) for one in here()]
     # Each server has its own draw, so no two share an entry.
     if isinstance(shape, ServersSpec):
         return [
