@@ -134,12 +134,17 @@ class Stage:
 
     def trainer(self, pid: int, job: int = 0, *, verifies: bool = False) -> Peer:
         """A trainer comes and builds its app."""
+        peer = self.building_trainer(pid, job, verifies=verifies)
+        peer.say(Prepared(job))
+        return peer
+
+    def building_trainer(self, pid: int, job: int = 0, *, verifies: bool = False) -> Peer:
+        """A trainer comes, and builds its app for now."""
         peer = Peer(Link(executor_address(self._folder, 0, 0)))
         self._trainers.append(peer)
         if verifies:
             self.controller.say(Verify(job))
         peer.say(TrainerReady(job, pid, verifies))
-        peer.say(Prepared(job))
         return peer
 
     def rank(self, said: RankReady) -> Peer:

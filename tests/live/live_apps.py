@@ -53,6 +53,21 @@ class Slow(Tiny):
         return super().model()
 
 
+class Short(Tiny):
+    calls: str = ""  # a folder, with a file a call
+    short_at: list = []
+
+    def loss(self, model, batch):
+        call = len(os.listdir(self.calls))
+        with open("/proc/self/comm") as file:
+            counts = file.read().startswith("warren-train")  # none that computes again
+        if counts:
+            open(f"{self.calls}/{call}", "w").close()
+        if counts and call in self.short_at:
+            raise torch.OutOfMemoryError("tried to allocate too much")
+        return super().loss(model, batch)
+
+
 class Raises(Tiny):
     calls = 0
     scratch = ("self.calls",)

@@ -150,6 +150,30 @@ def test_killed_processes_change_no_bit_where_all_but_the_kernels_is_as_on_a_gpu
     _check_counts(events, "devices")
 
 
+@pytest.mark.parametrize(("short_at", "ends"), [([0, 9], "finished"), ([8, 9, 10], "failed")])
+def test_a_task_for_which_a_device_has_too_little_memory_runs_again_with_the_device_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, short_at: list[int], ends: str
+) -> None:
+    treat_devices_as_gpus(monkeypatch)
+    calls = tmp_path / "calls"
+    calls.mkdir()
+    short = {"calls": str(calls), "short_at": short_at}
+    jobs = [job(0, "Short", rounds=8, params=short), job(1, rounds=6)]
+    run, costs = world(tmp_path, jobs, 1)
+    with LivePort(run, costs, tmp_path / "out") as port:
+        events = drive(port, shuffled(run, seed=1))
+    assert ended(events) == {0: ends, 1: "finished"}, of(events, JobFailed)
+    assert not of(events, TasksLost)
+    saved = {event.job: event.sha256 for event in of(events, ParamsSaved)}
+    for one in [replace(jobs[0], app="apps.py:Tiny", params={}), jobs[1]]:
+        app = build_app(one, run.base)
+        numerics.pin()
+        assert saved.get(one.index) in (train(app, one).digest, None)
+    if ends == "failed":
+        (failed,) = of(events, JobFailed)
+        assert "device had too little memory 3 times: app failed: OutOfMemoryError" in failed.reason
+
+
 def test_jobs_kept_to_a_type_have_its_class_beside_devices_of_another(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

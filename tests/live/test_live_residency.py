@@ -15,8 +15,12 @@ from warren.live.transport.messages import (
     DeviceFree,
     Evict,
     Evicted,
+    JobBroke,
+    MemoryShort,
     Prepared,
+    Rebuild,
     RunTask,
+    Staged,
     StageState,
     TaskComputed,
     TrainerGone,
@@ -213,3 +217,66 @@ def test_a_rank_that_has_ended_has_no_memory_of_its_device(two: Stage) -> None:
     assert trainer.hears_none(RunTask)
     two.controller.say(RankGone(1, 2, 0))
     trainer.hear(RunTask)
+
+
+def test_a_trainer_whose_memory_ran_out_builds_its_app_again_when_it_has_the_device(
+    two: Stage,
+) -> None:
+    trainers = two.trainer(11, 0), two.trainer(12, 1)
+    trainers[0].say(Prepared(0, 3, 10, resident=True))
+    trainers[1].say(MemoryShort(1, 7, "too little"))
+    assert two.controller.hears_none(TrainerGone)  # all of it is heard
+    trainers[0].hear(Evict)
+    assert trainers[1].hears_none(Rebuild)
+    two.assign(0, 0, 0, (0,))
+    two.answer(two.servers[0], 0)
+    trainers[0].say(Evicted(0))
+    trainers[1].hear(Rebuild)
+    assert trainers[0].hears_none(RunTask)  # all of the device is the other's
+    trainers[1].say(Prepared(1, 6, 4, resident=True))
+    trainers[0].hear(RunTask)  # both fit
+
+
+def test_a_task_that_ran_out_of_memory_runs_again_and_nobody_goes_before_it(two: Stage) -> None:
+    servers = two.servers[0], two.server_of(1)
+    trainers = two.trainer(11, 0), two.trainer(12, 1)
+    for one, trainer in enumerate(trainers):
+        trainer.say(Prepared(one, 3, 10))
+    assert two.controller.hears_none(TrainerGone)
+    for one in (0, 1):
+        two.assign(one, one, 0, (0, 1))
+    for server in servers:
+        two.answer(server, 0)
+    for time in range(2):
+        task = trainers[0].hear(RunTask)
+        assert (task.round, task.shard) == (0, 0)
+        trainers[1].hear(StageState)
+        trainers[1].say(Staged(1, 0))
+        trainers[0].say(MemoryShort(0, 7, "too little", 0, 0))
+        trainers[1].hear(Evict)
+        trainers[1].say(Evicted(1))
+        trainers[0].hear(Rebuild)
+        assert trainers[1].hears_none(RunTask)
+        trainers[0].say(Prepared(0, 3 + time, 7, resident=True))
+    trainers[0].hear(RunTask)
+    trainers[0].say(MemoryShort(0, 10, "too little", 0, 0))
+    broke = two.controller.hear(JobBroke)
+    assert (broke.job, broke.reason) == (0, "its device had too little memory 3 times: too little")
+    trainers[1].hear(RunTask)
+
+
+def test_who_waits_for_the_device_waits_for_who_builds_and_no_more_if_it_has_ended(
+    two: Stage,
+) -> None:
+    first = two.trainer(11, 0)
+    second = two.building_trainer(12, 1)
+    first.say(MemoryShort(0, 7, "too little"))
+    assert first.hears_none(Rebuild)
+    second.say(Prepared(1, 3, 10))
+    first.hear(Rebuild)
+    first.say(MemoryShort(0, 7, "too little"))
+    first.hear(Rebuild)
+    two.controller.say(TrainerGone(0, 11, "killed"))
+    two.assign(0, 1, 0, (0,))
+    two.answer(two.server_of(1), 0)
+    second.hear(RunTask)

@@ -27,6 +27,7 @@ from warren.live.transport.messages import (
     Evicted,
     ExecutorReady,
     LostRace,
+    MemoryShort,
     Moved,
     Prepared,
     RehearseTask,
@@ -92,6 +93,7 @@ class Executor:
         # One step may allow another: a task that leaves COMP lets the next one start.
         while pipeline.end_comp() or pipeline.end_syncs() or pipeline.start():
             pass
+        pipeline.rebuild()
         pipeline.verifier.begin()
         # Only now, when the next task has its trainer, may servers and controller wake up:
         # where there are few cores they take the one that it would wake up on.
@@ -151,7 +153,12 @@ class Executor:
                     pipeline.memory.learn(job, message)
                     slots.prepared(job)
                 case Evicted(job=job):
-                    pipeline.evicted(peer, job)
+                    pipeline.memory.evicted(peer, job)
+                case MemoryShort(job=job) if verifier.owns(peer):
+                    pipeline.memory.left(~job)
+                    verifier.drop(job)  # its tasks are not computed again here
+                case MemoryShort():
+                    pipeline.memory_short(peer, message)
                 case TaskComputed(job=job):
                     pipeline.computed(message, slots.answered(peer, job))
                 case DeviceFree(job=job):

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from warren.live import run_clock
+from warren.live.device.admission import TIMES, DeviceAdmission
 from warren.live.device.lanes import CommLane, CompLane, LaneTask
 from warren.live.device.parameter_client import UPDATES, ParameterClient
 from warren.live.device.rank_slots import RankSlots
 from warren.live.device.report_buffer import ReportBuffer, settled
-from warren.live.device.residency import DeviceMemoryPlan
 from warren.live.device.trainer_slots import TrainerSlots
 from warren.live.device.verification import Verifier
 from warren.live.process.specs import ExecutorRole
@@ -23,6 +23,7 @@ from warren.live.transport.messages import (
     CompEnded,
     JobBroke,
     LeftComp,
+    MemoryShort,
     TaskComputed,
     TaskLost,
     TaskRaised,
@@ -62,7 +63,7 @@ class Pipeline:
         self._spills = role.spill
         self.slots = TrainerSlots(trainers)
         self.ranks = RankSlots(trainers)
-        self.memory = DeviceMemoryPlan()
+        self.memory = DeviceAdmission(self.slots, self.ranks)
         self.verifier = Verifier(trainers, role.verify, self._admit_again)
         self.client = ParameterClient(poller, role.folder, role.device, role.identity)
         self.queue = CompLane(role.pads)
@@ -213,12 +214,12 @@ class Pipeline:
         """
         coming = [work.job for work in self.queue.ahead(self._ahead)]
         busy = {work.job for work in self._begun} | set(before) | {job}
-        admitted, leaving = self.memory.admit(key, coming, busy)
-        for one in leaving:
-            holder = self.ranks if self.ranks.here(one) else self.slots
-            if not holder.evict(one):
-                self.memory.left(one)
-        return admitted
+        return self.memory.admit(key, coming, busy)
+
+    def rebuild(self) -> None:
+        """Let a trainer whose memory ran out build its app again, once the device is its own."""
+        coming = [work.job for work in self.queue.ahead(self._ahead)]
+        self.memory.rebuild(coming, {work.job for work in self._begun})
 
     def _admit_again(self, job: int) -> bool:
         """Tell whether a task of a job may be computed again now; its first trainer may leave."""
@@ -373,11 +374,6 @@ class Pipeline:
                 self.queue.put_back(work.again())
         self.tell_warmed()
 
-    def evicted(self, peer: bytes, job: int) -> None:
-        """Note that a trainer or rank has given its memory back, unless another has come since."""
-        if self.slots.holds(peer, job) or self.ranks.holds(peer, job):
-            self.memory.left(job)
-
     def rank_came(self, peer: bytes, said: RankReady) -> None:
         """Note that a rank is here, and what it has of the device's memory."""
         if self.ranks.sat_down(peer, said):
@@ -408,13 +404,32 @@ class Pipeline:
         """Report that an app raised, and drop its job; an unwanted task's error does not count."""
         job = raised.job
         work = self._waited_for(job, raised.round, raised.shard)
-        if work is not None:
-            self._take_off(work)
-            if work.beaten or work.dropped:  # nobody wants its result, nor its error
-                self.client.take_back(job, work.slot)
-                self._tell_ended(work, run_clock.now_ns())
-                return
-        self.reports.add(JobBroke(job, raised.reason))
+        if work is None or not self._take_off_unwanted(work):
+            self._break(job, raised.reason)
+
+    def memory_short(self, peer: bytes, said: MemoryShort) -> None:
+        """Put a task for which the memory was too little back; its trainer builds its app again."""
+        if not self.slots.short(peer, said.job):
+            return
+        work = self._waited_for(said.job, said.round, said.shard)
+        if work is not None and not self._take_off_unwanted(work):
+            self.client.take_back(work.job, work.slot)
+            self.queue.put_back(work.again())
+        if not self.memory.ran_out(said):
+            self._break(said.job, f"its device had too little memory {TIMES} times: {said.reason}")
+
+    def _take_off_unwanted(self, work: LaneTask) -> bool:
+        """Take a task off COMP; tell whether nobody wants its result, nor its error."""
+        self._take_off(work)
+        if not (work.beaten or work.dropped):
+            return False
+        self.client.take_back(work.job, work.slot)
+        self._tell_ended(work, run_clock.now_ns())
+        return True
+
+    def _break(self, job: int, reason: str) -> None:
+        """Report that a job cannot go on, and drop it."""
+        self.reports.add(JobBroke(job, reason))
         self.drop(job, ended=True)
 
     def beaten(self, seq: int) -> None:

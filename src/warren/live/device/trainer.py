@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 from warren.live.device.trainer_link import TrainerLink
 from warren.live.process.linux import (
@@ -23,6 +24,7 @@ from warren.live.training.app.app_contract import refuse
 from warren.live.training.app.app_errors import one_line
 from warren.live.training.app.app_loader import build_app
 from warren.live.training.input_data.input_memory import InputMemory
+from warren.live.training.memory.model_memory import ran_out
 from warren.live.training.memory.shared_memory import MappedMemories
 from warren.live.training.task_hashes import TaskResult, nondeterministic
 from warren.live.training.task_runner import MemoryOf, TaskRunner, in_main_memory
@@ -32,8 +34,10 @@ from warren.live.transport.messages import (
     Evict,
     Evicted,
     Leave,
+    MemoryShort,
     Prepared,
     ReadInput,
+    Rebuild,
     RunTask,
     Staged,
     StageState,
@@ -43,6 +47,9 @@ from warren.live.transport.messages import (
 )
 from warren.live.transport.sockets import Poller, executor_address
 from warren.model.errors import InputDataError
+
+if TYPE_CHECKING:
+    from warren.live.gpu.trainer_device import TrainerDevice
 
 
 def main(role: Role, lifeline: int) -> None:
@@ -82,6 +89,7 @@ class Trainer:
         # A state may lie in its server's own memory, which user code must not change.
         self._states = MappedMemories(read_only=True)
         self._updates = MappedMemories()
+        self._device: TrainerDevice | None = None
         if role.gpu is not None:
             self._use_gpu(role.gpu)
         self._alarm = Alarm()
@@ -105,6 +113,8 @@ class Trainer:
                         self._guarded(message)
                     case Evict():
                         self._evict()
+                    case Rebuild():
+                        self._guarded(None)
                     case StageState():
                         self._stage(message)
                     case ReadInput():
@@ -116,7 +126,7 @@ class Trainer:
         """Compute on a GPU; its code is loaded only where it is used."""
         from warren.live.gpu.trainer_device import trainer_device
 
-        device = trainer_device(gpu, self._role.folder)
+        self._device = device = trainer_device(gpu, self._role.folder)
         self._memory_of, self._states, self._updates = (
             device.memory_of,
             device.states,
@@ -149,6 +159,7 @@ class Trainer:
     def _guarded(self, task: RunTask | None) -> None:
         """Compute a task, or only build the app if ``task`` is None, and send what came of it."""
         job = self._job.index
+        failed: BaseException | None = None
         try:
             if self._runner is None:
                 # To wait for memory is not the app's doing: its time does not run yet.
@@ -165,14 +176,29 @@ class Trainer:
             else:
                 self._link.send_result(partial(self._ended, runner.layout, task, rest))
         except BaseException as error:  # user code may raise anything, SystemExit too
-            # What raised may have left anything behind in the app: another task builds it anew.
-            self._runner = None
-            raised = self._raised(task, error)
-            self._link.wait()  # those of tasks before it
-            self._link.send(raised)
+            failed = error
+        if failed is not None:
+            self._tell_failed(task, failed)
         numerics.pin()  # user code may set what it likes
         if task is not None and task.then is not None:
             self._expect(*task.then)
+
+    def _tell_failed(self, task: RunTask | None, error: BaseException) -> None:
+        """Tell the executor what a task or the building of the app raised, or that memory ran out.
+
+        Called where the error is no longer handled: until then it keeps what it met.
+        """
+        # What raised may have left anything behind in the app: another task builds it anew.
+        self._runner = None
+        raised = self._raised(task, error)
+        self._link.wait()  # those of tasks before it
+        if self._device is None or not ran_out(error):
+            self._link.send(raised)
+            return
+        traceback.clear_frames(error.__traceback__)
+        free_bytes, reason = self._device.give_back(), raised.reason
+        short = MemoryShort(raised.job, free_bytes, reason, raised.round, raised.shard)
+        self._link.send(short)
 
     def _raised(self, task: RunTask | None, error: BaseException) -> TaskRaised:
         """Write a traceback to the job's log; return what the executor is told of it."""

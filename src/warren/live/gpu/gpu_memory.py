@@ -25,7 +25,7 @@ from warren.live.gpu.streams import LateCopies
 from warren.live.gpu.transfer import Lane, PipelinedTransfer, whole_is_sooner
 from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.helpers import HELPERS, Helpers
-from warren.live.training.memory.model_memory import ModelMemory
+from warren.live.training.memory.model_memory import DeviceMemoryShort, ModelMemory
 from warren.live.training.memory.shared_memory import StateMemory
 from warren.live.training.tensor_layout import Layout, TensorPlaces, flat_of
 from warren.live.transport.frames import Buffer
@@ -117,8 +117,10 @@ class DeviceMemory(ModelMemory):
     def _allocate(self) -> None:
         size = self._layout.total_bytes
         self._flat = torch.zeros(size, dtype=torch.uint8, device=self._device)
+        place = self._place()
+        # All of it is there: only now does the model have memory.
         self._home += StateMemory(self._layout, self._flat).views
-        self._gathered.append(self._place())
+        self._gathered.append(place)
 
     def _there(self) -> list[Tensor]:
         return [one for one in self._tensors.now() if one is not None]
@@ -223,7 +225,7 @@ class DeviceMemory(ModelMemory):
 
         Raises
         ------
-        RuntimeError
+        DeviceMemoryShort
             Memory of the GPU ran out meanwhile, and a library did with less: it may have chosen
             another algorithm, which gives other bits.
         """
@@ -231,7 +233,7 @@ class DeviceMemory(ModelMemory):
         assert place is not None, "an update is gathered first"
         if self._device.type == "cuda" and _ooms(self._device) > self._ooms:
             self._ooms = _ooms(self._device)
-            raise RuntimeError("the memory of the GPU ran out during the task")
+            raise DeviceMemoryShort("the memory of the GPU ran out during the task")
         place.taken = True
 
         def copy() -> None:

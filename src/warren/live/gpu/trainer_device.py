@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -21,19 +22,23 @@ from warren.live.training.tensor_layout import Layout
 
 STAND_IN: Final = -1
 """The number of a device that is a processor: everything else is done as on a GPU."""
+STAND_IN_BYTES: Final = 1 << 30
+"""So much memory it is said to have."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainerDevice:
     """What brings a model to a device; memory of other processes as it is read and written there.
 
-    ``turn`` is held while an app is built and a task rehearsed.
+    ``turn`` is held while an app is built and a task rehearsed. ``give_back`` lets go of what
+    nothing refers to any more, and returns how many bytes nobody has.
     """
 
     memory_of: MemoryOf
     states: MappedMemories
     updates: MappedMemories
     turn: Callable[[], AbstractContextManager[object]]
+    give_back: Callable[[], int]
 
 
 def trainer_device(gpu: int, folder: str) -> TrainerDevice:
@@ -43,10 +48,20 @@ def trainer_device(gpu: int, folder: str) -> TrainerDevice:
     """
     if gpu == STAND_IN:
         there = memory_on(torch.device("cpu"))
-        return TrainerDevice(there, MappedMemories(), MappedMemories(), nullcontext)
+        return TrainerDevice(
+            there, MappedMemories(), MappedMemories(), nullcontext, lambda: STAND_IN_BYTES
+        )
     # What is only read cannot be pinned everywhere; user code sees neither of them here.
     states, updates = PinnedMemories(), PinnedMemories()
-    return TrainerDevice(on_gpu(gpu), states, updates, DeviceTurn(gpu, folder).building)
+    turn = DeviceTurn(gpu, folder).building
+    return TrainerDevice(on_gpu(gpu), states, updates, turn, lambda: _free_bytes(gpu))
+
+
+def _free_bytes(gpu: int) -> int:
+    """Give memory back to the device that nothing refers to; return how much nobody has."""
+    gc.collect()
+    torch.cuda.empty_cache()
+    return torch.cuda.mem_get_info(gpu)[0]
 
 
 def on_gpu(index: int) -> MemoryOf:

@@ -230,6 +230,24 @@ class Prepared(Message, frozen=True, tag="Prepared", array_like=True):
     resident: bool = False
 
 
+class MemoryShort(Message, frozen=True, tag="MemoryShort", array_like=True):
+    """Trainer to executor: the device had too little memory, and it has given back what it had.
+
+    ``round`` and ``shard``: of its task, -1 while it built its app. ``free_bytes``: so much nobody
+    has now. ``reason``: the error, in one line.
+    """
+
+    job: int
+    free_bytes: int
+    reason: str
+    round: int = -1
+    shard: int = -1
+
+
+class Rebuild(Message, frozen=True, tag="Rebuild", array_like=True):
+    """Executor to trainer: build the app again, and rehearse: the device is yours alone."""
+
+
 class Evict(Message, frozen=True, tag="Evict", array_like=True):
     """Executor to trainer or rank: give the device's memory back until the next state or task."""
 
@@ -373,6 +391,8 @@ AnyMessage: TypeAlias = (
     | CannotWrite
     | TrainerReady
     | Prepared
+    | MemoryShort
+    | Rebuild
     | Evict
     | Evicted
     | Leave

@@ -5,14 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, Final
 
+import torch
 from torch import Tensor
 
 from warren.live.training.helpers import ALONE, Helpers
 from warren.live.training.memory.shared_memory import StateMemories, StateMemory, copy_all
 from warren.live.training.tensor_layout import Layout
 from warren.live.transport.frames import Buffer
+
+_SHORT: Final = ("out of memory", "ALLOC_FAILED")
+
+
+class DeviceMemoryShort(RuntimeError):
+    """Memory of a device ran out, and a library did with less: it may have computed other bits."""
+
+
+def ran_out(error: BaseException) -> bool:
+    """Tell whether an error says that a device had too little memory."""
+    known = isinstance(error, torch.OutOfMemoryError | DeviceMemoryShort)
+    # What CUDA and its libraries say where torch does not ask for the memory.
+    told = isinstance(error, RuntimeError) and any(word in str(error) for word in _SHORT)
+    return known or told
 
 
 def _nothing() -> None:
