@@ -2,8 +2,9 @@
 
 Trains the jobs of ``spine/gpu.yaml`` with the plain engine on the processor and on the GPU, then
 under three policies on the GPU, and once more while trainers are killed and the controller too,
-with a resume. Compares the SHA-256 of all final parameters. ``--processor`` does the same without a
-GPU, and saves nothing.
+with a resume. Then the same of rings (``spine/gpu-rings.yaml``), one of whose ranks is killed.
+Compares the SHA-256 of all final parameters. ``--processor`` does the same without a GPU, and saves
+nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ import warren
 from warren.live.gpu.discovery import gpus_here
 
 PLACES = ("hare", "gavel-fifo", "srtf")
-RUN = Path(__file__).parent / "spine" / "gpu.yaml"
+SPINE = Path(__file__).parent / "spine"
+RUN, RINGS = SPINE / "gpu.yaml", SPINE / "gpu-rings.yaml"
 CPU = ("--set", "cluster.hosts=[{name: h, devices: {cpu: 1}}]")
 KILLS = 4
 
@@ -51,7 +53,8 @@ def main() -> None:
             rows.append(shown({"run": place, "wrong": differing(oracle, found)}))
         found, killed = under_fire(scratch / "killed", *there)
         rows.append(shown({"run": killed, "wrong": differing(oracle, found)}))
-        kept = any(row["wrong"] for row in rows) or not all(oracle.values())
+        rings = of_rings(scratch, *there)
+        kept = any(row["wrong"] for row in [*rows, *rings["runs"]]) or not all(oracle.values())
     finally:
         if kept:
             print(f"the runs and their logs are in {scratch}")
@@ -61,12 +64,14 @@ def main() -> None:
     agree = [name for name, row in oracle.items() if row == tables["processor"][name]]
     print(f"jobs with the same bits on the processor: {', '.join(agree) or 'none'}")
     if not on_cpu:
-        save(tables, rows)
+        save(tables, rows, rings)
     if kept:
         sys.exit("the promise does not hold")
 
 
-def save(tables: dict[str, dict[str, Any]], rows: list[dict[str, Any]]) -> None:
+def save(
+    tables: dict[str, dict[str, Any]], rows: list[dict[str, Any]], rings: dict[str, Any]
+) -> None:
     """Save what was found on this GPU beside what was on others."""
     part = {
         "made_by": _common.made_by(),
@@ -74,15 +79,32 @@ def save(tables: dict[str, dict[str, Any]], rows: list[dict[str, Any]]) -> None:
         "hashes": {name: row and row[0] for name, row in tables["device"].items()},
         "processor": {name: row and row[0] for name, row in tables["processor"].items()},
         "runs": rows,
+        "rings": rings,
     }
     parts = _common.earlier("gpu_bits") | {gpus_here()[0].name: part}
     _common.save("gpu_bits", 1, {"parts": parts})
 
 
-def hashes(out: Path, *arguments: str) -> dict[str, Any]:
+def of_rings(scratch: Path, *arguments: str) -> dict[str, Any]:
+    """Hashes of rings from the plain loop, and who differs in runs without and with a loss."""
+    plain = (*arguments, "--set", "cluster.engine=plain")
+    oracle = hashes(scratch / "plain-rings", *plain, run=RINGS)
+    found = hashes(scratch / "rings", *arguments, run=RINGS)
+    rows = [shown({"run": "gavel-fifo", "wrong": differing(oracle, found)})]
+    out = scratch / "killed-rings"
+    process = started(out, RINGS, *arguments)
+    trained(out, process)
+    killed = struck(process, "warren-rank", 1, random.Random(1))
+    process.wait()
+    wrong = differing(oracle, found_in(out))
+    rows.append(shown({"run": f"gavel-fifo, {killed} ranks killed", "wrong": wrong}))
+    return {"hashes": {name: row and row[0] for name, row in oracle.items()}, "runs": rows}
+
+
+def hashes(out: Path, *arguments: str, run: Path = RUN) -> dict[str, Any]:
     """Train into ``out``; hash and class of every job."""
     begin = time.monotonic()
-    done = _common.warren("run", str(RUN), "--out", str(out), *arguments)
+    done = _common.warren("run", str(run), "--out", str(out), *arguments)
     if done.returncode:
         print(done.stderr[-3000:], flush=True)
     print(f"{out.name}: {time.monotonic() - begin:.0f} s, exit {done.returncode}", flush=True)
@@ -107,16 +129,9 @@ def differing(oracle: dict[str, Any], found: dict[str, Any]) -> list[str]:
 
 def under_fire(out: Path, *arguments: str) -> tuple[dict[str, Any], str]:
     """Kill trainers, then the controller, and resume; hashes, and what was killed."""
-    draw = random.Random(1)
-    command = [sys.executable, "-m", "warren", "run", str(RUN), "--out", str(out), *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+    process = started(out, RUN, *arguments)
     trained(out, process)
-    killed = 0
-    for _ in range(KILLS):
-        if victims := trainers():
-            os.kill(draw.choice(victims), signal.SIGKILL)
-            killed += 1
-        time.sleep(0.7)
+    killed = struck(process, "warren-train", KILLS, random.Random(1))
     if process.poll() is None:
         process.kill()
         process.wait()
@@ -125,6 +140,24 @@ def under_fire(out: Path, *arguments: str) -> tuple[dict[str, Any], str]:
     else:
         words = f"hare, {killed} trainers killed"
     return found_in(out), words
+
+
+def started(out: Path, run: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """Begin a run into ``out``."""
+    command = [sys.executable, "-m", "warren", "run", str(run), "--out", str(out), *arguments]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+
+
+def struck(process: subprocess.Popen[bytes], what: str, times: int, draw: random.Random) -> int:
+    """Kill processes that are called so, one after another, while a run lasts; how many were."""
+    killed = 0
+    for _ in range(times):
+        victims = called(what) if process.poll() is None else []
+        if victims:
+            os.kill(draw.choice(victims), signal.SIGKILL)
+            killed += 1
+        time.sleep(0.7)
+    return killed
 
 
 def trained(out: Path, process: subprocess.Popen[bytes]) -> None:
@@ -136,12 +169,12 @@ def trained(out: Path, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.02)
 
 
-def trainers() -> list[int]:
-    """Process ids of trainers."""
+def called(what: str) -> list[int]:
+    """Ids of processes whose names begin so."""
     found = []
     for path in Path("/proc").glob("[0-9]*/comm"):
         try:
-            if path.read_text().startswith("warren-train"):
+            if path.read_text().startswith(what):
                 found.append(int(path.parent.name))
         except OSError:
             continue

@@ -131,6 +131,13 @@ def of_bits(content: Mapping[str, Any]) -> dict[str, str]:
             for run in part["runs"]
         )
         lines.append(f"- {gpu} (commit {part['made_by']['commit']}): {runs}.{said(part)}")
+        if rings := part.get("rings"):
+            told = "; ".join(
+                f"{run['run']}: {len(rings['hashes']) - len(run['wrong'])} of"
+                f" {len(rings['hashes'])}"
+                for run in rings["runs"]
+            )
+            lines.append(f"- {gpu}, rings of one rank (`spine/gpu-rings.yaml`): {told}.")
     agree = f"The GPUs agree in {same} of {len(names)}, with the processor in {other}."
     return {
         "bits": table(head, rows),
