@@ -64,7 +64,7 @@ class World:
         run, costs = virtual(jobs, devices)
         self.pending = PendingEvents(jobs)
         self.ledger = Ledger(jobs, devices, self.pending)
-        self.ledger.begin(ClusterClock(0), "class")
+        self.ledger.begin(ClusterClock(0), ["class"] * len(jobs))
         self.state = State(run, costs)
         self.events: list[AnyEvent] = []
         self.queues: list[deque[Task]] = [deque() for _ in range(devices)]

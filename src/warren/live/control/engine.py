@@ -83,10 +83,10 @@ class LiveEngine(ABC):
         self._gpus: tuple[int | None, ...] = (None,) * len(self._devices)
         # What they add to the numerics class: of the run, and of each job.
         self._of_gpus = ""
-        self._of_gpus_J: tuple[str, ...] = ()
+        self._of_gpus_J = ("",) * len(self._jobs)
         self.numerics = ""
         """The numerics class that all of the run's processes share."""
-        self.numerics_J: tuple[str, ...] = ()
+        self.numerics_J = ("",) * len(self._jobs)
         """The numerics class of each job, which may not use all devices."""
 
     def __enter__(self) -> Self:
