@@ -126,6 +126,9 @@ def test_this_machine_is_a_host_with_its_gpus_or_else_its_processors(
     assert host == {"name": "local", "devices": {"NVIDIA-H100-80GB-HBM3": 2, "Tesla-T4": 1}}
     named = devices(*(kind for kind, count in host["devices"].items() for _ in range(count)))
     assert gpus_of(named, [H100, OTHER, T4]) == (H100, OTHER, T4)
+    odd = replace(T4, name="Quadro RTX 6000/8000")
+    monkeypatch.setattr(machine, "gpus_here", lambda: (odd,))
+    assert machine.hosts_here() == [{"name": "local", "devices": {"cuda": 1}}]
     monkeypatch.setattr(machine, "gpus_here", lambda: ())
     monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {1, 2, 5})
     assert machine.hosts_here() == [{"name": "local", "devices": {"CPU": 3}}]

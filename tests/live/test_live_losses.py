@@ -26,6 +26,7 @@ from live_worlds import (
 
 from warren.live.control.local_engine import LivePort
 from warren.live.oracle.plain import train
+from warren.live.process.linux import SHORT_OF_MEMORY as SHORT
 from warren.live.process.specs import ExecutorRole, ServerRole, TrainerRole
 from warren.live.training import numerics
 from warren.live.training.app.app_loader import build_app
@@ -150,8 +151,8 @@ def test_killed_processes_change_no_bit_where_all_but_the_kernels_is_as_on_a_gpu
     _check_counts(events, "devices")
 
 
-@pytest.mark.parametrize(("short_at", "ends"), [([0, 9], "finished"), ([8, 9, 10], "failed")])
-def test_a_task_for_which_a_device_has_too_little_memory_runs_again_with_the_device_alone(
+@pytest.mark.parametrize(("short_at", "ends"), [([0, 9], "finished"), ([8, 9, 10, 11], "failed")])
+def test_a_task_for_which_a_device_has_too_little_memory_runs_again_in_another_process(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, short_at: list[int], ends: str
 ) -> None:
     treat_devices_as_gpus(monkeypatch)
@@ -163,7 +164,6 @@ def test_a_task_for_which_a_device_has_too_little_memory_runs_again_with_the_dev
     with LivePort(run, costs, tmp_path / "out") as port:
         events = drive(port, shuffled(run, seed=1))
     assert ended(events) == {0: ends, 1: "finished"}, of(events, JobFailed)
-    assert not of(events, TasksLost)
     saved = {event.job: event.sha256 for event in of(events, ParamsSaved)}
     for one in [replace(jobs[0], app="apps.py:Tiny", params={}), jobs[1]]:
         app = build_app(one, run.base)
@@ -171,7 +171,9 @@ def test_a_task_for_which_a_device_has_too_little_memory_runs_again_with_the_dev
         assert saved.get(one.index) in (train(app, one).digest, None)
     if ends == "failed":
         (failed,) = of(events, JobFailed)
-        assert "device had too little memory 3 times: app failed: OutOfMemoryError" in failed.reason
+        assert "ended again and again, last: building its app, its device had" in failed.reason
+    else:
+        assert [event.reason for event in of(events, TasksLost)] == [f"its trainer ended: {SHORT}"]
 
 
 def test_jobs_kept_to_a_type_have_its_class_beside_devices_of_another(

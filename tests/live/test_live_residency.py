@@ -11,18 +11,19 @@ from hypothesis import strategies as st
 from live_worlds import job
 
 from warren.live.device.residency import DeviceMemoryPlan, evicted
+from warren.live.process.linux import SHORT_OF_MEMORY
 from warren.live.transport.messages import (
+    BUILDING,
+    Build,
     DeviceFree,
     Evict,
     Evicted,
-    JobBroke,
-    MemoryShort,
     Prepared,
-    Rebuild,
     RunTask,
     Staged,
     StageState,
     TaskComputed,
+    TaskLost,
     TrainerGone,
 )
 from warren.live.transport.ring_messages import BeginRing, RankDone, RankGone, RankReady
@@ -219,64 +220,93 @@ def test_a_rank_that_has_ended_has_no_memory_of_its_device(two: Stage) -> None:
     trainer.hear(RunTask)
 
 
-def test_a_trainer_whose_memory_ran_out_builds_its_app_again_when_it_has_the_device(
+def test_trainers_on_a_gpu_build_their_apps_when_they_are_told_to_at_once_if_memory_lasts(
     two: Stage,
 ) -> None:
-    trainers = two.trainer(11, 0), two.trainer(12, 1)
-    trainers[0].say(Prepared(0, 3, 10, resident=True))
-    trainers[1].say(MemoryShort(1, 7, "too little"))
-    assert two.controller.hears_none(TrainerGone)  # all of it is heard
-    trainers[0].hear(Evict)
-    assert trainers[1].hears_none(Rebuild)
+    trainers = [two.building_trainer(11 + one, one) for one in (0, 1)]
+    for trainer in trainers:
+        trainer.hear(Build)
+    with stage(job(0)) as processor:
+        assert processor.building_trainer(11).hears_none(Build)
+
+
+def test_who_follows_a_trainer_whose_memory_ran_out_builds_with_the_device_alone(
+    two: Stage,
+) -> None:
+    other, short = two.trainer(11, 0), two.building_trainer(12, 1)
+    other.say(Prepared(0, 3, 10, resident=True))
+    short.hear(Build)
+    two.controller.say(TrainerGone(1, 12, SHORT_OF_MEMORY))
+    assert two.controller.hear(TaskLost).round == BUILDING
+    follows = two.building_trainer(13, 1)
+    other.hear(Evict)
+    assert follows.hears_none(Build)
     two.assign(0, 0, 0, (0,))
     two.answer(two.servers[0], 0)
-    trainers[0].say(Evicted(0))
-    trainers[1].hear(Rebuild)
-    assert trainers[0].hears_none(RunTask)  # all of the device is the other's
-    trainers[1].say(Prepared(1, 6, 4, resident=True))
-    trainers[0].hear(RunTask)  # both fit
+    other.say(Evicted(0))
+    follows.hear(Build)
+    third = two.building_trainer(14, 0, verifies=True)
+    assert third.hears_none(Build)
+    assert other.hears_none(RunTask)  # all of the device is the other's
+    follows.say(Prepared(1, 6, 4, resident=True))
+    other.hear(RunTask)  # both fit
+    third.hear(Build)
 
 
 def test_a_task_that_ran_out_of_memory_runs_again_and_nobody_goes_before_it(two: Stage) -> None:
     servers = two.servers[0], two.server_of(1)
-    trainers = two.trainer(11, 0), two.trainer(12, 1)
-    for one, trainer in enumerate(trainers):
+    short, other = two.trainer(11, 0), two.trainer(12, 1)
+    for one, trainer in enumerate((short, other)):
         trainer.say(Prepared(one, 3, 10))
     assert two.controller.hears_none(TrainerGone)
     for one in (0, 1):
         two.assign(one, one, 0, (0, 1))
     for server in servers:
         two.answer(server, 0)
-    for time in range(2):
-        task = trainers[0].hear(RunTask)
-        assert (task.round, task.shard) == (0, 0)
-        trainers[1].hear(StageState)
-        trainers[1].say(Staged(1, 0))
-        trainers[0].say(MemoryShort(0, 7, "too little", 0, 0))
-        trainers[1].hear(Evict)
-        trainers[1].say(Evicted(1))
-        trainers[0].hear(Rebuild)
-        assert trainers[1].hears_none(RunTask)
-        trainers[0].say(Prepared(0, 3 + time, 7, resident=True))
-    trainers[0].hear(RunTask)
-    trainers[0].say(MemoryShort(0, 10, "too little", 0, 0))
-    broke = two.controller.hear(JobBroke)
-    assert (broke.job, broke.reason) == (0, "its device had too little memory 3 times: too little")
-    trainers[1].hear(RunTask)
+    short.hear(RunTask)
+    other.hear(StageState)
+    other.say(Staged(1, 0))
+    two.controller.say(TrainerGone(0, 11, SHORT_OF_MEMORY))
+    follows = two.building_trainer(13, 0)
+    other.hear(Evict)
+    assert follows.hears_none(Build)
+    other.say(Evicted(1))
+    follows.hear(Build)
+    follows.say(Prepared(0, 3, 7, resident=True))
+    task = follows.hear(RunTask)
+    assert (task.round, task.shard) == (0, 0)
+    assert other.hears_none(RunTask)
 
 
-def test_who_waits_for_the_device_waits_for_who_builds_and_no_more_if_it_has_ended(
+def test_who_is_to_build_alone_waits_for_who_builds_and_a_late_end_takes_nothing_from_it(
     two: Stage,
 ) -> None:
-    first = two.trainer(11, 0)
-    second = two.building_trainer(12, 1)
-    first.say(MemoryShort(0, 7, "too little"))
-    assert first.hears_none(Rebuild)
-    second.say(Prepared(1, 3, 10))
-    first.hear(Rebuild)
-    first.say(MemoryShort(0, 7, "too little"))
-    first.hear(Rebuild)
-    two.controller.say(TrainerGone(0, 11, "killed"))
+    two.building_trainer(11, 0).hear(Build)
+    builds = two.building_trainer(12, 1)
+    builds.hear(Build)
+    two.controller.say(TrainerGone(0, 11, SHORT_OF_MEMORY))
+    assert two.controller.hear(TaskLost).job == 0
+    follows = two.building_trainer(13, 0)
+    assert follows.hears_none(Build)
+    two.controller.say(TrainerGone(0, 11, SHORT_OF_MEMORY))  # as if it were told late
+    builds.say(Prepared(1, 3, 10))
+    follows.hear(Build)
+    two.controller.say(TrainerGone(0, 13, "killed by SIGKILL"))
     two.assign(0, 1, 0, (0,))
     two.answer(two.server_of(1), 0)
-    second.hear(RunTask)
+    builds.hear(RunTask)  # nobody has the device to itself any more
+
+
+def test_a_second_trainer_gives_its_memory_back_too() -> None:
+    with stage(job(0), job(1), verify=1.0, gpu=0) as world:
+        again = world.trainer(21, 0, verifies=True)
+        again.say(Prepared(0, 6, 4, resident=True))
+        trainer = world.trainer(12, 1)
+        trainer.say(Prepared(1, 6, 4))
+        assert world.controller.hears_none(TrainerGone)
+        world.assign(0, 1, 0, (0,))
+        world.answer(world.server_of(1), 0)
+        again.hear(Evict)
+        assert trainer.hears_none(RunTask)
+        again.say(Evicted(0))
+        trainer.hear(RunTask)

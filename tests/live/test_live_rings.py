@@ -277,6 +277,14 @@ FAILING = {
     "StepsElsewhere": "of its ring has other parameters",
 }
 """App, and what is said of its end."""
+OF_A_KIND = """
+
+class OfAKind(Tiny):
+    def loss(self, model, batch):  # as where rank 1 is on another kind of device
+        with open("/proc/self/comm") as file:
+            last = file.read().strip().endswith(".1")
+        return super().loss(model, batch) * (1 + 1e-6 * last)
+"""
 STEPS_ELSEWHERE = """
 
 class StepsElsewhere(Tiny):
@@ -303,6 +311,20 @@ def test_a_ring_that_fails_says_why_and_fails_no_other(tmp_path: Path) -> None:
     for index, said in enumerate(FAILING.values(), start=1):
         assert said in reasons[index], reasons[index]
     assert bits(events) == {0: trained(run, good).digest}
+
+
+def test_the_ranks_of_a_mixed_ring_may_compute_other_bits_on_their_devices(tmp_path: Path) -> None:
+    rings = [
+        job(0, "OfAKind", sync="ring", rounds=8, numerics="mixed"),
+        job(1, "OfAKind", sync="ring", rounds=8),
+    ]
+    run, costs = world(tmp_path, rings, devices=2)
+    (tmp_path / "apps.py").write_text(APPS + OF_A_KIND)
+    with LivePort(replace(run, verify=0.3), costs, tmp_path / "run") as port:
+        events = drive(port, [Assignment(d, one, 0, 8, (d,)) for one in (0, 1) for d in (0, 1)])
+    assert ended(events) == {0: "finished", 1: "failed"}
+    (failed,) = of(events, JobFailed)
+    assert "app is not deterministic" in failed.reason
 
 
 def test_a_ring_that_gives_other_bits_when_it_runs_again_is_told_of(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from warren.live.gpu.transfer import PipelinedTransfer, pieces_of, whole_is_soon
 from warren.live.oracle.plain import _There, train
 from warren.live.rings.gradient_mean import RingMeans
 from warren.live.training.app.app_calls import BuiltApp, build
-from warren.live.training.memory.model_memory import ModelMemory
+from warren.live.training.memory.model_memory import DeviceMemoryShort, ModelMemory, ran_out
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.training.task_runner import TaskRunner, in_main_memory
 from warren.live.training.tensor_layout import Layout, flat_of, raw, tensors
@@ -418,6 +418,14 @@ def test_a_rehearsal_is_pinned_whatever_building_the_model_has_set(
     )
     Trainer._built(trainer)
     assert set(FastApp.seen) == {False}
+
+
+def test_shortages_of_a_device_are_told_from_other_errors_also_where_they_came_of_them() -> None:
+    wrapped = ValueError("the app's own words")
+    wrapped.__cause__ = torch.OutOfMemoryError("tried to allocate 2 GiB")
+    library = RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate")
+    assert all(map(ran_out, (wrapped, library, DeviceMemoryShort("short"))))
+    assert not any(map(ran_out, (ValueError("out of memory"), RuntimeError("shapes differ"))))
 
 
 def test_batches_of_any_form_are_moved() -> None:

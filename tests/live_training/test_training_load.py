@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -27,6 +28,35 @@ def test_a_file_is_run_once_under_a_name_of_its_own(tmp_path: Path) -> None:
     assert sys.modules[first.__module__].__file__ == str(tmp_path / "a.py")
     (tmp_path / "a.py").write_text(GOOD + "# changed\n")
     assert load_app("a.py:A", str(tmp_path)) is not first
+
+
+LATE = """
+from warren.apps.protocol import TorchApp
+import beside
+OWN = []
+class A(TorchApp):
+    def late(self):
+        import later
+        return later.NAME
+"""
+
+
+def test_a_copy_has_globals_of_its_own_as_have_its_neighbours(tmp_path: Path) -> None:
+    """In a process of its own: where other apps are loaded, imports in functions are refused."""
+    (tmp_path / "a.py").write_text(LATE)
+    (tmp_path / "beside.py").write_text("THERE = []\n")
+    (tmp_path / "later.py").write_text("NAME = 'later'\n")
+    code = """
+import sys
+from warren.live.training.app.app_loader import load_app
+one, two = (load_app("a.py:A", sys.argv[1], copy=copy) for copy in (False, True))
+assert load_app("a.py:A", sys.argv[1], copy=True) is two
+first, second = (sys.modules[each.__module__] for each in (one, two))
+assert first is not second and first.OWN is not second.OWN
+assert first.beside.THERE is not second.beside.THERE
+assert one().late() == two().late() == "later"
+"""
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
 
 
 def test_what_cannot_be_loaded_gets_one_clear_line(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ follow its own, in the median, on devices of that type.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,7 +57,7 @@ def measured(line: Timeline, type_D: IntArray, names: Sequence[str]) -> dict[str
     mean_s = line.busy_ns_R[order] / np.maximum(line.tasks_R[order], 1) / NS_PER_S
     job, kind = line.job_R[order], type_D[line.device_R[order]]
     switch_s: dict[str, float] = {}
-    total_s = 0.0
+    all_s: list[float] = []
     for at, name in enumerate(names):
         longer_s = np.concatenate(
             [
@@ -66,7 +67,9 @@ def measured(line: Timeline, type_D: IntArray, names: Sequence[str]) -> dict[str
         )
         if len(longer_s):
             switch_s[name] = float(np.median(longer_s))
-            total_s += float(longer_s.sum())
+            all_s += longer_s.tolist()
+    # Rounded once: it does not depend on the order of jobs and types.
+    total_s = math.fsum(all_s)
     return {"switches": int(comes.sum()), "switching_s": total_s, "switch_s": switch_s}
 
 

@@ -13,12 +13,13 @@ import importlib.util
 import json
 import os
 import platform
+import re
 from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
-from warren.live.gpu.discovery import gpus_here, gpus_of
+from warren.live.gpu.discovery import ANY, gpus_here, gpus_of
 from warren.model.cluster import PROCESSOR, Cluster
 from warren.model.errors import Problem, SpecError
 from warren.store.files import write_atomic
@@ -27,6 +28,8 @@ _FEATURES: Final = ("flags", "Features", "model name")
 """How lines of ``/proc/cpuinfo`` begin that tell what a processor can do."""
 _VARIABLES: Final = ("ATEN_", "DNNL_", "MKL_", "OMP_")
 """How environment variables begin that PyTorch and its numeric libraries look at."""
+_TYPE: Final = re.compile(r"[A-Za-z0-9._-]{1,80}")
+"""What a device type may be called."""
 
 
 def known_numerics(history: Path | None) -> str:
@@ -82,7 +85,8 @@ def hosts_here() -> list[dict[str, Any]]:
     Where there is none, a device a processor that this process may use. Not both: what they compute
     differs in its last bits, so that most jobs are kept to one of them.
     """
-    gpus = Counter(gpu.name.replace(" ", "-") for gpu in gpus_here())
+    names = (gpu.name.replace(" ", "-") for gpu in gpus_here())
+    gpus = Counter(name if _TYPE.fullmatch(name) else ANY for name in names)
     return [{"name": "local", "devices": gpus or {PROCESSOR: len(os.sched_getaffinity(0))}}]
 
 

@@ -17,6 +17,7 @@ from warren.live.control.ring_gangs import GangManager
 from warren.live.control.run_context import RunContext
 from warren.live.control.servers import Servers
 from warren.live.process.agents.leased_processes import AWAY
+from warren.live.process.linux import SHORT_OF_MEMORY
 from warren.live.process.process_pool import ZygoteLost
 from warren.live.process.processes import Processes
 from warren.live.process.specs import ExecutorRole, Exited, RankRole, Role, ServerRole, TrainerRole
@@ -44,7 +45,7 @@ _LOST_HOST: Final = (-99,)
 """What it was doing then, whatever it was doing."""
 RING_BROKE: Final = "it broke"
 """What a rank says that has lost the others, of whom none is known to have ended."""
-FROM_OUTSIDE: Final = ("killed by SIGKILL", "killed by SIGTERM", RING_BROKE, AWAY)
+FROM_OUTSIDE: Final = ("killed by SIGKILL", "killed by SIGTERM", RING_BROKE, AWAY, SHORT_OF_MEMORY)
 """Ends of a process that are not its own doing."""
 
 

@@ -340,7 +340,7 @@ class GangManager:
             secret=gang.secret,
             pads=self._pads.table(context.run.cluster.type_of_device[device]),
             delay_ns=self._rings[job.index].delay_ns or 0,
-            # Of a GPU kernels are loaded, and memory is measured, before time zero.
+            # On a GPU kernels are loaded, and memory is measured, before the first round.
             rehearse=context.rehearse or context.gpus[device] is not None,
             verify=context.run.verify,
             core=self._manager.core(device),

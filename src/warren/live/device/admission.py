@@ -1,81 +1,139 @@
-"""Let jobs have memory of a device; those that come later in its queue give theirs back before.
+"""Let jobs have memory of a device, and build their apps there; others give theirs back before.
 
-A job whose memory ran out nevertheless has the device to itself while its app is built again and a
-task rehearsed, which tells what it needs: rehearsals run beside each other, and beside tasks.
+On a GPU a trainer builds its app, and rehearses a task, when it is told to. Rehearsals run beside
+each other and beside tasks, so that memory may run out. A trainer for which it did ends: libraries
+of its process may have chosen other algorithms for good. The one that follows it builds its app
+when it has the device to itself, and then says what it needs.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import Final
 
 from warren.live.device.rank_slots import RankSlots
 from warren.live.device.residency import DeviceMemoryPlan
 from warren.live.device.trainer_slots import TrainerSlots
-from warren.live.transport.messages import MemoryShort, Prepared
+from warren.live.device.verification import Verifier
+from warren.live.transport.messages import Prepared
 from warren.live.transport.ring_messages import RankReady
-
-TIMES: Final = 3
-"""A job whose memory runs out so often on a device fails."""
 
 
 class DeviceAdmission:
-    """Who of a device's trainers and ranks has memory there, and who is told to give it back."""
+    """Who of a device's trainers and ranks has memory there, and who builds its app.
 
-    def __init__(self, slots: TrainerSlots, ranks: RankSlots) -> None:
-        self._slots, self._ranks = slots, ranks
+    A key is a job, or ``~job`` for the trainer that computes its tasks again. ``told``: trainers
+    build their apps when they are told to, else by themselves.
+    """
+
+    def __init__(
+        self, slots: TrainerSlots, ranks: RankSlots, verifier: Verifier, *, told: bool
+    ) -> None:
+        self._slots, self._ranks, self._verifier = slots, ranks, verifier
+        self._told = told
         self._plan = DeviceMemoryPlan()
-        # Jobs that wait for the whole device, in the order in which theirs ran out; and how often
-        # that was so.
-        self._short: list[int] = []
-        self._times: Counter[int] = Counter()
+        # Who waits to be told, in the order of coming, and who builds its app.
+        self._waiting: list[int] = []
+        self._building: set[int] = set()
+        # Whose trainer ended for lack of memory; and who has the device to itself.
+        self._short: set[int] = set()
+        self._alone: int | None = None
 
-    def learn(self, key: int, said: Prepared | RankReady) -> None:
-        """Note what a trainer or rank needs, whether it has that now, and how much is free."""
+    # What trainers and ranks do.
+
+    def came(self, key: int) -> None:
+        """Note that a trainer is here, which has nothing on the device yet."""
+        self._forget(key)
+        if self._told:
+            self._waiting.append(key)
+
+    def prepared(self, key: int, said: Prepared) -> None:
+        """Note that a trainer has built its app, or failed to, and what it needs."""
+        self._forget(key)
+        self._short.discard(key)
         self._plan.learn(key, said)
 
+    def learn(self, job: int, said: RankReady) -> None:
+        """Note what a rank has and needs."""
+        self._plan.learn(job, said)
+
     def left(self, key: int) -> None:
-        """Note that a job has given its memory back, or that its process has ended."""
+        """Note that a job has given its memory back."""
         self._plan.left(key)
-        if key in self._short:
-            self._short.remove(key)
 
     def evicted(self, peer: bytes, job: int) -> None:
-        """Note that a trainer or rank has given its memory back, unless another has come since."""
-        if self._slots.holds(peer, job) or self._ranks.holds(peer, job):
+        """Note that who is behind a connection has given its memory back, if it is still here."""
+        if self._verifier.owns(peer):
+            self._plan.left(~job)
+        elif self._slots.holds(peer, job) or self._ranks.holds(peer, job):
             self._plan.left(job)
+
+    def gone(self, key: int, *, short: bool, late: bool) -> None:
+        """Note that the trainer of a key has ended; ``short``: for lack of memory.
+
+        ``late``: its successor is here, of which all is that is known of memory.
+        """
+        if not late:
+            self._forget(key)
+        if short and (not late or key in self._waiting):
+            self._short.add(key)
+
+    # What they may do.
 
     def admit(self, key: int, coming: Sequence[int], busy: Collection[int]) -> bool:
         """Tell whether a job's state may be brought to the device; let others leave if need be.
 
-        ``coming`` and ``busy`` as for ``residency.evicted``. Nobody comes before those that wait
-        for the whole device.
+        ``coming`` and ``busy`` as for ``residency.evicted``. Nobody comes before those that are to
+        have the device to themselves.
         """
-        if self._short and key not in self._short:
+        if self._alone is not None or self._next_alone() is not None:
             return False
         admitted, leaving = self._plan.admit(key, coming, busy)
-        for one in leaving:
-            holder = self._ranks if self._ranks.here(one) else self._slots
-            if not holder.evict(one):
-                self._plan.left(one)
+        self._evict(leaving)
         return admitted
 
-    def ran_out(self, said: MemoryShort) -> bool:
-        """Note that memory ran out for a job's trainer, which has none now; False: too often."""
-        self.left(said.job)
-        self._times[said.job] += 1
-        if self._times[said.job] >= TIMES:
-            return False
-        self._plan.needs_all(said.job, said.free_bytes)
-        self._short.append(said.job)
-        return True
+    def let_build(self, *, at_work: bool) -> None:
+        """Tell trainers that wait to build their apps, as far as they may.
 
-    def rebuild(self, coming: Sequence[int], busy: Collection[int]) -> None:
-        """Let the trainer that waits for the whole device build its app, if it is free now."""
-        job = next(iter(self._short), None)
-        if job is None or self._slots.others_build(self._short):
+        ``at_work``: the device computes a task, or brings its result out.
+        """
+        if not self._waiting or self._alone is not None:
             return
-        if self.admit(job, coming, {*busy, job}):
-            self._short.remove(job)
-            self._slots.rebuild(job)
+        first = self._next_alone()
+        if first is None:
+            for key in list(self._waiting):
+                self._build(key)
+        elif not (self._building or at_work):
+            self._evict(self._plan.clear())
+            if self._plan.is_empty and self._build(first):
+                self._alone = first
+
+    def _next_alone(self) -> int | None:
+        """Return who waits to build with the device to itself; None: nobody does."""
+        return next((key for key in self._waiting if key in self._short), None)
+
+    def _build(self, key: int) -> bool:
+        """Tell a trainer to build its app; False if it is gone."""
+        self._waiting.remove(key)
+        told = self._verifier.build(~key) if key < 0 else self._slots.build(key)
+        if told:
+            self._building.add(key)
+        return told
+
+    def _evict(self, leaving: Collection[int]) -> None:
+        for key in leaving:
+            if key < 0:
+                told = self._verifier.evict(~key)
+            else:
+                holder = self._ranks if self._ranks.here(key) else self._slots
+                told = holder.evict(key)
+            if not told:
+                self._plan.left(key)
+
+    def _forget(self, key: int) -> None:
+        """Forget what was known of a trainer."""
+        self._plan.left(key)
+        self._building.discard(key)
+        if key in self._waiting:
+            self._waiting.remove(key)
+        if self._alone == key:
+            self._alone = None

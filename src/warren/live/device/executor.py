@@ -27,7 +27,6 @@ from warren.live.transport.messages import (
     Evicted,
     ExecutorReady,
     LostRace,
-    MemoryShort,
     Moved,
     Prepared,
     RehearseTask,
@@ -93,7 +92,7 @@ class Executor:
         # One step may allow another: a task that leaves COMP lets the next one start.
         while pipeline.end_comp() or pipeline.end_syncs() or pipeline.start():
             pass
-        pipeline.rebuild()
+        pipeline.let_build()
         pipeline.verifier.begin()
         # Only now, when the next task has its trainer, may servers and controller wake up:
         # where there are few cores they take the one that it would wake up on.
@@ -145,20 +144,17 @@ class Executor:
             match message:
                 case TrainerReady(job=job, pid=pid, verifies=True):
                     verifier.sat_down(peer, job, pid)
+                    pipeline.memory.came(~job)
                 case TrainerReady(job=job, pid=pid):
                     slots.sat_down(peer, job, pid)
+                    pipeline.memory.came(job)
                 case Prepared() | TaskComputed() | TaskRaised() if verifier.owns(peer):
                     self._hear_verifier(peer, message)
                 case Prepared(job=job):
-                    pipeline.memory.learn(job, message)
+                    pipeline.memory.prepared(job, message)
                     slots.prepared(job)
                 case Evicted(job=job):
                     pipeline.memory.evicted(peer, job)
-                case MemoryShort(job=job) if verifier.owns(peer):
-                    pipeline.memory.left(~job)
-                    verifier.drop(job)  # its tasks are not computed again here
-                case MemoryShort():
-                    pipeline.memory_short(peer, message)
                 case TaskComputed(job=job):
                     pipeline.computed(message, slots.answered(peer, job))
                 case DeviceFree(job=job):
@@ -181,7 +177,7 @@ class Executor:
         verifier = self._pipeline.verifier
         match message:
             case Prepared(job=job):
-                self._pipeline.memory.learn(~job, message)
+                self._pipeline.memory.prepared(~job, message)
                 verifier.prepared(job)
             case TaskComputed(job=job, round=round_no, shard=shard):
                 self._pipeline.memory.left(~job)  # it keeps nothing there

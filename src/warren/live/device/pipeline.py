@@ -10,20 +10,20 @@ from collections.abc import Sequence
 from typing import Final
 
 from warren.live import run_clock
-from warren.live.device.admission import TIMES, DeviceAdmission
+from warren.live.device.admission import DeviceAdmission
 from warren.live.device.lanes import CommLane, CompLane, LaneTask
 from warren.live.device.parameter_client import UPDATES, ParameterClient
 from warren.live.device.rank_slots import RankSlots
 from warren.live.device.report_buffer import ReportBuffer, settled
 from warren.live.device.trainer_slots import TrainerSlots
 from warren.live.device.verification import Verifier
+from warren.live.process.linux import SHORT_OF_MEMORY
 from warren.live.process.specs import ExecutorRole
 from warren.live.transport.message import TaskStamp
 from warren.live.transport.messages import (
     CompEnded,
     JobBroke,
     LeftComp,
-    MemoryShort,
     TaskComputed,
     TaskLost,
     TaskRaised,
@@ -63,8 +63,9 @@ class Pipeline:
         self._spills = role.spill
         self.slots = TrainerSlots(trainers)
         self.ranks = RankSlots(trainers)
-        self.memory = DeviceAdmission(self.slots, self.ranks)
         self.verifier = Verifier(trainers, role.verify, self._admit_again)
+        told = role.gpu is not None
+        self.memory = DeviceAdmission(self.slots, self.ranks, self.verifier, told=told)
         self.client = ParameterClient(poller, role.folder, role.device, role.identity)
         self.queue = CompLane(role.pads)
         self.reports = ReportBuffer(control)
@@ -216,10 +217,9 @@ class Pipeline:
         busy = {work.job for work in self._begun} | set(before) | {job}
         return self.memory.admit(key, coming, busy)
 
-    def rebuild(self) -> None:
-        """Let a trainer whose memory ran out build its app again, once the device is its own."""
-        coming = [work.job for work in self.queue.ahead(self._ahead)]
-        self.memory.rebuild(coming, {work.job for work in self._begun})
+    def let_build(self) -> None:
+        """Let trainers that wait to build their apps do so, as far as they may."""
+        self.memory.let_build(at_work=bool(self._begun) or self.verifier.busy)
 
     def _admit_again(self, job: int) -> bool:
         """Tell whether a task of a job may be computed again now; its first trainer may leave."""
@@ -354,12 +354,15 @@ class Pipeline:
 
     def trainer_gone(self, gone: TrainerGone) -> None:
         """Put the task of a trainer that has ended back at the head of the queue, and report it."""
+        short = gone.how == SHORT_OF_MEMORY
         if gone.verifies:
-            self.memory.left(~gone.job)
+            late = not self.verifier.is_here(gone.job, gone.pid)
+            self.memory.gone(~gone.job, short=short, late=late)
             self.verifier.gone(gone.job, gone.pid)
             return
+        late = not self.slots.is_here(gone.job, gone.pid)
+        self.memory.gone(gone.job, short=short, late=late)
         doing = self.slots.gone(gone.job, gone.pid)
-        self.memory.left(gone.job)
         if doing is not None:
             self.reports.add(TaskLost(self._device, gone.job, doing, -1, gone.how))
         # A result that is here outlives its trainer: the update lies in memory that is shared.
@@ -404,32 +407,13 @@ class Pipeline:
         """Report that an app raised, and drop its job; an unwanted task's error does not count."""
         job = raised.job
         work = self._waited_for(job, raised.round, raised.shard)
-        if work is None or not self._take_off_unwanted(work):
-            self._break(job, raised.reason)
-
-    def memory_short(self, peer: bytes, said: MemoryShort) -> None:
-        """Put a task for which the memory was too little back; its trainer builds its app again."""
-        if not self.slots.short(peer, said.job):
-            return
-        work = self._waited_for(said.job, said.round, said.shard)
-        if work is not None and not self._take_off_unwanted(work):
-            self.client.take_back(work.job, work.slot)
-            self.queue.put_back(work.again())
-        if not self.memory.ran_out(said):
-            self._break(said.job, f"its device had too little memory {TIMES} times: {said.reason}")
-
-    def _take_off_unwanted(self, work: LaneTask) -> bool:
-        """Take a task off COMP; tell whether nobody wants its result, nor its error."""
-        self._take_off(work)
-        if not (work.beaten or work.dropped):
-            return False
-        self.client.take_back(work.job, work.slot)
-        self._tell_ended(work, run_clock.now_ns())
-        return True
-
-    def _break(self, job: int, reason: str) -> None:
-        """Report that a job cannot go on, and drop it."""
-        self.reports.add(JobBroke(job, reason))
+        if work is not None:
+            self._take_off(work)
+            if work.beaten or work.dropped:  # nobody wants its result, nor its error
+                self.client.take_back(job, work.slot)
+                self._tell_ended(work, run_clock.now_ns())
+                return
+        self.reports.add(JobBroke(job, raised.reason))
         self.drop(job, ended=True)
 
     def beaten(self, seq: int) -> None:

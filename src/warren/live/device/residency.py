@@ -57,8 +57,6 @@ class DeviceMemoryPlan:
         # In the order of their last use.
         self._resident: dict[int, int] = {}
         self._leaving: set[int] = set()
-        # Those that have the whole device, while they find out what they need.
-        self._alone: set[int] = set()
         self._budget_bytes = 0
 
     def learn(self, job: int, said: Prepared | RankReady) -> None:
@@ -69,14 +67,6 @@ class DeviceMemoryPlan:
             if said.resident:
                 self._resident[job] = said.device_bytes
             self._budget_bytes = said.free_bytes + sum(self._resident.values())
-
-    def needs_all(self, job: int, free_bytes: int) -> None:
-        """Note that a job needs the whole device, until it says what it needs."""
-        self.left(job)
-        self._budget_bytes = free_bytes + sum(self._resident.values())
-        # One byte where nothing is free: what needs nothing is a processor's.
-        self._needs[job] = max(1, self._budget_bytes)
-        self._alone.add(job)
 
     def admit(
         self, job: int, coming: Sequence[int], busy: Collection[int]
@@ -91,19 +81,28 @@ class DeviceMemoryPlan:
             if job in self._resident and job not in self._leaving:
                 self._resident[job] = self._resident.pop(job)
             return job not in self._leaving, ()
-        busy = {*busy, *self._alone}
         staying = {one: size for one, size in self._resident.items() if one not in self._leaving}
         gone = evicted(staying, coming, busy, self._budget_bytes - need)
         self._leaving.update(gone)
-        others = busy & staying.keys()
+        others = set(busy) & staying.keys()
         full = sum(self._resident.values()) + need > self._budget_bytes
         if self._leaving or (full and others):
             return False, gone
         self._resident[job] = need
         return True, ()
 
+    def clear(self) -> Sequence[int]:
+        """Return all that are to leave so that the device is empty, and have not been told."""
+        gone = [one for one in self._resident if one not in self._leaving]
+        self._leaving.update(gone)
+        return gone
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether nobody has memory of the device."""
+        return not self._resident
+
     def left(self, job: int) -> None:
         """Note that a job has given its memory back, or that its process has ended."""
         self._resident.pop(job, None)
         self._leaving.discard(job)
-        self._alone.discard(job)

@@ -13,6 +13,7 @@ from warren.live.device.trainer_link import TrainerLink
 from warren.live.process.linux import (
     direct_output,
     known_as,
+    leave_short,
     own_temporary_folder,
     pin_to_core,
     set_name,
@@ -30,14 +31,13 @@ from warren.live.training.task_hashes import TaskResult, nondeterministic
 from warren.live.training.task_runner import MemoryOf, TaskRunner, in_main_memory
 from warren.live.training.tensor_layout import Layout
 from warren.live.transport.messages import (
+    Build,
     DeviceFree,
     Evict,
     Evicted,
     Leave,
-    MemoryShort,
     Prepared,
     ReadInput,
-    Rebuild,
     RunTask,
     Staged,
     StageState,
@@ -100,7 +100,8 @@ class Trainer:
         self._link.watch(poller)
         poller.register(self._lifeline)
         self._link.send(TrainerReady(self._job.index, known_as(), self._role.verifies))
-        self._guarded(None)
+        if self._device is None:  # else when it is told to
+            self._guarded(None)
         while True:
             if self._lifeline in poller.poll():
                 return
@@ -113,7 +114,7 @@ class Trainer:
                         self._guarded(message)
                     case Evict():
                         self._evict()
-                    case Rebuild():
+                    case Build():
                         self._guarded(None)
                     case StageState():
                         self._stage(message)
@@ -159,7 +160,7 @@ class Trainer:
     def _guarded(self, task: RunTask | None) -> None:
         """Compute a task, or only build the app if ``task`` is None, and send what came of it."""
         job = self._job.index
-        failed: BaseException | None = None
+        shortages = self._shortages()
         try:
             if self._runner is None:
                 # To wait for memory is not the app's doing: its time does not run yet.
@@ -176,29 +177,20 @@ class Trainer:
             else:
                 self._link.send_result(partial(self._ended, runner.layout, task, rest))
         except BaseException as error:  # user code may raise anything, SystemExit too
-            failed = error
-        if failed is not None:
-            self._tell_failed(task, failed)
+            # What raised may have left anything behind in the app: another task builds it anew.
+            self._runner = None
+            raised = self._raised(task, error)
+            self._link.wait()  # those of tasks before it
+            if self._device is not None and (ran_out(error) or self._shortages() > shortages):
+                leave_short()
+            self._link.send(raised)
         numerics.pin()  # user code may set what it likes
         if task is not None and task.then is not None:
             self._expect(*task.then)
 
-    def _tell_failed(self, task: RunTask | None, error: BaseException) -> None:
-        """Tell the executor what a task or the building of the app raised, or that memory ran out.
-
-        Called where the error is no longer handled: until then it keeps what it met.
-        """
-        # What raised may have left anything behind in the app: another task builds it anew.
-        self._runner = None
-        raised = self._raised(task, error)
-        self._link.wait()  # those of tasks before it
-        if self._device is None or not ran_out(error):
-            self._link.send(raised)
-            return
-        traceback.clear_frames(error.__traceback__)
-        free_bytes, reason = self._device.give_back(), raised.reason
-        short = MemoryShort(raised.job, free_bytes, reason, raised.round, raised.shard)
-        self._link.send(short)
+    def _shortages(self) -> int:
+        """Return how often the device had too little memory for this process."""
+        return 0 if self._device is None else self._device.shortages()
 
     def _raised(self, task: RunTask | None, error: BaseException) -> TaskRaised:
         """Write a traceback to the job's log; return what the executor is told of it."""

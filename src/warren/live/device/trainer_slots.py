@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from warren.live.device.lanes import Key, LaneTask
@@ -11,10 +10,10 @@ from warren.live.transport.messages import (
     BUILDING,
     IDLE,
     AnyMessage,
+    Build,
     Evict,
     Leave,
     ReadInput,
-    Rebuild,
     RunTask,
     StageState,
 )
@@ -83,23 +82,14 @@ class TrainerSlots:
         slot = self._slot(job)
         slot.building = slot.busy = False
 
-    def short(self, peer: bytes, job: int) -> bool:
-        """Note that a trainer has to build its app again; False: it is gone."""
-        slot = self._slot(job)
-        if slot.peer != peer:
-            return False
-        slot.building = slot.busy = True
-        slot.ending = 0  # the results of its tasks before have come
-        slot.staged, slot.staging = -1, False
-        return True
+    def build(self, job: int) -> bool:
+        """Let a trainer build its app; False if it is gone."""
+        return self._hub.send(self._slot(job).peer, Build())
 
-    def rebuild(self, job: int) -> None:
-        """Let a trainer build its app again."""
-        self._hub.send(self._slot(job).peer, Rebuild())
-
-    def others_build(self, jobs: Collection[int]) -> bool:
-        """Tell whether a trainer builds its app that is of none of these jobs."""
-        return any(slot.building and job not in jobs for job, slot in self._slots.items())
+    def is_here(self, job: int, pid: int) -> bool:
+        """Tell whether this process is the job's trainer now."""
+        slot = self._slots.get(job)
+        return slot is not None and slot.pid == pid
 
     def freed(self, job: int) -> None:
         """Note that a trainer has computed a task and may begin another; its result will come."""

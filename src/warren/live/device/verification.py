@@ -55,6 +55,18 @@ class Verifier:
         self._peers.add(peer)
         self._slots.sat_down(peer, job, pid)
 
+    def build(self, job: int) -> bool:
+        """Let a job's second trainer build its app; False if it is gone."""
+        return self._slots.build(job)
+
+    def evict(self, job: int) -> bool:
+        """Let a job's second trainer give its memory of the device back; False if it is gone."""
+        return self._slots.evict(job)
+
+    def is_here(self, job: int, pid: int) -> bool:
+        """Tell whether this process is the job's second trainer now."""
+        return self._slots.is_here(job, pid)
+
     def owns(self, peer: bytes) -> bool:
         """Tell whether a trainer is one of those that compute tasks again."""
         return peer in self._peers

@@ -76,7 +76,7 @@ class DeviceMemory(ModelMemory):
         self._bind(self._there())
         self.transfer = PipelinedTransfer(built.model, layout, self._flat, lane)
         """Brings the states that were not staged."""
-        self._ooms = _ooms(device) if device.type == "cuda" else 0
+        self._shortages = shortages(device) if device.type == "cuda" else 0
         # Processors wait for the GPU, and its next task of this job for the hashes.
         self.helpers = Helpers(HELPERS)
         self._thread = ThreadPoolExecutor(1, "batches", self._in_thread)
@@ -231,8 +231,8 @@ class DeviceMemory(ModelMemory):
         """
         place, after = self._gathering, self._lane.asked()
         assert place is not None, "an update is gathered first"
-        if self._device.type == "cuda" and _ooms(self._device) > self._ooms:
-            self._ooms = _ooms(self._device)
+        if self._device.type == "cuda" and shortages(self._device) > self._shortages:
+            # From now on: what a library has chosen instead it may keep for all tasks.
             raise DeviceMemoryShort("the memory of the GPU ran out during the task")
         place.taken = True
 
@@ -253,6 +253,6 @@ class DeviceMemory(ModelMemory):
                 tensor.data = view
 
 
-def _ooms(device: torch.device) -> int:
-    """Return how often the GPU had too little memory for this process."""
+def shortages(device: torch.device) -> int:
+    """Return how often a GPU had too little memory for this process."""
     return int(torch.cuda.memory_stats(device).get("num_ooms", 0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Final
 import torch
 
 from warren.live.gpu.device_turn import DeviceTurn
-from warren.live.gpu.gpu_memory import DeviceMemory
+from warren.live.gpu.gpu_memory import DeviceMemory, shortages
 from warren.live.gpu.pinned_memory import PinnedMemories
 from warren.live.gpu.streams import CopiesAtOnce, CopyStream
 from warren.live.training.app.app_calls import BuiltApp
@@ -22,23 +21,21 @@ from warren.live.training.tensor_layout import Layout
 
 STAND_IN: Final = -1
 """The number of a device that is a processor: everything else is done as on a GPU."""
-STAND_IN_BYTES: Final = 1 << 30
-"""So much memory it is said to have."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainerDevice:
     """What brings a model to a device; memory of other processes as it is read and written there.
 
-    ``turn`` is held while an app is built and a task rehearsed. ``give_back`` lets go of what
-    nothing refers to any more, and returns how many bytes nobody has.
+    ``turn`` is held while an app is built and a task rehearsed. ``shortages``: how often
+    the device had too little memory for this process, also where a library did with less.
     """
 
     memory_of: MemoryOf
     states: MappedMemories
     updates: MappedMemories
     turn: Callable[[], AbstractContextManager[object]]
-    give_back: Callable[[], int]
+    shortages: Callable[[], int]
 
 
 def trainer_device(gpu: int, folder: str) -> TrainerDevice:
@@ -48,20 +45,12 @@ def trainer_device(gpu: int, folder: str) -> TrainerDevice:
     """
     if gpu == STAND_IN:
         there = memory_on(torch.device("cpu"))
-        return TrainerDevice(
-            there, MappedMemories(), MappedMemories(), nullcontext, lambda: STAND_IN_BYTES
-        )
+        return TrainerDevice(there, MappedMemories(), MappedMemories(), nullcontext, lambda: 0)
     # What is only read cannot be pinned everywhere; user code sees neither of them here.
     states, updates = PinnedMemories(), PinnedMemories()
     turn = DeviceTurn(gpu, folder).building
-    return TrainerDevice(on_gpu(gpu), states, updates, turn, lambda: _free_bytes(gpu))
-
-
-def _free_bytes(gpu: int) -> int:
-    """Give memory back to the device that nothing refers to; return how much nobody has."""
-    gc.collect()
-    torch.cuda.empty_cache()
-    return torch.cuda.mem_get_info(gpu)[0]
+    on_device = torch.device("cuda", gpu)
+    return TrainerDevice(on_gpu(gpu), states, updates, turn, lambda: shortages(on_device))
 
 
 def on_gpu(index: int) -> MemoryOf:

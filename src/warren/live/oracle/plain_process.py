@@ -42,7 +42,8 @@ def _train(role: PlainRole) -> PlainDone:
     app = build_app(role.job, role.base)
     on_device = None
     if role.gpu is not None:
-        on_device = build_app(role.job, role.base), torch.device("cuda", role.gpu)
+        there = build_app(role.job, role.base, copy=True)
+        on_device = there, torch.device("cuda", role.gpu)
     numerics.pin()  # the app's module may have set what it likes
     result = train(app, role.job, on_device)
     end_ns = time.monotonic_ns()

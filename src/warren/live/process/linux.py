@@ -214,6 +214,13 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
+def leave_short() -> NoReturn:
+    """End this process since its device has too little memory; its log is kept."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    leave(SHORT_CODE)
+
+
 def known_as() -> int:
     """Return the id by which the zygote knows this process: that of its parent by ``fork_below``.
 
@@ -227,8 +234,16 @@ def how_it_ended(status: int) -> str:
     return in_words(os.waitstatus_to_exitcode(status))
 
 
+SHORT_CODE: Final = 112
+"""How a process leaves whose device had too little memory."""
+SHORT_OF_MEMORY: Final = "its device had too little memory"
+"""What is said of that."""
+
+
 def in_words(code: int) -> str:
     """Say an exit code, negative for a signal, in words; empty for a clean end."""
+    if code == SHORT_CODE:
+        return SHORT_OF_MEMORY
     if code < 0:
         with contextlib.suppress(ValueError):
             return f"killed by {signal.Signals(-code).name}"

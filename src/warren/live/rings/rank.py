@@ -84,15 +84,16 @@ class RingRank:
         memory_of, turn = _place_of(role)
         # To wait for memory is not the app's doing: its time does not run yet.
         with turn(), self._alarm.within(job.task_limit_ns):
-            app = build_app(job, role.base)
-            numerics.pin()
-            self._runner = TaskRunner(app, job, memory_of)
             # Steps are made in main memory, as servers and the plain loop make them.
-            steps = build_app(job, role.base) if self._runner.on_device else app
+            steps = build_app(job, role.base)
+            app = steps if role.gpu is None else build_app(job, role.base, copy=True)
+            numerics.pin()  # the app's modules may have set what they like
+            self._runner = TaskRunner(app, job, memory_of)
             self.store = ParameterStore(steps, job, runner=self._runner)
             self.schedule = CheckpointSchedule(self.store, job, role.store, role.round, 0, 1)
             if role.rehearse:
                 self._runner.warm()
+            if role.rehearse and role.rank == 0:  # which alone evaluates
                 self.store.warm()
             self.settled = self._runner.settle()
             """Of its device: bytes it had, bytes nobody has, and whether it has kept its own."""
@@ -138,7 +139,9 @@ class RingRank:
         summaries = exchanged(self._ring, own)
         # The counts are equal on all ranks, so all compute a task again in the same rounds, and
         # none waits in the ring for one that does not.
-        if is_taken(role.job.index, round_no, 0, self._verified, role.verify):
+        # On another kind of device the task may have other bits, which a mixed job allows.
+        taken = is_taken(role.job.index, round_no, 0, self._verified, role.verify)
+        if taken and role.job.numerics == "strict":
             self._verify(round_no, result.marks)
         outcome = self._step(summaries, result.marks)
         self._forget_marks(summaries[0].saved)

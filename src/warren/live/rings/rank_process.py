@@ -14,6 +14,7 @@ from typing import Final
 from warren.live import run_clock
 from warren.live.process.linux import (
     direct_output,
+    leave_short,
     own_temporary_folder,
     pin_to_core,
     set_name,
@@ -26,6 +27,7 @@ from warren.live.rings.marked_connections import mark_connections
 from warren.live.rings.rank import RingRank
 from warren.live.server.process import last_words
 from warren.live.training.app.app_errors import one_line
+from warren.live.training.memory.model_memory import ran_out
 from warren.live.transport.messages import AnyMessage, Evict, Evicted
 from warren.live.transport.ring_messages import (
     BeginRing,
@@ -74,6 +76,8 @@ def main(role: Role, lifeline: int) -> None:
         wait_for_end(lifeline)
     except BaseException as error:  # user code may raise anything, SystemExit too
         traceback.print_exc()
+        if role.gpu is not None and ran_out(error):
+            leave_short()
         control.send(last_words(role, f"rank {role.rank} of its ring", error))
         wait_for_end(lifeline)
 

@@ -207,7 +207,7 @@ class CannotWrite(Message, frozen=True, tag="CannotWrite", array_like=True):
 
 
 class TrainerReady(Message, frozen=True, tag="TrainerReady", array_like=True):
-    """Trainer to executor: it runs and begins to build its app.
+    """Trainer to executor: it runs and begins to build its app, on a GPU when it is told to.
 
     ``pid`` is the id by which the zygote knows it.
     """
@@ -230,22 +230,8 @@ class Prepared(Message, frozen=True, tag="Prepared", array_like=True):
     resident: bool = False
 
 
-class MemoryShort(Message, frozen=True, tag="MemoryShort", array_like=True):
-    """Trainer to executor: the device had too little memory, and it has given back what it had.
-
-    ``round`` and ``shard``: of its task, -1 while it built its app. ``free_bytes``: so much nobody
-    has now. ``reason``: the error, in one line.
-    """
-
-    job: int
-    free_bytes: int
-    reason: str
-    round: int = -1
-    shard: int = -1
-
-
-class Rebuild(Message, frozen=True, tag="Rebuild", array_like=True):
-    """Executor to trainer: build the app again, and rehearse: the device is yours alone."""
+class Build(Message, frozen=True, tag="Build", array_like=True):
+    """Executor to a trainer on a GPU: build the app, and rehearse a task."""
 
 
 class Evict(Message, frozen=True, tag="Evict", array_like=True):
@@ -391,8 +377,7 @@ AnyMessage: TypeAlias = (
     | CannotWrite
     | TrainerReady
     | Prepared
-    | MemoryShort
-    | Rebuild
+    | Build
     | Evict
     | Evicted
     | Leave

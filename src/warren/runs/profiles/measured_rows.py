@@ -51,12 +51,8 @@ def measured_rows(
     """
     jobs = [run.workload.jobs[index] for index in missing(run)]
     path = _usable_file() if history else None
-    found: dict[int, Profile] = {}
-    failed: list[Problem] = []
+    found, failed = profiles_of(run, jobs, path, TASKS)
     for here, mine in by_first_device(run, jobs):
-        profiles, problems = profiles_of(here, mine, path, TASKS)
-        found |= profiles
-        failed += problems
         _tell_others(here.cluster, mine)
     if failed and not live:
         raise SpecError(failed)
@@ -104,10 +100,10 @@ def profiles_of(
 ) -> tuple[dict[int, Profile], list[Problem]]:
     """Return by job index its profile, known from the database at ``path``, or measured now.
 
-    What is measured is kept there. Beside them, why jobs have none: a kind of tasks failed while it
-    was measured. Jobs of one kind are measured once. ``path`` None: nothing is known, and nothing
-    is kept. ``asked``: measuring is what was asked for, so neither averages of live runs nor fewer
-    ``tasks`` will do.
+    That is on the first device that the job may use. What is measured is kept in the database.
+    Beside them, why jobs have none: a kind of tasks failed while it was measured. Jobs of one kind
+    are measured once. ``path`` None: nothing is known, and nothing is kept. ``asked``: measuring is
+    what was asked for, so neither averages of live runs nor fewer ``tasks`` will do.
 
     Raises
     ------
@@ -116,6 +112,19 @@ def profiles_of(
         something and cannot be written. Then nothing was measured.
     """
     run = with_apps(run, jobs)
+    found: dict[int, Profile] = {}
+    failed: list[Problem] = []
+    for here, mine in by_first_device(run, jobs):
+        profiles, problems = _on_first(here, mine, path, tasks, asked=asked)
+        found |= profiles
+        failed += problems
+    return found, failed
+
+
+def _on_first(
+    run: Run, jobs: Sequence[Job], path: Path | None, tasks: int, *, asked: bool
+) -> tuple[dict[int, Profile], list[Problem]]:
+    """Return ``profiles_of`` jobs on the run's first device."""
     kinds = _kinds(run, jobs, path)
     rows = [] if path is None else known_profiles(path)
     there = _known(rows, tasks if asked else 0)

@@ -21,8 +21,11 @@ _pinned: Sources | None = None
 """Texts of the run that this process belongs to; None: apps are read when they are needed."""
 
 
-def build_app(job: Job, base: str) -> TorchApp:
+def build_app(job: Job, base: str, *, copy: bool = False) -> TorchApp:
     """Build the app of a job with the job's parameters; paths are relative to ``base``.
+
+    ``copy``: of a second module of its file, with globals of its own. Where one object of the app
+    computes on a device, tensors in its globals go there, and another could not use them.
 
     Raises
     ------
@@ -33,15 +36,16 @@ def build_app(job: Job, base: str) -> TorchApp:
         raise SpecError(
             _problem(job.name, f"the job has no app, so it can only be simulated; {_FORM}")
         )
-    return make_app(load_app(job.app, base), job.params, where=job.app)
+    return make_app(load_app(job.app, base, copy=copy), job.params, where=job.app)
 
 
-def load_app(app: str, base: str) -> type[TorchApp]:
+def load_app(app: str, base: str, *, copy: bool = False) -> type[TorchApp]:
     """Load the class named by ``"path/file.py:Class"``, its file relative to ``base``.
 
     The text is what was pinned for the run (``use_pinned``), else what is on disk now. The module
-    runs once a process under a name made from its path and text. It may import neighbours in its
-    own folder; inside functions only where no other app shares the process.
+    runs once a process, and once more for a ``copy``, under a name made from its path and text. It
+    may import neighbours in its own folder; inside functions only where no other app shares the
+    process.
 
     Raises
     ------
@@ -51,7 +55,7 @@ def load_app(app: str, base: str) -> type[TorchApp]:
     file, colon, name = app.rpartition(":")
     if not colon or not file.endswith(".py"):
         raise SpecError(_problem(app, f"unknown app; {_FORM}"))
-    module = _load_module(app, _source(app, file, base))
+    module = _load_module(app, _source(app, file, base), "_copy" if copy else "")
     found = getattr(module, name, None)
     if not (isinstance(found, type) and issubclass(found, TorchApp)):
         # Classes that the module only imports are not offered as its own.
@@ -79,11 +83,11 @@ def _source(app: str, file: str, base: str) -> AppSource:
         raise SpecError(_problem(app, f"cannot be read: {error.strerror or error}")) from None
 
 
-def _load_module(app: str, source: AppSource) -> ModuleType:
+def _load_module(app: str, source: AppSource, suffix: str) -> ModuleType:
     path = Path(source.folder, source.main)
     # A name by path and text: two versions of one app in a process are two modules.
     tag = hashlib.sha256(f"{path}\n{source.sha256}".encode()).hexdigest()[:16]
-    name = f"warren_app_{path.stem}_{tag}"
+    name = f"warren_app_{path.stem}_{tag}{suffix}"
     if name in sys.modules:
         return sys.modules[name]
     spec = pinned_spec(source, source.main, name)

@@ -134,12 +134,14 @@ class AppFinder(MetaPathFinder):
     def __init__(self) -> None:
         self._apps: list[PinnedModules] = []
         self._loading: PinnedModules | None = None
+        # Whether something was loaded, and all of it is one app, or copies of that.
+        self._one = False
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Answer Python's question where to find a module."""
-        app = self._loading or (self._apps[0] if len(self._apps) == 1 else None)
+        app = self._loading or (self._apps[-1] if self._one else None)
         if app is not None:
             return app.find(fullname, path)
         if path is None and any(app.has(fullname) for app in self._apps):
@@ -164,12 +166,13 @@ class AppFinder(MetaPathFinder):
         try:
             yield
             self._apps.append(app)
+            self._one = all(one.source == app.source for one in self._apps)
         except BaseException:
             app.take_out()
             raise
         finally:
             self._loading = before
-            if len(self._apps) > 1:
+            if not self._one:
                 app.take_out()
 
 

@@ -23,11 +23,12 @@ class DeviceMemoryShort(RuntimeError):
 
 
 def ran_out(error: BaseException) -> bool:
-    """Tell whether an error says that a device had too little memory."""
+    """Tell whether an error, or one that it came of, says that a device had too little memory."""
     known = isinstance(error, torch.OutOfMemoryError | DeviceMemoryShort)
     # What CUDA and its libraries say where torch does not ask for the memory.
     told = isinstance(error, RuntimeError) and any(word in str(error) for word in _SHORT)
-    return known or told
+    before = error.__cause__ or error.__context__
+    return known or told or (before is not None and ran_out(before))
 
 
 def _nothing() -> None:
