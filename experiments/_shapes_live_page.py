@@ -53,28 +53,19 @@ last ten whole ones. All policies of an app give the same parameters to the bit:
 
 ![Rounds over time](cruise-policies.svg)
 
-Rounds over time, as in the paper's Fig. 3.4; dotted: servers move.{sums}
+Rounds over time, as in the paper's Fig. 3.4; dotted: servers move.
 
 {policies}
 
 `cruise` counts an update a task and lets hosts do both; `cruise-published` decides by (3.4).
-{old}"""
-OLD: Final = """
-Made before quotas held for 10 ms, with 100 ms: {which}.
 """
-BEFORE_RENO: Final = """
-Made before hosts of a testbed used Reno and TLS, with the congestion control of the machine, which
-was BBR where it was looked at: {which}.
+BESIDE: Final = """
+Other work ran at the lowest priority beside the grids of `nmf`, `lda`, `net` and `kinds`.
 """
-MADE_BEFORE: Final = {"b3675a9f1fcc", "b835e0e76fcb", "d82e1945f0ff", "f4bc0109fe9f"}
-"""Commits of parts before 86125ab1."""
-SUMS: Final = """ When rounds ended
-was not kept here: times are sums of their lengths, and the first round is what the JCT has beside
-the others."""
 PARTS_TEXT: Final = """
 ### What a change takes
 
-Moves of servers above, of apps of which the times of rounds were kept. *answer to barrier*: new
+Moves of servers above. *answer to barrier*: new
 servers start and the next barrier passes, while the job trains; *barrier to blocks*: it waits;
 *round after*: the first one on the new servers, against the median of the next five. Medians, and
 the most.
@@ -176,31 +167,14 @@ def live_text(parts: Mapping[str, Any], simulated: Mapping[str, Any]) -> str:
             ],
             [[app, *_summary(parts[app]["rows"])] for app in apps],
         ),
-        old=_old(apps, parts),
-        sums="" if "rounds_s" in parts[apps[0]]["policies"][0] else SUMS,
         bits=f"{sum(same)} of {len(same)} apps",
         policies=table(["app", "policy", "first", "last", "change", "JCT", "migrations"], policies),
     )
-    text += _changes(apps, parts)
+    text += BESIDE + _changes(apps, parts)
     text += _kinds(parts["kinds"]["rows"]) if "kinds" in parts else ""
     text += _unequal(parts["unequal"]["rows"]) if "unequal" in parts else ""
     text += _coming(parts["coming"]["rows"]) if "coming" in parts else ""
     return text + (_speed(parts["speed"]) if "speed" in parts else "")
-
-
-def _old(apps: Sequence[str], parts: Mapping[str, Any]) -> str:
-    """Which parts were made with quotas of 100 ms at a time: those without times of rounds. And
-    which before hosts of a testbed used Reno."""
-    rows = {f"policies of `{app}`": parts[app]["policies"] for app in apps}
-    rows |= {f"`{part}`": parts[part]["rows"] for part in ("unequal", "coming") if part in parts}
-    which = [name for name, some in rows.items() if "rounds_s" not in some[0]]
-    # A grid that was gone through once has at most eight whole rounds of its first shape.
-    if "kinds" in parts and parts["kinds"]["rows"][0]["rounds"] <= 8:
-        which.append("`kinds`")
-    text = OLD.format(which=", ".join(which)) if which else ""
-    before = [name for name, part in parts.items() if part["made_by"]["commit"] in MADE_BEFORE]
-    named = "all parts" if len(before) == len(parts) else ", ".join(f"`{one}`" for one in before)
-    return text + (BEFORE_RENO.format(which=named) if before else "")
 
 
 def _quotas(found: Mapping[str, Any]) -> dict[str, float]:
