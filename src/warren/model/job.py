@@ -104,8 +104,8 @@ class Job:
     stated), ``server_hosts``, ``server_bytes`` and ``worker_hosts`` are what shape ``fixed`` does;
     other policies of these questions need not look at them. ``schedule`` None: nothing is stated of
     the learning rate; it tells predictions of the curve what the app does. ``types`` are the device
-    types on which its tasks may run, empty: all. ``source`` is where the
-    user wrote it (``FILE:LINE``, for messages); empty: unknown.
+    types on which its tasks may run, empty: all. ``source`` is where the user wrote it
+    (``FILE:LINE``, for messages); empty: unknown.
     """
 
     index: int

@@ -37,7 +37,7 @@ def switch_values(record: Record) -> dict[str, Any]:
 
 def counted(line: Timeline, type_D: IntArray, switch_ns_JT: IntArray) -> dict[str, float]:
     """Return ``switch_values`` of a timeline on devices of these types, where they are charged."""
-    order, comes = _by_device(line)
+    order, _, comes = _by_device(line)
     to_R = order[comes]
     # What a switch takes depends on the job that comes and on the device's type alone.
     time_ns = switch_ns_JT[line.job_R[to_R], type_D[line.device_R[to_R]]].sum()
@@ -50,10 +50,7 @@ def measured(line: Timeline, type_D: IntArray, names: Sequence[str]) -> dict[str
     A job none of whose tasks follows its own is left out. Tasks vary, so that a switch may come out
     below zero.
     """
-    order, comes = _by_device(line)
-    follows = np.ones(len(order), dtype=np.bool_)
-    follows[:1] = False
-    follows[1:] = np.diff(line.device_R[order]) == 0
+    order, follows, comes = _by_device(line)
     mean_s = line.busy_ns_R[order] / np.maximum(line.tasks_R[order], 1) / NS_PER_S
     job, kind = line.job_R[order], type_D[line.device_R[order]]
     switch_s: dict[str, float] = {}
@@ -83,13 +80,14 @@ def _longer_s(
     return (mean_s[mine & comes] - np.median(own_s)) * tasks[mine & comes]
 
 
-def _by_device(line: Timeline) -> tuple[IntArray, BoolArray]:
-    """Return the rows by device and then time, and which of them follow one of another job there.
+def _by_device(line: Timeline) -> tuple[IntArray, BoolArray, BoolArray]:
+    """Return the rows by device and then time, which follow one there, and one of another job.
 
     The first row of a device follows none.
     """
     order = np.lexsort((line.comp_end_ns_R, line.start_ns_R, line.device_R))
-    job, device = line.job_R[order], line.device_R[order]
-    comes = np.zeros(len(order), dtype=np.bool_)
-    comes[1:] = (job[1:] != job[:-1]) & (device[1:] == device[:-1])
-    return order, comes
+    follows = np.zeros(len(order), dtype=np.bool_)
+    follows[1:] = np.diff(line.device_R[order]) == 0
+    comes = follows.copy()
+    comes[1:] &= np.diff(line.job_R[order]) != 0
+    return order, follows, comes
