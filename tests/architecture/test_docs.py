@@ -110,7 +110,8 @@ def test_the_classes_and_values_that_contributing_shows_stand_in_the_source() ->
     text = documents()["CONTRIBUTING.md"]
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     defining = [one for one in blocks if re.search(r"^(class|[A-Z]+:) ?", one, re.MULTILINE)]
-    sources = [_code(path.read_text()) for path in (house.CHECKOUT / "src").rglob("*.py")]
+    folders = [house.CHECKOUT / "src", house.CHECKOUT / "examples"]
+    sources = [_code(path.read_text()) for one in folders for path in one.rglob("*.py")]
     assert len(defining) >= 2
     assert not [block for block in defining if not any(_code(block) <= one for one in sources)]
 

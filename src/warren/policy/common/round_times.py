@@ -197,6 +197,39 @@ def stretch_on(view: View, job: int, rounds: int, gang: Sequence[int]) -> list[A
     ]
 
 
+def next_tasks(
+    view: View, job: int, free: IntArray, *, gang: int, round_ns: int, remaining: int
+) -> list[Assignment]:
+    """Assign the next tasks of a ready job to free devices: single tasks, or a stretch of a gang.
+
+    Empty where a stretch finds fewer free devices than its gang needs.
+
+    Parameters
+    ----------
+    free
+        Indices of the devices that have no task.
+    gang
+        Number of devices of a stretch (``gang_sizes_J``).
+    round_ns
+        Time of one round of the job alone (``round_ns_J``).
+    remaining
+        Rounds without a device; ``ENDLESS`` where the policy may not know them.
+    """
+    shard, scale = view.next_shard_J.item(job), view.scale_J.item(job)
+    # Single rounds: tasks need not start together, so as many go as there are devices. A round
+    # that has begun this way is finished this way.
+    if shard > 0 or view.grain.rounds_for(round_ns, remaining) == 1:
+        return tasks_on(view, job, shard, no_faster(view, job, free, scale - shard))
+    # A stretch needs its whole gang, and its length is counted with this gang's own time.
+    if view.task_hosts(job) is not None:
+        gang = min(gang, len(no_faster(view, job, np.arange(len(view.type_D)), scale)))
+    chosen = no_faster(view, job, free, gang)
+    if len(chosen) < gang:
+        return []
+    rounds = view.grain.rounds_for(gang_round_ns(view, job, chosen), remaining)
+    return stretch_on(view, job, rounds, chosen)
+
+
 def columns(view: View) -> dict[str, Any]:
     """Return the planning problem of all jobs as ``solve`` takes it, by names of columns."""
     return {

@@ -37,13 +37,11 @@ from warren.model.events import (
 from warren.model.view import View
 from warren.policy.common.round_times import (
     TASK_TRIGGERS,
-    gang_round_ns,
     gang_sizes_J,
     made_ready,
+    next_tasks,
     no_faster,
     round_ns_J,
-    stretch_on,
-    tasks_on,
 )
 
 _ROUND_TO_START: Final = (JobArrived, RolledBack)
@@ -98,7 +96,14 @@ class Srtf:
             if not len(free):
                 left = True
                 break
-            given = self._give(view, memory, job, free)
+            given = next_tasks(
+                view,
+                job,
+                free,
+                gang=memory.gang_J.item(job),
+                round_ns=memory.round_ns_J.item(job),
+                remaining=view.rounds_J.item(job) - view.next_round_J.item(job),
+            )
             assign += given
             waiting.pop(job, None)
             left |= sum(len(one.shards) for one in given) < _tasks_to_start(view, job)
@@ -141,26 +146,6 @@ class Srtf:
         for part in (near, ~near):
             jobs = ready[part]
             yield from jobs[left[part].argsort(kind="stable")].tolist()
-
-    def _give(self, view: View, memory: SrtfMemory, job: int, free: IntArray) -> list[Assignment]:
-        """Assign the job's next tasks to free devices: single tasks, or a gang's whole stretch."""
-        first, shard = view.next_round_J.item(job), view.next_shard_J.item(job)
-        scale = view.scale_J.item(job)
-        remaining = view.rounds_J.item(job) - first
-        # Single rounds: tasks need not start together, so as many go as there are devices. A round
-        # that has begun this way is finished this way.
-        if shard > 0 or view.grain.rounds_for(memory.round_ns_J.item(job), remaining) == 1:
-            devices = no_faster(view, job, free, scale - shard)
-            return tasks_on(view, job, shard, devices)
-        # A stretch needs its whole gang, and its length is counted with this gang's own time.
-        needed = memory.gang_J.item(job)
-        if view.task_hosts(job) is not None:
-            needed = min(needed, len(no_faster(view, job, np.arange(len(view.type_D)), scale)))
-        gang = no_faster(view, job, free, needed)
-        if len(gang) < needed:
-            return []
-        rounds = view.grain.rounds_for(gang_round_ns(view, job, gang), remaining)
-        return stretch_on(view, job, rounds, gang)
 
 
 def _made_ready(view: View, memory: SrtfMemory) -> list[int]:
