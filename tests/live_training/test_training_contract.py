@@ -56,6 +56,10 @@ TRAINER = {
     "map-style Dataset or tensors, not Endless": {"dataset": lambda self: Endless()},
     "all of one length": {"dataset": lambda self: (torch.ones(3), torch.ones(4))},
     "has no samples": {"dataset": lambda self: torch.ones(0, 3)},
+    r"is never called: dataset\(\) gives tensors": {"collate": lambda self, samples: samples},
+    r"do not make a batch \(stack .* equal size.*; define collate\(samples\)": {
+        "dataset": lambda self: [(torch.ones(1 + item % 3),) for item in range(8)],
+    },
     r"the batch mean, not \(8,\)": {"loss": lambda self, m, b: m(b[0]).squeeze()},
     "the batch mean, not float": {"loss": lambda self, m, b: 0.5},
     "depends on no parameter": {"loss": lambda self, m, b: torch.tensor(0.5)},
@@ -170,6 +174,30 @@ def test_all_forms_of_data_train_to_the_same_bits(form: str) -> None:
     expected = train(Points(), a_job()).digest
     assert serve(make, a_job())[0].digest() == expected
     assert train(make(), a_job()).digest == expected
+
+
+def test_samples_of_unequal_lengths_train_as_collate_puts_them_together() -> None:
+    def dataset(self: Any) -> Any:
+        x, y = Points().dataset()
+        # Zeros at the end of a sample are left out, and collate puts them back.
+        return [(x[item, : 1 + item % 3], y[item]) for item in range(len(x))]
+
+    def collate(self: Any, samples: list[Any]) -> Any:
+        padded = [nn.functional.pad(one, (0, 3 - len(one))) for one, _ in samples]
+        return torch.stack(padded) + torch.rand(()), torch.stack([y for _, y in samples])
+
+    def padded_first(self: Any) -> Any:
+        x, y = Points().dataset()
+        rows = [torch.where(torch.arange(3) < 1 + item % 3, one, 0.0) for item, one in enumerate(x)]
+        return torch.stack(rows), y
+
+    def noisy(self: Any, model: Any, batch: Any) -> Any:
+        return Points().loss(model, (batch[0] + torch.rand(()), batch[1]))
+
+    ragged = type("Ragged", (Points,), {"dataset": dataset, "collate": collate})
+    expected = train(_with(dataset=padded_first, loss=noisy), a_job()).digest
+    assert train(ragged(), a_job()).digest == expected
+    assert serve(ragged, a_job())[0].digest() == expected
 
 
 def test_scratch_is_a_tuple_of_names() -> None:

@@ -70,10 +70,20 @@ class TorchApp:
     def dataset(self) -> Any:
         """Return a map-style ``Dataset``, a tensor, or a tuple or dict of tensors of equal length.
 
-        A batch is then what ``default_collate`` gives, a tensor, a tuple or a dict. Servers call
+        A batch is then what ``collate`` gives, a tensor, a tuple or a dict. Servers call
         it too, so that ``evaluate`` finds what it sets.
         """
         raise NotImplementedError(f"{type(self).__name__} must define dataset()")
+
+    def collate(self, samples: list[Any]) -> Any:
+        """Return a batch made of samples of a ``Dataset``. Default: torch's ``default_collate``.
+
+        Define it where samples differ in length. It runs in the task, so it may draw random
+        numbers. Tensors given by ``dataset()`` are indexed, and need none.
+        """
+        from torch.utils.data import default_collate
+
+        return default_collate(samples)
 
     def loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
         """Return the mean loss of one batch, a scalar that can be differentiated."""

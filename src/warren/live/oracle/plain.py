@@ -18,7 +18,13 @@ from warren.live.gpu.app_tensors import bring, moved
 from warren.live.rings.gradient_mean import RingMeans
 from warren.live.training import numerics
 from warren.live.training.app.app_calls import BuiltApp, build
-from warren.live.training.app.app_contract import check_converges, check_job, checked_loss, ends
+from warren.live.training.app.app_contract import (
+    check_converges,
+    check_job,
+    checked_loss,
+    ends,
+    own_collate,
+)
 from warren.live.training.data_order import Batches
 from warren.live.training.evaluation import Evaluation
 from warren.live.training.gradient_clipping import factor_of, square_of
@@ -173,7 +179,7 @@ def train(app: TorchApp, job: Job, on_device: OnDevice | None = None) -> PlainRe
     optimizer = built.optimizer
     schedule = built.schedule
     at = _Here(app, built) if on_device is None else _There(*on_device, job)
-    batches = Batches(at.built.dataset, job)
+    batches = Batches(at.built.dataset, job, collate=own_collate(at.app))
     rules = TaskRules(at.built, job)
     evaluation = Evaluation(built, job, rules)
     every = _evaluates_every(job)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import default_collate
 
-from warren.live.training.app.app_contract import length, of_tensors
+from warren.live.training.app.app_contract import length, of_tensors, refuse
 from warren.live.training.input_data.input_reader import InputReader
 from warren.live.training.seeding import stream_key
 from warren.model.costs import IntArray
@@ -63,10 +63,22 @@ class SampleStream:
 
 
 class Batches:
-    """The batches of one job's dataset, by task; those of spilled data come from ``reader``."""
+    """The batches of one job's dataset, by task; those of spilled data come from ``reader``.
 
-    def __init__(self, dataset: Any, job: Job, reader: InputReader | None = None) -> None:
+    ``collate`` makes a batch of the samples of a dataset that is not made of tensors; None: torch's
+    ``default_collate`` does.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        job: Job,
+        reader: InputReader | None = None,
+        *,
+        collate: Callable[[list[Any]], Any] | None = None,
+    ) -> None:
         self._dataset = dataset
+        self._collate = collate
         self._job = job
         self._reader = reader
         self._stream = SampleStream(items=length(dataset), seed=job.seed)
@@ -110,7 +122,14 @@ class Batches:
             return {name: part[index] for name, part in data.items()}
         if of_tensors(data):
             return tuple(part[index] for part in data)
-        return default_collate([data[item] for item in picked.tolist()])
+        samples = [data[item] for item in picked.tolist()]
+        if self._collate is not None:
+            return self._collate(samples)
+        try:
+            return default_collate(samples)
+        except (RuntimeError, TypeError) as error:
+            message = f"its samples do not make a batch ({error}); define collate(samples)"
+            raise refuse(self._job, "dataset()", message) from error
 
     def _picked(self, round_no: int, shard: int) -> IntArray:
         job = self._job

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from warren.apps.protocol import TorchApp
 from warren.live.training.app.app_calls import BuiltApp, build
-from warren.live.training.app.app_contract import checked_loss, refuse
+from warren.live.training.app.app_contract import checked_loss, own_collate, refuse
 from warren.live.training.data_order import Batches
 from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.isolation.task_rules import TaskRules
@@ -53,7 +53,7 @@ class TaskRunner:
         self.layout = Layout.of(self._model)
         self._memory = memory(self.built, self.layout)
         self.rules = TaskRules(self.built, job)
-        self._batches = Batches(self.built.dataset, job, reader)
+        self._batches = Batches(self.built.dataset, job, reader, collate=own_collate(app))
         self._places = TensorPlaces(self._model)
         self._params = len(self.layout.params)
         # User code never runs early, so only batches of plain tensors are built ahead.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import torch
@@ -106,7 +106,15 @@ def build_dataset(app: TorchApp, job: Job) -> Any:
         raise refuse(job, "dataset()", message)
     if length(dataset) == 0:
         raise refuse(job, "dataset()", "has no samples")
+    if (isinstance(dataset, Tensor | dict) or of_tensors(parts)) and own_collate(app):
+        message = "is never called: dataset() gives tensors, which are indexed; give a Dataset"
+        raise refuse(job, "collate()", message)
     return dataset
+
+
+def own_collate(app: TorchApp) -> Callable[[list[Any]], Any] | None:
+    """Return the app's ``collate`` if it defines one, else None."""
+    return None if type(app).collate is TorchApp.collate else app.collate
 
 
 def length(dataset: Any) -> int:
