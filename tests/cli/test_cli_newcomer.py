@@ -155,13 +155,23 @@ def test_the_own_job_of_the_readme_can_be_run(
     warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = (CHECKOUT / "README.md").read_text().partition("## Your own job")[2]
-    app, run, *_ = re.findall(r"^```(?:python)?\n(.*?)^```", own, re.MULTILINE | re.DOTALL)
+    app, run, *_ = re.findall(r"^```(?:python|yaml)\n(.*?)^```", own, re.MULTILINE | re.DOTALL)
     (tmp_path / "line.py").write_text(app)
     (tmp_path / "run.yaml").write_text(run)
     assert run.count("\n") == 4
     monkeypatch.chdir(tmp_path)
     told = warren("run", "run.yaml", "--dry-run")
     assert (told.code, told.err) == (0, [])
+
+
+def test_the_gaps_that_the_readme_states_are_those_of_its_command(warren: Warren) -> None:
+    readme = (CHECKOUT / "README.md").read_text()
+    (command,) = re.findall(r"^warren (compare \S+run.yaml .*)$", readme, re.MULTILINE)
+    path, *options = command.split()[1:]
+    rows = warren("compare", CHECKOUT / path, *options, "--json").json
+    gap = {row["scheduler"]["place"]: round(100 * row["gap"]["weighted_jct"]) for row in rows}
+    assert f"`hare` is at most {gap['hare']} % above" in readme
+    assert f"`gavel-fifo` at most {gap['gavel-fifo']} %" in readme
 
 
 LONG = """\
