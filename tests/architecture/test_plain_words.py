@@ -13,7 +13,9 @@ from test_docs import documents
 MOST_WORDS: Final = 35
 MEAN_WORDS: Final = 18
 PAGES: Final = sorted(
-    name for name in documents() if name == "README.md" or name.startswith("docs/guides/")
+    name
+    for name in documents()
+    if name == "README.md" or name.startswith(("docs/guides/", "docs/tutorials/"))
 )
 
 
