@@ -6,6 +6,7 @@ STAMP   := $(VENV)/.installed
 KERNELS := $(VENV)/.compiled
 PLANNED := $(VENV)/.planned
 LOADED  := $(VENV)/.loaded
+SITE    := $(VENV)/.site
 LINKED  := $(VENV)/.linked
 GROUPED := $(VENV)/.grouped
 QUICK   := examples/quickstart/run.yaml
@@ -16,7 +17,7 @@ QUICKLY := -m "not live and not slow" --ignore=tests/cli --ignore=tests/experime
   --ignore=tests/live --ignore=tests/live_training
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick check bench experiments clean
+.PHONY: help install demo test quick check docs bench experiments clean
 
 help: ## this list
 	@echo "make TARGET, each of which first installs what it needs into $(VENV):"
@@ -42,6 +43,10 @@ check: $(STAMP) ## ruff, the formatter and mypy --strict only
 	@echo "ruff format --check" && $(BIN)/ruff format --check .
 	@echo "mypy --strict" && $(BIN)/mypy
 
+docs: $(SITE) ## the site with search, in build/site; a broken link fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "Open build/site/index.html"
+
 bench: $(KERNELS) ## every program in benchmarks/
 	@$(KEEP) scripts/run_all benchmarks $(BIN)/python
 
@@ -55,6 +60,11 @@ clean: ## remove caches, builds and outputs; the environment stays
 
 $(STAMP): pyproject.toml constraints.txt scripts/install
 	@scripts/install $(VENV)
+	@touch $@
+
+$(SITE): $(STAMP)
+	@echo "Installing what makes the site"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@
 
 # Compiled once, and kept where Python may not keep bytecode by itself (PYTHONDONTWRITEBYTECODE):

@@ -38,12 +38,12 @@ class Policy(Protocol, Generic[M]):
     class that lacks them is a policy, too; read them by the functions of these names.
 
     - ``answers: ClassVar[frozenset[Question]]``: the questions that it answers; place alone where
-      it says nothing. What it answers beyond them is refused.
+        it says nothing. What it answers beyond them is refused.
     - ``plans_rings``: it places a ring as a whole, each of its tasks on a device of its own.
     - ``holds_devices``: its jobs keep their devices from start to end, as ``gang_holding`` has it,
-      so at any grain but 1 it hands out all rounds of a job at once.
+        so at any grain but 1 it hands out all rounds of a job at once.
     - ``binds_workers``: its shapes leave to a job's tasks some hosts alone, and change them; and
-      ``keeps_to_shapes``: it places tasks on those, round by round.
+        ``keeps_to_shapes``: it places tasks on those, round by round.
     """
 
     name: ClassVar[str]
