@@ -1,7 +1,7 @@
 """Pages of the site that are made and not written, and links that fit them; a hook of MkDocs.
 
-The README becomes the first page. Schemas, help texts and the list of decisions become reference
-pages. Links from a page to a file outside of ``docs`` name that file and lead nowhere.
+The README becomes the first page. Schemas, help texts and docstrings become reference pages. Links
+from a page to a file outside of ``docs`` name that file and lead nowhere.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROOT_PAGES: Final = {
     "CHANGELOG.md": "changelog.md",
 }
 """Pages of the site made of files outside of ``docs``."""
-DECISIONS: Final = "decisions/index.md"
+DECISIONS: Final = "decisions/README.md"
 PYTHON: Final = {
     "Runs": ["warren.runs.api"],
     "Apps": ["warren.apps.protocol.TorchApp"],
@@ -51,7 +51,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         f"reference/{kind}.md": schema_page(kind) for kind in ("run", "job", "cluster", "testbed")
     }
     made |= {"reference/cli.md": cli_page(), "reference/python.md": python_page()}
-    made[DECISIONS] = decisions_page()
     for name, content in made.items():
         files.append(File.generated(config, name, content=content))
     return files
@@ -82,15 +81,6 @@ def _link(found: re.Match[str], source: str, name: str) -> str:
         return f"{text} (`{path}`)"
     here = posixpath.relpath(path[len("docs/") :], posixpath.dirname(name) or ".")
     return f"{image}[{text}]({here}{'#' + anchor if anchor else ''})"
-
-
-def decisions_page() -> str:
-    """Return the list of decisions, by number."""
-    lines = ["# Decisions", "", "Choices that others will wonder about, each with its reasons.", ""]
-    for path in sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md")):
-        title = path.read_text().partition("\n")[0].lstrip("# ")
-        lines.append(f"- [{title}]({path.name})")
-    return "\n".join(lines) + "\n"
 
 
 def python_page() -> str:

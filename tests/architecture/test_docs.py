@@ -60,6 +60,12 @@ def test_every_relative_link_and_named_file_exists() -> None:
     assert not broken, "\n".join(broken)
 
 
+def test_every_decision_is_in_their_index_once() -> None:
+    index = documents()["docs/decisions/README.md"]
+    listed = re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", index)
+    assert sorted(listed) == [path.name for path in decisions()]
+
+
 def test_a_broken_link_is_found() -> None:
     text = "[a](attic.md) [b](README.md#no-such-heading) `src/warren/attic.py` [c](README.md)"
     text += '\n```python\nnets["g"](noise)\n```\n'  # code, no link
@@ -121,7 +127,13 @@ def test_the_room_table_of_the_documents_is_the_one_enforced() -> None:
     assert shown == dict(house.ROOMS)
 
 
-@pytest.mark.parametrize("path", sorted((house.CHECKOUT / "docs" / "decisions").glob("*.md")))
+def decisions() -> list[Path]:
+    """Every file of the folder but its index."""
+    folder = house.CHECKOUT / "docs" / "decisions"
+    return sorted(path for path in folder.glob("*.md") if path.name != "README.md")
+
+
+@pytest.mark.parametrize("path", decisions())
 def test_a_decision_has_the_five_parts(path: Path) -> None:
     assert re.fullmatch(r"\d{4}-[a-z0-9-]+\.md", path.name)
     headings = re.findall(r"^## (.*)$", path.read_text(), re.MULTILINE)
@@ -130,5 +142,5 @@ def test_a_decision_has_the_five_parts(path: Path) -> None:
 
 
 def test_decisions_are_numbered_without_a_gap() -> None:
-    names = sorted(path.name for path in (house.CHECKOUT / "docs" / "decisions").glob("*.md"))
-    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
+    numbers = [int(path.name[:4]) for path in decisions()]
+    assert numbers == list(range(1, len(numbers) + 1))
