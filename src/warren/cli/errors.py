@@ -99,14 +99,16 @@ _MACHINE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENA
 
 def complain(text: str) -> None:
     """Print each line of a text on standard error, marked as Warren's."""
+    from warren.model.errors import printable
+
     for line in text.splitlines():
-        print(f"warren: {line}", file=sys.stderr, flush=True)
+        print(f"warren: {printable(line)}", file=sys.stderr, flush=True)
 
 
 def end_of(error: BaseException) -> int:
     """Say what went wrong, and return the exit code."""
     # Imported here: help and usage errors need no model.
-    from warren.model.errors import SpecError, WarrenError, one_line
+    from warren.model.errors import SpecError, WarrenError, one_line, short_line
 
     # What the command-line library raises to end a command has its exit code.
     code = getattr(error, "exit_code", None)
@@ -130,6 +132,10 @@ def end_of(error: BaseException) -> int:
     if isinstance(error, OSError) and error.errno in DISK_ERRORS | _MACHINE:
         complain(f"{error.filename or 'output'}: {error.strerror}")
         return WRONG_INPUT
+    # Messages between processes and the journal are UTF-8: folders have to be named so.
+    if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
+        complain(f"{short_line(error.object)}: the name is not UTF-8; rename the file or folder")
+        return WRONG_INPUT
     complain(f"internal error: {one_line(error)} (traceback: {keep_traceback(error)})")
     return FAILED
 
@@ -137,17 +143,19 @@ def end_of(error: BaseException) -> int:
 def _is_interrupt(error: BaseException) -> bool:
     """Tell whether an error is an interrupt, or what a library made of one while it was loaded."""
     # RuntimeError: what Python 3.11 makes of it where a class names its fields.
-    if isinstance(error, ImportError | SystemError | RuntimeError):
-        before = error.__cause__ or error.__context__
-        return before is not None and _is_interrupt(before)
-    return isinstance(error, KeyboardInterrupt)
+    from warren.model.errors import chain_of
+
+    for one in chain_of(error):
+        if not isinstance(one, ImportError | SystemError | RuntimeError):
+            return isinstance(one, KeyboardInterrupt)
+    return False
 
 
 def _with_cause(error: WarrenError) -> str:
     """Return the text of an error and, where a user's policy raised it, where its traceback is."""
-    from warren.model.errors import InfeasibleDecision
+    from warren.model.errors import InfeasibleDecision, kind_of, text_of
 
-    text, cause = str(error) or type(error).__name__, error.__cause__
+    text, cause = text_of(error) or kind_of(error), error.__cause__
     if not isinstance(error, InfeasibleDecision) or cause is None:
         return text
     return f"{' '.join(text.split())} (traceback: {keep_traceback(cause)})"
@@ -158,10 +166,13 @@ def keep_traceback(error: BaseException) -> str:
 
     Where it cannot be written, the reason is returned in its place.
     """
-    text = "".join(traceback.format_exception(error))
+    try:
+        text = "".join(traceback.format_exception(error))
+    except BaseException:  # its own methods, or those of what it was raised from, raise
+        text = "".join(traceback.format_tb(error.__traceback__))
     try:
         handle, path = tempfile.mkstemp(prefix="warren-error-", suffix=".txt")
-        with os.fdopen(handle, "w") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
     except OSError as failed:
         return f"not written, {failed.strerror}"

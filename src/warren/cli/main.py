@@ -8,6 +8,7 @@ import sys
 def main() -> None:
     """Run the command line of this process and end it; ``warren.cli.errors`` has the exit codes."""
     import gc
+    import io
     import os
     import signal
 
@@ -20,6 +21,9 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Until the handlers stand, Ctrl-C ends the process without a word.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # The name of a file need not be UTF-8: what cannot be printed is printed as an escape.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     code = call(sys.argv[1:])
     # Frozen objects are left alone: the interpreter would search all for cycles twice at its end.
     gc.freeze()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from operator import index
 from pathlib import Path
-from traceback import extract_tb
+from traceback import walk_tb
 from typing import Any
 
 import msgspec
@@ -27,7 +27,7 @@ from warren.core.answers.checks import (
     questions_of,
 )
 from warren.model.decision import PLACE_ALONE, Assignment, Decision, Plan, Question, Reason
-from warren.model.errors import InfeasibleDecision, WarrenError
+from warren.model.errors import InfeasibleDecision, WarrenError, one_line
 from warren.model.events import Event
 from warren.model.units import NEVER_NS
 from warren.policy.protocol import AnyPolicy, answers
@@ -67,9 +67,9 @@ def ask(policy: AnyPolicy, call: Callable[..., Any], *args: object) -> Any:
         raise
     except Exception as error:
         # The innermost frame: the line that raised, be it the policy's or of what it called.
-        frame = extract_tb(error.__traceback__)[-1]
-        text = f"{call.__name__} raised {type(error).__name__}: {error}"
-        where = f"{Path(frame.filename).name}:{frame.lineno}"
+        frame, line = list(walk_tb(error.__traceback__))[-1]
+        text = f"{call.__name__} raised {one_line(error)}"
+        where = f"{Path(frame.f_code.co_filename).name}:{line}"
         raise _refused(policy.name, f"{text} ({where})") from error
 
 

@@ -15,7 +15,7 @@ Expected trouble, such as a crashed job, is an event and never an exception.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,7 +32,7 @@ class Problem:
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
         text = ": ".join(part for part in (place, self.field, self.message) if part)
-        return " ".join(text.split())
+        return printable(" ".join(text.split()))
 
 
 class WarrenError(Exception):
@@ -68,10 +68,74 @@ class EngineError(WarrenError):
 
 
 _LINE_CHARS: Final = 1000
-"""The most characters of an error's text that a line repeats: user code may raise anything."""
+"""The most characters of an error's text that a line repeats."""
+_READ_CHARS: Final = 8 * _LINE_CHARS
+"""The most characters of an error's text that are looked at: a text may have 100 MB."""
+
+_CHAIN: Final = 100
+"""The most errors of a chain that are looked at."""
 
 
-def one_line(error: BaseException) -> str:
-    """Return kind and text of an error in one line of bounded length."""
-    text = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(":")
-    return text if len(text) <= _LINE_CHARS else f"{text[:_LINE_CHARS]}..."
+def one_line(error: BaseException, most: int = _LINE_CHARS) -> str:
+    """Return kind and text of an error in one line that every file, message and terminal takes.
+
+    User code may raise anything: the line is made whatever the error's own methods do. A group
+    shows the first error in it too.
+
+    Parameters
+    ----------
+    error
+        What was raised.
+    most
+        The most characters of the line; it ends in ``...`` where it is cut.
+    """
+    first = error
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    line = _named(error) if first is error else f"{_named(error)}; first: {_named(first)}"
+    return short_line(line, most)
+
+
+def _named(error: BaseException) -> str:
+    """Return kind and text of one error; where there is no text, its kind."""
+    return f"{kind_of(error)}: {text_of(error)[:_READ_CHARS]}".rstrip(": ")
+
+
+def kind_of(error: BaseException) -> str:
+    """Return the name of an error's class, whatever its metaclass says."""
+    return str(type.__dict__["__name__"].__get__(type(error)))
+
+
+def text_of(error: BaseException) -> str:
+    """Return the text of an error; its ``__str__`` may raise anything, or give odd strings."""
+    try:
+        # Not a subclass of str, which may have methods of its own.
+        return "".join([str(error)])
+    except BaseException as failed:
+        return f"its text cannot be read: {kind_of(failed)}"
+
+
+def short_line(text: str, most: int = _LINE_CHARS) -> str:
+    """Return the beginning of a text as one printable line of at most ``most`` characters."""
+    line = printable(" ".join(text[:_READ_CHARS].split()))
+    return line if len(line) <= most else f"{line[: most - 3]}..."
+
+
+def printable(text: str) -> str:
+    """Return a text with all that cannot be printed as an escape: ``\\x1b``, ``\\udce9``.
+
+    Control characters would steer a terminal; a lone surrogate fits into no file or message.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def chain_of(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, what it was raised from, and so on, up to a bound: a chain may be a ring."""
+    at: BaseException | None = error
+    for _ in range(_CHAIN):
+        if at is None:
+            return
+        yield at
+        at = at.__context__ if at.__cause__ is None else at.__cause__

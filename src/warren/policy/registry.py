@@ -9,7 +9,7 @@ from inspect import Parameter, signature
 from typing import Final
 
 from warren.model.decision import Question
-from warren.model.errors import Problem, SpecError
+from warren.model.errors import Problem, SpecError, text_of
 from warren.policy.protocol import AnyPolicy, keeps_to_shapes, plans_rings
 
 POLICIES: Final[Mapping[str, str]] = {
@@ -155,7 +155,7 @@ def build(
     try:
         return cls(**options)
     except (TypeError, ValueError) as error:
-        message = f"{name} does not accept these options: {error}"
+        message = f"{name} does not accept these options: {text_of(error)}"
         where = ", ".join(f"{section}{option}" for option in options)
         raise SpecError(Problem(file="policy", field=where, message=message)) from None
 

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from warren.model.decision import Decision, Question
-from warren.model.errors import Problem, SpecError, one_line
+from warren.model.errors import Problem, SpecError, one_line, text_of
 from warren.model.events import Event
 from warren.model.run import Run
 from warren.model.view import View
@@ -352,7 +352,7 @@ class TimedPolicy:
             return call(*args)
         # Not an Exception: it would end the command without a word. ``ask`` makes a line of it.
         except SystemExit as error:
-            raise RuntimeError(f"it called sys.exit({error})") from error
+            raise RuntimeError(f"it called sys.exit({text_of(error)})") from error
         finally:
             self.decide_s += perf_counter() - begin
 

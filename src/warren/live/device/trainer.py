@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
@@ -22,7 +21,7 @@ from warren.live.process.specs import Role, TrainerRole
 from warren.live.process.time_limit import Alarm
 from warren.live.training import numerics
 from warren.live.training.app.app_contract import refuse
-from warren.live.training.app.app_errors import one_line
+from warren.live.training.app.app_errors import print_traceback, reason_of
 from warren.live.training.app.app_loader import build_app
 from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.memory.model_memory import ran_out
@@ -196,19 +195,18 @@ class Trainer:
         """Write a traceback to the job's log; return what the executor is told of it."""
         where = "" if task is None else f" in round {task.round}, task {task.shard}"
         print(f"device {self._role.device}{where}:", file=sys.stderr)
-        traceback.print_exception(error)
-        sys.stderr.flush()
+        print_traceback(error)
         again = "" if task is None or not task.expected else ", computed again"
-        said = f"app failed{where}{again}: {one_line(error)}"
+        said = f"app failed{where}{again}: {reason_of(error)}"
         if isinstance(error, InputDataError):
-            said = one_line(error)
+            said = reason_of(error)
         at = (-1, -1) if task is None else (task.round, task.shard)
         return TaskRaised(self._job.index, said, *at)
 
     def _expect(self, round_no: int, shard: int) -> None:
         """Prepare what the next task needs beside its state, while servers take the last result."""
         if self._runner is not None:
-            with suppress(Exception):  # the task itself will meet it again, and say so
+            with suppress(BaseException):  # the task itself will meet it again, and say so
                 self._runner.expect(round_no, shard)
 
     def _compute(self, runner: TaskRunner, task: RunTask) -> Callable[[], TaskResult]:
@@ -235,7 +233,7 @@ class Trainer:
                     layout, task.round, task.shard, task.expected, result.marks
                 )
                 raise refuse(self._job, "", message)
-        except Exception as error:
+        except BaseException as error:  # hooks of the app's tensors may raise anything
             return self._raised(task, error)
         if self._role.verifies and self._runner is not None:
             self._runner.evict()  # its memory of the device is for others

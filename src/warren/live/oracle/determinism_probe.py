@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 import sys
-import traceback
 from typing import Any
 
 from warren.live.process.linux import direct_output, set_name
 from warren.live.process.specs import ProbeRole, Role
-from warren.live.training.app.app_errors import one_line, way_there
+from warren.live.training.app.app_errors import print_traceback, reason_of, way_there
 from warren.live.training.app.app_loader import build_app
 from warren.live.training.checkpoints.files import write_whole
 from warren.live.training.parameter_store import ParameterStore
@@ -30,8 +29,8 @@ def main(role: Role, lifeline: int) -> None:
     try:
         header, parts = _compute(role)
     except BaseException as error:  # user code may raise anything, SystemExit too
-        traceback.print_exc()
-        header, parts = {"error": one_line(error), "traceback": way_there(error)}, []
+        print_traceback(error)
+        header, parts = {"error": reason_of(error), "traceback": way_there(error)}, []
     head = json.dumps(header).encode()
     # The file: 8 bytes with the size of the header, the header, then all states and updates.
     write_whole(role.result, len(head).to_bytes(8, "little") + head + b"".join(parts))

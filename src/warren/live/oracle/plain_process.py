@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import faulthandler
 import time
-import traceback
 
 import torch
 from safetensors.torch import save
@@ -13,7 +12,7 @@ from warren.live.oracle.plain import train
 from warren.live.process.linux import direct_output, own_temporary_folder, set_name, wait_for_end
 from warren.live.process.specs import PlainRole, Role
 from warren.live.training import numerics
-from warren.live.training.app.app_errors import one_line
+from warren.live.training.app.app_errors import print_traceback, reason_of
 from warren.live.training.app.app_loader import build_app
 from warren.live.training.checkpoints.files import write_whole
 from warren.live.transport.messages import JobBroke, PlainDone
@@ -31,8 +30,8 @@ def main(role: Role, lifeline: int) -> None:
     try:
         control.send(_train(role))
     except BaseException as error:  # user code may raise anything, SystemExit too
-        traceback.print_exc()
-        control.send(JobBroke(role.job.index, f"app failed: {one_line(error)}"))
+        print_traceback(error)
+        control.send(JobBroke(role.job.index, f"app failed: {reason_of(error)}"))
     wait_for_end(lifeline)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import select
 import sys
-import traceback
 from typing import Final
 
 from warren.live import run_clock
@@ -26,7 +25,7 @@ from warren.live.rings.allreduce import RingBroken
 from warren.live.rings.marked_connections import mark_connections
 from warren.live.rings.rank import RingRank
 from warren.live.server.process import last_words
-from warren.live.training.app.app_errors import one_line
+from warren.live.training.app.app_errors import print_traceback, reason_of
 from warren.live.training.memory.model_memory import ran_out
 from warren.live.transport.messages import AnyMessage, Evict, Evicted
 from warren.live.transport.ring_messages import (
@@ -72,10 +71,10 @@ def main(role: Role, lifeline: int) -> None:
             flush=True,
         )
         select.select([lifeline], [], [], _MOMENT_S)
-        control.send(GangBroke(role.job.index, role.incarnation, one_line(error)))
+        control.send(GangBroke(role.job.index, role.incarnation, reason_of(error)))
         wait_for_end(lifeline)
     except BaseException as error:  # user code may raise anything, SystemExit too
-        traceback.print_exc()
+        print_traceback(error)
         if role.gpu is not None and ran_out(error):
             leave_short()
         control.send(last_words(role, f"rank {role.rank} of its ring", error))

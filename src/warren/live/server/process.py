@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import traceback
+import os
 
 from warren.live.process.linux import direct_output, own_temporary_folder, set_name, wait_for_end
 from warren.live.process.specs import JobStateRole, Role, ServerRole
 from warren.live.server.server import Server
-from warren.live.training.app.app_errors import one_line
+from warren.live.training.app.app_errors import print_traceback, reason_of
 from warren.live.transport.messages import AnyMessage, CannotWrite, JobBroke
 from warren.live.transport.sockets import link_to_controller
 from warren.model.errors import InputDataError, SpecError
@@ -23,7 +23,7 @@ def main(role: Role, lifeline: int) -> None:
     try:
         Server(role, lifeline, control).serve()
     except BaseException as error:  # user code may raise anything, SystemExit too
-        traceback.print_exc()
+        print_traceback(error)
         control.send(last_words(role, "its server", error))
         wait_for_end(lifeline)
 
@@ -45,10 +45,11 @@ def last_words(role: JobStateRole, where: str, error: BaseException) -> AnyMessa
     job = role.job.index
     heir = role.generation if isinstance(role, ServerRole) and role.donors else -1
     if isinstance(error, SpecError | InputDataError):
-        return JobBroke(job, one_line(error), heir)
+        return JobBroke(job, reason_of(error), heir)
     # Anything else may come from the app, which may use files too: only those of the run count.
-    if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
-        path = str(error.filename)
-        if path.startswith((role.store, role.params)):
-            return CannotWrite(error.errno, str(error.strerror), path)
-    return JobBroke(job, f"app failed in {where}: {one_line(error)}", heir)
+    # Its attributes are what was given to it, and that may be anything.
+    if isinstance(error, OSError) and isinstance(error.errno, int):
+        path = error.filename
+        if isinstance(path, str) and path.startswith((role.store, role.params)):
+            return CannotWrite(error.errno, os.strerror(error.errno), path)
+    return JobBroke(job, f"app failed in {where}: {reason_of(error)}", heir)

@@ -18,7 +18,7 @@ from warren.live.training.seeding import (
     seed_optimizer,
     seed_schedule,
 )
-from warren.model.errors import Problem, SpecError
+from warren.model.errors import Problem, SpecError, printable, text_of
 from warren.model.job import Job
 
 
@@ -219,9 +219,9 @@ def checked_metrics(metrics: object, job: Job) -> dict[str, float]:
     if not isinstance(metrics, Mapping):
         raise refuse(job, "evaluate()", f"must give a dict of numbers, not {_kind(metrics)}")
     try:
-        values = {str(name): float(metrics[name]) for name in sorted(metrics)}
+        values = {printable(str(name)): float(metrics[name]) for name in sorted(metrics)}
     except (TypeError, ValueError) as error:
-        raise refuse(job, "evaluate()", f"must give a dict of numbers: {error}") from None
+        raise refuse(job, "evaluate()", f"must give a dict of numbers: {text_of(error)}") from None
     if job.stop is not None and job.stop.metric not in values:
         message = f"gives no {job.stop.metric!r}; it gives: {', '.join(values) or 'nothing'}"
         raise refuse(job, "stop.metric", f"evaluate() {message}")

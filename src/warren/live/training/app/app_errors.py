@@ -1,29 +1,51 @@
-"""What user code raised, as people read it: one line with its place, or the way there."""
+"""What user code raised, as people read it: one line with its place, or the way there.
+
+User code may raise anything, with any text of any size: what is told of it is made all the same.
+"""
 
 from __future__ import annotations
 
+import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from warren.live.training.app.user_files import is_users
-from warren.model.errors import InputDataError, SpecError
+from warren.model.errors import (
+    InputDataError,
+    SpecError,
+    chain_of,
+    kind_of,
+    one_line,
+    printable,
+    short_line,
+    text_of,
+)
 
 _CHARS: Final = 500
+"""The most characters of a reason."""
+_FRAMES: Final = 100
+"""The most frames of the app's own code in the way there."""
+_PIECE_CHARS: Final = 10_000
+"""The most characters of one piece of a traceback: a line of code, an error's text."""
+_PIECES: Final = 200
+"""The most pieces of a traceback that are kept, at its beginning and at its end."""
 
 
-def one_line(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """Say what was raised, for a reason: ``ValueError: no such file (net.py:31)``.
 
     The place is the last one in the app's own code, if any. What Warren refuses names the app's
     file itself. The traceback belongs in the log.
     """
-    what, text = type(error).__name__, str(error)
     if isinstance(error, SpecError | InputDataError):
-        return _short(text)
-    own = [at for at in traceback.extract_tb(error.__traceback__) if is_users(at.filename)]
-    place = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
-    return _short(f"{what}: {text}" if text else what) + place
+        return short_line(text_of(error), _CHARS)
+    place = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if is_users(file := frame.f_code.co_filename):
+            place = f" ({printable(Path(file).name)}:{line})"
+    return one_line(error, _CHARS) + place
 
 
 def way_there(error: BaseException) -> str:
@@ -32,17 +54,29 @@ def way_there(error: BaseException) -> str:
     For an app that could not be imported it is the traceback of what its import raised.
     """
     # A SpecError made in Warren has no frame of the app's; what caused it may have.
-    if isinstance(error, SpecError) and error.__cause__ is not None:
-        return way_there(error.__cause__)
-    frames = traceback.extract_tb(error.__traceback__)
+    for cause in chain_of(error):
+        if not isinstance(cause, SpecError) or cause.__cause__ is None:
+            break
     # Frames before the app's first one are Warren's and libraries', and tell a user nothing.
-    first = next((at for at, frame in enumerate(frames) if is_users(frame.filename)), None)
-    if first is None:
+    frames = list(traceback.walk_tb(cause.__traceback__))
+    own = [at for at, (frame, _) in enumerate(frames) if is_users(frame.f_code.co_filename)]
+    if not own:
         return ""
-    lines = traceback.StackSummary.from_list(frames[first:]).format()
-    return "".join([*lines, *traceback.format_exception_only(error)]).rstrip("\n")
+    shown = traceback.StackSummary.extract(iter(frames[own[0] :][-_FRAMES:])).format()
+    lines = "".join([*shown, one_line(cause, _PIECE_CHARS)]).splitlines()
+    return "\n".join(printable(line) for line in lines)
 
 
-def _short(text: str) -> str:
-    """Return a text as one line of at most ``_CHARS`` characters."""
-    return " ".join(text.split())[:_CHARS]
+def print_traceback(error: BaseException) -> None:
+    """Print the traceback of what was raised to standard error: the log, in a job's process."""
+    try:
+        pieces = traceback.format_exception(error)
+    except BaseException as failed:
+        told = f"{one_line(error)} (its traceback cannot be made: {kind_of(failed)})\n"
+        pieces = [*traceback.format_tb(error.__traceback__), told]
+    if len(pieces) > 2 * _PIECES:
+        left = f"  ... {len(pieces) - 2 * _PIECES} more ...\n"
+        pieces = [*pieces[:_PIECES], left, *pieces[-_PIECES:]]
+    cut = [one if len(one) <= _PIECE_CHARS else f"{one[:_PIECE_CHARS]}...\n" for one in pieces]
+    with suppress(OSError):  # a full disk must not hide what the app raised
+        print("".join(cut), end="", file=sys.stderr, flush=True)

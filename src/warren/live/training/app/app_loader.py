@@ -13,7 +13,7 @@ from typing import Final
 from warren.apps.protocol import TorchApp, make_app
 from warren.live.training.app.app_imports import SourceReader
 from warren.live.training.app.pinned_modules import FINDER, pinned_spec
-from warren.model.errors import Problem, SpecError
+from warren.model.errors import Problem, SpecError, one_line
 from warren.model.job import AppSource, Job, Sources
 
 _FORM: Final = 'allowed: "path/file.py:Class"'
@@ -97,19 +97,20 @@ def _load_module(app: str, source: AppSource, suffix: str) -> ModuleType:
     try:
         with FINDER.loading(source):
             spec.loader.exec_module(module)
-    except Exception as error:
+    # A file that was taken for an app may call ``sys.exit``.
+    except BaseException as error:
         del sys.modules[name]
-        line = _line(error, path)
-        message = f"importing it failed: {type(error).__name__}: {error}"
-        raise SpecError(_problem(app, message, line)) from error
+        message = f"importing it failed: {one_line(error)}"
+        raise SpecError(_problem(app, message, _line(error, path))) from error
     return module
 
 
-def _line(error: Exception, path: Path) -> int | None:
+def _line(error: BaseException, path: Path) -> int | None:
     """Return the last line of the app's file that an error passed through; None if none."""
     if isinstance(error, SyntaxError):
         return error.lineno
-    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+    frames = traceback.walk_tb(error.__traceback__)
+    lines = [line for frame, line in frames if frame.f_code.co_filename == str(path)]
     return lines[-1] if lines else None
 
 

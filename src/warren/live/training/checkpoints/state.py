@@ -20,7 +20,7 @@ from warren.live.training.checkpoints.archive import Archive, unpack
 from warren.live.training.replica import Replica
 from warren.live.training.tensor_layout import tensors
 from warren.live.transport.frames import Buffer
-from warren.model.errors import WarrenError
+from warren.model.errors import WarrenError, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def decode(
         _put_model(found, replica, replica.owned if owned_only else every)
         _put_optimizer(files, replica)
     except (WarrenError, ValueError, RuntimeError, KeyError) as error:
-        text = f"the checkpoint does not fit: {error}"
+        text = f"the checkpoint does not fit: {text_of(error)}"
         raise refuse(replica.job, "", text) from None
     (version,) = versions
     # Only the first part evaluates, so only it may know that a stop rule has ended the job.

@@ -35,7 +35,7 @@ from warren.live.training.input_data.memory_shares import (
     waits,
 )
 from warren.live.training.input_data.spilled_data import SpilledData, can_spill
-from warren.model.errors import InputDataError
+from warren.model.errors import InputDataError, short_line, text_of
 
 _STEPS: Final = 32
 """A step between processes is so large a part of the data."""
@@ -242,7 +242,7 @@ class InputMemory:
     def _too_large(self, room: int, error: BaseException | None) -> InputDataError:
         """Return what says that an app does not fit, with the numbers."""
         budget = self._budget
-        why = "" if error is None else f": {error}"
+        why = "" if error is None else f": {short_line(text_of(error))}"
         return InputDataError(
             f"to build it takes more than the {size_text(room)} that are left on host "
             f"{budget.host} beside processes that run, of {size_text(budget.stated_bytes)} "
@@ -258,4 +258,4 @@ def _taken_bytes() -> int:
 def _is_lack_of_memory(error: BaseException) -> bool:
     """Tell whether an error says that memory was refused."""
     refused = isinstance(error, OSError) and error.errno == errno.ENOMEM
-    return isinstance(error, MemoryError) or refused or "can't allocate memory" in str(error)
+    return isinstance(error, MemoryError) or refused or "can't allocate memory" in text_of(error)

@@ -14,6 +14,7 @@ from warren.live.training.helpers import ALONE, Helpers
 from warren.live.training.memory.shared_memory import StateMemories, StateMemory, copy_all
 from warren.live.training.tensor_layout import Layout
 from warren.live.transport.frames import Buffer
+from warren.model.errors import chain_of, text_of
 
 _SHORT: Final = ("out of memory", "ALLOC_FAILED")
 
@@ -24,11 +25,13 @@ class DeviceMemoryShort(RuntimeError):
 
 def ran_out(error: BaseException) -> bool:
     """Tell whether an error, or one that it came of, says that a device had too little memory."""
-    known = isinstance(error, torch.OutOfMemoryError | DeviceMemoryShort)
-    # What CUDA and its libraries say where torch does not ask for the memory.
-    told = isinstance(error, RuntimeError) and any(word in str(error) for word in _SHORT)
-    before = error.__cause__ or error.__context__
-    return known or told or (before is not None and ran_out(before))
+    for one in chain_of(error):
+        if isinstance(one, torch.OutOfMemoryError | DeviceMemoryShort):
+            return True
+        # What CUDA and its libraries say where torch does not ask for the memory.
+        if isinstance(one, RuntimeError) and any(word in text_of(one) for word in _SHORT):
+            return True
+    return False
 
 
 def _nothing() -> None:
