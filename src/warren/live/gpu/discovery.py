@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from warren.live.own_programs import isolation
 from warren.live.training.numerics import clean_environment
 from warren.model.cluster import PROCESSOR, Device
 from warren.model.errors import Problem, SpecError
@@ -64,7 +65,7 @@ def gpus_here() -> tuple[Gpu, ...]:
     """
     if not has_driver():
         return ()
-    command = [sys.executable, "-c", _ASK]
+    command = [sys.executable, *isolation(), "-c", _ASK]
     try:
         ran = subprocess.run(
             command,

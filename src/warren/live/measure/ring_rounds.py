@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import select
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -27,6 +26,7 @@ from warren.live.measure.ring_rounds_process import (
     OrderedRing,
     ProbeOrder,
 )
+from warren.live.own_programs import own_program
 from warren.live.process.linux import NoInterrupt
 from warren.live.process.process_pool import mark_of
 from warren.live.process.scratch import ScratchFolder
@@ -124,13 +124,9 @@ class RingProber:
         """
         with self._errors.open("wb") as errors:
             return subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "warren.live.measure.ring_rounds_process",
-                    str(os.getpid()),
-                    str(write),
-                ],
+                own_program(
+                    "warren.live.measure.ring_rounds_process", str(os.getpid()), str(write)
+                ),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,

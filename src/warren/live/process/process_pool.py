@@ -14,6 +14,7 @@ from typing import IO, Final
 
 import msgspec
 
+from warren.live.own_programs import own_program
 from warren.live.process import cleanup_guard as guard
 from warren.live.process.host_placement import ALONE, HostPlacement
 from warren.live.process.linux import end_all_children, end_all_marked, in_words
@@ -280,7 +281,7 @@ def _start_zygote(
 ) -> subprocess.Popen[bytes]:
     """Start the process that ``live.process.zygote`` describes, in a session of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "warren.live.process.zygote", *arguments],
+        own_program("warren.live.process.zygote", *arguments),
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,

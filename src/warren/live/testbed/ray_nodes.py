@@ -6,11 +6,11 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Final
 
+from warren.live.own_programs import own_program
 from warren.live.testbed.iproute import refusal
 from warren.live.testbed.names import namespace
 from warren.model.errors import EngineError
@@ -64,7 +64,7 @@ def start_node(bed: Bed, index: int, address: str) -> None:
         role = ["--head", f"--port={_PORT}", folder, "--include-dashboard=false"]
     command = [
         "ip", "netns", "exec", namespace(bed.name, index),
-        sys.executable, "-m", "ray.scripts.scripts", "start", *role,
+        *own_program("ray.scripts.scripts", "start"), *role,
         f"--node-ip-address={bed.address(index)}", f"--node-name={bed.hosts[index].name}",
         "--num-cpus=1", f"--object-store-memory={_STORE_BYTES}", "--disable-usage-stats",
     ]  # fmt: skip

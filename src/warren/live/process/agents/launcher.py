@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from warren.live.own_programs import own_program
 from warren.live.process.agents.spec import AgentSpec
 from warren.live.training.numerics import clean_environment
 
@@ -90,7 +90,7 @@ class AgentLauncher:
 
 def program(spec: AgentSpec | None = None) -> list[str]:
     """Return the command line of an agent, which says nothing of the run."""
-    return [sys.executable, "-m", "warren.live.process.agents.agent"]
+    return own_program("warren.live.process.agents.agent")
 
 
 def start_agent(

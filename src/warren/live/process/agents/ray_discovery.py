@@ -7,6 +7,7 @@ with the address and the network to look from. It prints one of rows, or of what
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from warren.live.own_programs import own_program
 from warren.live.testbed.namespaces import HERE, HostNamespace, enter_network
 from warren.model.errors import EngineError
 
@@ -68,7 +70,7 @@ def ray_nodes(address: str, place: HostNamespace = HERE) -> tuple[RayNode, ...]:
     EngineError
         If it cannot be asked; says what Ray said.
     """
-    command = [sys.executable, "-m", "warren.live.process.agents.ray_discovery"]
+    command = own_program("warren.live.process.agents.ray_discovery")
     asked = msgspec.json.encode(_Asked(address, place)) + b"\n"
     try:
         done = subprocess.run(
@@ -104,6 +106,7 @@ def node_of(row: Mapping[str, Any]) -> RayNode:
 def main() -> None:
     """Look, and print what was found."""
     asked = msgspec.json.decode(sys.stdin.buffer.readline(), type=_Asked)
+    os.chdir("/")  # Ray lets its workers import from the folder that this process is in
     enter_network(asked.place)
     try:
         ray: Any = importlib.import_module("ray")

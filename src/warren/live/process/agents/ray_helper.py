@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import os
 import select
 import sys
 from collections.abc import Iterable, Mapping
@@ -57,6 +58,7 @@ def main() -> None:
     """Serve until standard input ends."""
     plan = msgspec.json.decode(sys.stdin.buffer.readline(), type=RayPlan)
     set_name("warren-ray")
+    os.chdir("/")  # Ray lets its workers import from the folder that this process is in
     enter_network(plan.place)
     try:
         ray: Any = importlib.import_module("ray")

@@ -6,12 +6,12 @@ import contextlib
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from warren.live.own_programs import own_program
 from warren.live.process.agents.launcher import hand_over, let_go
 from warren.live.process.agents.ray_helper import RayPlan
 
@@ -83,7 +83,7 @@ class RayLauncher:
     def _start(self) -> subprocess.Popen[bytes]:
         with Path(self._plan.log).open("ab") as output:
             helper = subprocess.Popen(
-                [sys.executable, "-m", "warren.live.process.agents.ray_helper"],
+                own_program("warren.live.process.agents.ray_helper"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,

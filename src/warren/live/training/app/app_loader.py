@@ -100,9 +100,22 @@ def _load_module(app: str, source: AppSource, suffix: str) -> ModuleType:
     # A file that was taken for an app may call ``sys.exit``.
     except BaseException as error:
         del sys.modules[name]
-        message = f"importing it failed: {one_line(error)}"
+        message = f"importing it failed: {one_line(error)}{_hint(error, source)}"
         raise SpecError(_problem(app, message, _line(error, path))) from error
     return module
+
+
+def _hint(error: BaseException, source: AppSource) -> str:
+    """Return what to do about a module that is not found, or is Python's and not the app's."""
+    name = error.name if isinstance(error, ImportError) else None
+    if not isinstance(name, str) or not name.isidentifier():
+        return ""
+    if name in sys.stdlib_module_names and f"{name}.py" in source.texts:
+        return f"; {name}.py beside the app has the name of a module of Python's own: rename it"
+    here = Path(f"{name}.py").is_file() or Path(name).is_dir()
+    if here and isinstance(error, ModuleNotFoundError):
+        return f"; {name} is in the current folder, which is not searched: set PYTHONPATH=."
+    return ""
 
 
 def _line(error: BaseException, path: Path) -> int | None:
