@@ -97,8 +97,8 @@ def _load(names: Sequence[str]) -> None:
     gc.collect()
     gc.freeze()
     use_huge_pages()
-    if len(zygote._threads()) != 1:
-        sys.exit(f"threads after loading commands: {zygote._threads()}")
+    if len(zygote.thread_names()) != 1:
+        sys.exit(f"threads after loading commands: {zygote.thread_names()}")
 
 
 def become(wanted: dict[str, Any], fds: Sequence[int]) -> NoReturn:

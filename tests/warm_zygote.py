@@ -167,8 +167,8 @@ def load(libraries: Sequence[str]) -> None:
     from warren.live.process import zygote
 
     zygote._warm_up(libraries)
-    if len(zygote._threads()) != 1:  # what is forked from it would hide that
-        sys.exit(f"threads after warming up: {zygote._threads()}")
+    if len(zygote.thread_names()) != 1:  # what is forked from it would hide that
+        sys.exit(f"threads after warming up: {zygote.thread_names()}")
     use_huge_pages()
 
 

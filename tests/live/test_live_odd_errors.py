@@ -71,10 +71,10 @@ def test_a_folder_whose_name_is_not_utf_8_is_refused_by_its_name(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(UnicodeEncodeError) as caught:
-        ENCODER.encode(JobBroke(0, f"/home/{PHOTO}"))
+        ENCODER.encode(JobBroke(0, f"/data/{PHOTO}"))
     assert end_of(caught.value) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(r"warren: /home/bild-\udce9.png: the name is not UTF-8; rename")
+    assert line.startswith(r"warren: /data/bild-\udce9.png: the name is not UTF-8; rename")
 
 
 def test_a_policy_s_error_is_told_although_its_cause_has_no_text() -> None:

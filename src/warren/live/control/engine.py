@@ -21,7 +21,7 @@ from warren.live.process.host_placement import HostPlacement, placement_of
 from warren.live.process.linux import NoInterrupt, parents
 from warren.live.process.memory_limit import MemoryLimit, cgroups_of, memory_limit
 from warren.live.process.preload import libraries
-from warren.live.process.process_pool import CleanupGuard, ProcessPool, ZygoteLost
+from warren.live.process.process_pool import CleanupGuard, ProcessPool, ZygoteLost, ZygoteStarts
 from warren.live.process.processes import Processes
 from warren.live.process.scratch import free_path
 from warren.live.process.specs import Exited, Role
@@ -58,6 +58,7 @@ class LiveEngine(ABC):
 
     # Of the four questions.
     carries: ClassVar[frozenset[Question]] = PLACE_ALONE
+    _starts: ZygoteStarts
 
     def __init__(self, run: Run, out_dir: Path | str) -> None:
         self._run = run
@@ -134,7 +135,8 @@ class LiveEngine(ABC):
             self._poller_or_none = Poller()
             self._poller.register(self._hub)
         save_pins(self._folder / APPS, self._sources)
-        self._start_pool()
+        self._starts = ZygoteStarts(libraries(self._sources))
+        self._start_warm()
         if self._restart is not None:
             refuse_another_class(self._journal, self._jobs, self._restart, self.numerics)
 
@@ -146,10 +148,20 @@ class LiveEngine(ABC):
         self._of_gpus = class_of(gpus)
         self._of_gpus_J = classes_of(self._devices, gpus, self._jobs)
 
+    def _start_warm(self) -> None:
+        """Start the zygotes; those that are lost while they start are started again."""
+        while True:
+            try:
+                self._start_pool()
+                return
+            except ZygoteLost as error:
+                self._starts.lost(error)
+                self._pool.close(last=False)
+
     def _start_pool(self) -> None:
         """Start the zygotes, wait until they are warm, and poll their pipes."""
         assert self._folder is not None
-        wanted = libraries(self._sources)
+        wanted = self._starts.libraries
         log, guard = self._outputs.run_log, self._guard
         cgroups = "" if self._memory is None else self._memory.cgroups
         limit_bytes = self._run.cluster.local.log_bytes

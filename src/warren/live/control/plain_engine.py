@@ -12,6 +12,7 @@ from pathlib import Path
 from warren.core.ports import Restart
 from warren.live.control.engine import LiveEngine
 from warren.live.process.host_placement import ALONE, HostPlacement
+from warren.live.process.process_pool import ZygoteLost
 from warren.live.process.specs import Exited, PlainRole, Role
 from warren.live.process.time_limit import OVER_LOG, over_log
 from warren.live.transport.messages import JobBroke, PlainDone
@@ -132,6 +133,16 @@ class PlainPort(LiveEngine):
             how = over_log(exited.how) if exited.how.startswith(OVER_LOG) else ""
             said = f"its process {how}" if how else f"its process ended: {exited.how or 'left'}"
             self._broke(role.job.index, said)
+
+    def _zygote_lost(self, error: ZygoteLost) -> None:
+        """Start another zygote; the job that ran begins again."""
+        self._starts.lost(error)
+        self._end_pool()
+        self._start_warm()
+        if self._running is not None:
+            job, self._running = self._running.job, None
+            at_ns = self._pending.after_known(job, self._now_ns())
+            self._pending.push(RolledBack(at_ns, job, 0, str(error)))
 
     def _stuck(self) -> bool:
         return self._running is None and not self._queue and self._pending.empty

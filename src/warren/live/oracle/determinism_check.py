@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from warren.live.process.preload import libraries
-from warren.live.process.process_pool import ProcessPool
+from warren.live.process.process_pool import ProcessPool, ZygoteLost, ZygoteStarts
 from warren.live.process.scratch import ScratchFolder
 from warren.live.process.specs import ProbeRole
 from warren.live.training.app.app_imports import sources_of
@@ -77,9 +77,8 @@ def check_jobs(jobs: Sequence[Job], base: str, rounds: int = _ROUNDS) -> list[Ch
     with ScratchFolder() as folder:
         sources = sources_of(jobs, base)
         save_pins(folder / APPS, sources)
-        pool = ProcessPool(folder, folder / "log", libraries(sources))
+        pool, numerics = _warm_pool(folder, libraries(sources))
         try:
-            numerics = pool.await_zygote().numerics
             pairs = [
                 [
                     _probe(pool, job, (base, rounds), folder / f"{at}{disturbed}", disturbed)
@@ -91,6 +90,20 @@ def check_jobs(jobs: Sequence[Job], base: str, rounds: int = _ROUNDS) -> list[Ch
             pool.close(last=False)
     reports = [_compare(job, *pair) for job, pair in zip(jobs, pairs, strict=True)]
     return [replace(report, numerics=numerics) for report in reports]
+
+
+def _warm_pool(folder: Path, wanted: Sequence[str]) -> tuple[ProcessPool, str]:
+    """Return a pool with a warm zygote, and the numerics class of that."""
+    starts = ZygoteStarts(wanted)
+    while True:
+        pool = ProcessPool(folder, folder / "log", starts.libraries)
+        try:
+            return pool, pool.await_zygote().numerics
+        except BaseException as error:
+            pool.close(last=False)
+            if not isinstance(error, ZygoteLost):
+                raise
+            starts.lost(error)
 
 
 def _probe(

@@ -99,6 +99,12 @@ def direct_output(path: str) -> None:
     os.close(fd)
 
 
+def thread_names() -> tuple[str, ...]:
+    """Return the names of this process's threads, in the order of their ids."""
+    tasks = Path("/proc/self/task")
+    return tuple((tasks / task / "comm").read_text().strip() for task in sorted(os.listdir(tasks)))
+
+
 def children() -> list[int]:
     """Return the children of this process, adopted ones included."""
     me = os.getpid()

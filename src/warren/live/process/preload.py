@@ -1,10 +1,17 @@
-"""The choice of libraries that a zygote loads before its first fork: those that apps mention."""
+"""The libraries that a zygote loads before its first fork: those that apps mention."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final
 
+from warren.live.own_programs import own_program
+from warren.live.process.linux import thread_names
+from warren.model.errors import one_line
 from warren.model.job import Sources
 
 ALWAYS: Final = ("numpy", "safetensors.torch", "torch")
@@ -25,3 +32,38 @@ def libraries(sources: Sources) -> tuple[str, ...]:
     texts = [text for source in sources.values() for text in source.texts.values()]
     wanted = [MENTIONED[word] for word in MENTIONED if any(word.encode() in text for text in texts)]
     return (*ALWAYS, *wanted)
+
+
+def load_ahead(names: Iterable[str]) -> None:
+    """Load libraries in a zygote; start it anew without one that fails and is not always needed.
+
+    A zygote must have nothing of a library that failed: its children would find it half loaded, and
+    fail otherwise than it does. The job that needs the library loads it by itself, and fails alone.
+
+    ``names``: of libraries; those that are not installed are left out.
+    """
+    for name in names:
+        why = ""
+        try:
+            importlib.import_module(name)
+        # A library that is loaded may raise anything, as an app may.
+        except BaseException as error:
+            missing = isinstance(error, ModuleNotFoundError) and error.name == name.split(".")[0]
+            if name in ALWAYS and not missing:
+                raise
+            why = "" if missing else one_line(error)
+        else:
+            if name not in ALWAYS and len(thread_names()) > 1:
+                why = "it starts threads"
+        if why:
+            print(f"{name} is not loaded ahead of its jobs: {why}", file=sys.stderr, flush=True)
+            _start_without(name)
+
+
+def _start_without(name: str) -> None:
+    """Let this process begin anew, as it was started, but for one library."""
+    rest = [one for one in sys.argv[1:] if one != name]
+    program = own_program("warren.live.process.zygote", *rest)
+    # Not ``os.environ``, to which the library may have added.
+    given = Path("/proc/self/environ").read_bytes().split(b"\0")
+    os.execve(program[0], program, dict(one.split(b"=", 1) for one in given if b"=" in one))

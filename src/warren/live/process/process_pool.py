@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -32,12 +33,24 @@ from warren.live.process.specs import (
 )
 from warren.live.training.numerics import clean_environment
 from warren.model.cluster import LOG_BYTES
-from warren.model.errors import EngineError
+from warren.model.errors import EngineError, printable
 
 
 class ZygoteLost(EngineError):
-    """A zygote has ended, and with it everything that it forked."""
+    """A zygote has ended, and with it everything that it forked.
 
+    ``killed``: from outside, as far as is known.
+    """
+
+    def __init__(self, text: str, *, killed: bool = True) -> None:
+        super().__init__(text)
+        self.killed = killed
+
+
+_KILLS: Final = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT)
+"""Exit codes of a zygote that was killed from outside."""
+_STARTS: Final = 5
+"""Number of zygotes that may be killed while they start, before the run ends."""
 
 _LEAVE_S: Final = 6.0
 """How long the zygote may take to end everything before it is killed itself."""
@@ -45,6 +58,44 @@ _LINES: Final = 3
 """So many last lines of what a lost zygote printed are told: of a traceback, place and error."""
 _CHARS: Final = 500
 """So many last characters of them."""
+
+
+class ZygoteStarts:
+    """Decides whether a zygote is started again that was lost while it started.
+
+    A kill from outside says nothing of the next start. A zygote that ends by itself is started once
+    more, without the libraries that are loaded ahead only to save time.
+
+    Parameters
+    ----------
+    libraries : sequence of str
+        The libraries to load.
+
+    Attributes
+    ----------
+    libraries
+        The libraries that the next zygote loads.
+    """
+
+    def __init__(self, libraries: Sequence[str]) -> None:
+        self.libraries = tuple(libraries)
+        self._killed = self._ended = 0
+
+    def lost(self, error: ZygoteLost) -> None:
+        """Note a zygote that was lost.
+
+        Raises
+        ------
+        ZygoteLost
+            ``error`` itself, if another start would not help.
+        """
+        if error.killed:
+            self._killed += 1
+        else:
+            self._ended += 1
+            self.libraries = ALWAYS
+        if self._killed > _STARTS or self._ended > 1:
+            raise error
 
 
 class ProcessPool:
@@ -266,7 +317,8 @@ class ProcessPool:
         when = "ended" if self._warm else "ended while it started"
         lines = [line.strip() for line in self._printed().splitlines() if line.strip()]
         last = "; ".join(lines[-_LINES:]) or "nothing"
-        return ZygoteLost(f"the zygote {when} ({how}); it printed last: {last[-_CHARS:]}")
+        told = f"the zygote {when} ({how}); it printed last: {printable(last[-_CHARS:])}"
+        return ZygoteLost(told, killed=code is None or code in _KILLS)
 
     def _printed(self) -> str:
         """Return the end of what has been printed since the zygote was started."""

@@ -42,9 +42,10 @@ from warren.live.process.linux import (
     kill,
     leave,
     set_name,
+    thread_names,
 )
 from warren.live.process.pipe import Pipe
-from warren.live.process.preload import ALWAYS, MENTIONED
+from warren.live.process.preload import ALWAYS, MENTIONED, load_ahead
 from warren.live.process.specs import (
     Close,
     End,
@@ -178,7 +179,7 @@ class Zygote:
         signal.set_wakeup_fd(self._wake_write)
         # A handler that does nothing: without any, the signal would not reach the wake-up pipe.
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._pipe.send(ZygoteReady(threads=_threads(), numerics=numerics))
+        self._pipe.send(ZygoteReady(threads=thread_names(), numerics=numerics))
         poller = select.poll()
         poller.register(self._pipe.fileno(), select.POLLIN)
         poller.register(self._wake_read, select.POLLIN)
@@ -277,12 +278,6 @@ class Zygote:
             leave(code)
 
 
-def _threads() -> tuple[str, ...]:
-    """Return the names of this process's threads, in the order of their ids."""
-    tasks = Path("/proc/self/task")
-    return tuple((tasks / task / "comm").read_text().strip() for task in sorted(os.listdir(tasks)))
-
-
 def _warm_up(preload: Sequence[str]) -> str:
     """Load the libraries and run one step, so that children find everything in memory.
 
@@ -294,9 +289,7 @@ def _warm_up(preload: Sequence[str]) -> str:
     gc.disable()
     # One thread before anything computes: a process that has threads cannot be forked safely.
     numerics.pin()
-    for name in preload:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
+    load_ahead(preload)
     for name in ROLES.values():
         importlib.import_module(name)
     keep_out()
