@@ -72,6 +72,26 @@ def test_a_broken_link_is_found() -> None:
     assert len(list(broken_links("CONTRIBUTING.md", text))) == 3
 
 
+_INSTALLS: Final = re.compile(r"pip install\b[^`\n&;|]*?[\s'\"](warren[\w-]*)")
+
+
+def test_no_message_or_page_installs_a_package_of_that_name_from_an_index() -> None:
+    # ``warren`` on PyPI is another project, and this one is on no index.
+    files = [path for path in house.tracked_files() if path.suffix in {".md", ".py", ".sh", ""}]
+    lines = [
+        f"{path}: {found[0]}"
+        for path in files
+        if path.is_file() and path != Path(__file__)
+        for found in _INSTALLS.finditer(path.read_text(errors="replace"))
+    ]
+    assert len(files) > 500
+    assert not lines, "\n".join(lines)
+    for wrong in ("pip install 'warren[live]'", "pip install -U warren", 'pip install "warren"'):
+        assert _INSTALLS.search(wrong)
+    for right in ("pip install '.[live]'", "pip install . && warren run", "pip install ./warren"):
+        assert not _INSTALLS.search(right)
+
+
 def test_every_make_target_that_is_named_exists() -> None:
     makefile = (house.CHECKOUT / "Makefile").read_text()
     targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))

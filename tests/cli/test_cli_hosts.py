@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +53,3 @@ def test_what_is_no_address_is_told_with_one(warren: Warren) -> None:
     found = warren("hosts", "10.0.0.1")
     assert found.code == 2
     assert "hosts: ADDRESS: '10.0.0.1' is no HOST:PORT, such as 10.0.0.1:6379" in found.complaint
-
-
-@pytest.mark.skipif(
-    importlib.util.find_spec("ray") is not None, reason="Ray is here: what is told without it"
-)
-def test_without_ray_the_way_to_get_it_is_told(warren: Warren) -> None:
-    found = warren("hosts", "10.0.0.1:6379")
-    assert found.code == 2
-    assert "Ray is not installed; pip install 'warren[ray]'" in found.complaint

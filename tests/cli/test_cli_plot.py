@@ -100,11 +100,3 @@ def test_a_result_without_a_folder_has_no_timeline(tiny: str) -> None:
     assert result.frame().loc["a", "status"] == "finished"
     with pytest.raises(SpecError, match="tiny: has no folder; simulate with out="):
         result.timeline()
-
-
-def test_without_pandas_one_line_says_how_to_get_it(
-    tiny: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pandas", None)
-    with pytest.raises(SpecError, match="pandas: is not installed; pip install"):
-        from_python.simulate(tiny).frame()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warren.live.extras import need
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.report.record import LIVE
@@ -49,13 +50,14 @@ class JobResult:
         Raises
         ------
         SpecError
-            If the run was simulated or the job did not finish.
+            If the run was simulated, the job did not finish, or PyTorch is not installed.
         """
         path = self.folder / "params" / f"{self.name}.safetensors"
         if not path.is_file():
             raise SpecError(
                 Problem(file=str(path), message="no parameters: not trained to its end")
             )
+        need("live")
         # Imported here: most callers want figures, and PyTorch takes a second or more to load.
         from safetensors.torch import load_file
 
@@ -70,6 +72,7 @@ class JobResult:
         SpecError
             If it has no checkpoint; a job that finished has its parameters instead.
         """
+        need("live")
         # Imported here, as PyTorch is above.
         from warren.live.training.checkpoints.archive import unpack
         from warren.live.training.checkpoints.files import latest_round, load_parts
@@ -256,11 +259,9 @@ def _result(values: Mapping[str, Any], jobs: str, folder: Path | None) -> Result
 
 def _pandas() -> Any:
     """Import pandas, which is an optional dependency."""
-    try:
-        import pandas
-    except ImportError:
-        message = "is not installed; pip install 'warren[frames]' brings it"
-        raise SpecError(Problem(file="pandas", message=message)) from None
+    need("frames")
+    import pandas
+
     return pandas
 
 

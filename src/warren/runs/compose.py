@@ -187,13 +187,17 @@ class PreparedRun:
         Raises
         ------
         SpecError
-            If an app, the measured jitter or a device type is wrong or missing.
+            If an app, the measured jitter, a device type or a package is wrong or missing.
         """
         from warren.live.emulated_times import check_jitter
+        from warren.live.extras import need
         from warren.runs.check_apps import check_apps
         from warren.runs.machine import check_device_types
 
         run = check_apps(self.run)
+        need("live")
+        if run.cluster.ray is not None:
+            need("ray")
         check_jitter(run)
         check_device_types(run.cluster, run.name, "cluster.hosts")
         checked = replace(self, run=run)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from warren.core.journal import MAGIC, Step
 from warren.core.journal_reader import History, decode, frames
+from warren.live.extras import need
 from warren.model.errors import JournalError
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds
@@ -98,6 +99,7 @@ def _resume(
         run = kept_apps(path, run, history)
         with remembered(run, folder, wanted=remember):
             return record
+    need("live")
     if watch:
         _say_where(path, history, files["journal"])
     with named_after(f"{path}/run.yaml", run):

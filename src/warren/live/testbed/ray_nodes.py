@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -10,8 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from warren.live.extras import need
 from warren.live.own_programs import own_program
-from warren.live.testbed.iproute import refusal
 from warren.live.testbed.names import namespace
 from warren.model.errors import EngineError
 from warren.model.testbed import Bed
@@ -30,8 +29,7 @@ def check_ray() -> None:
     SpecError
         If it is not.
     """
-    if importlib.util.find_spec("ray") is None:
-        raise refusal("--ray: Ray is not installed; pip install 'warren[ray]'")
+    need("ray")
 
 
 def ray_folder(name: str) -> Path:

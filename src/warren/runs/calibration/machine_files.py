@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from warren.live.extras import need
 from warren.live.measure.machine import processor
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
@@ -24,8 +25,10 @@ def overheads_text(*, pin: bool = False) -> str:
     """Measure the live engine of this machine; return the file that ``overheads:`` names.
 
     ``pin``: devices are pinned to cores, as ``local: {pin: true}`` of a cluster does. Raises
-    EngineError if a process of Warren's own does not come up.
+    SpecError if PyTorch is not installed, and EngineError if a process of Warren's own does not
+    come up.
     """
+    need("live")
     # Before the calibration, whose own processes keep the cores busy.
     share = told_busy_share()
     say("calibrating the live engine of this machine; other work on it spoils the figures")
@@ -49,6 +52,7 @@ def profile_rows_text(
         run = replace(run, cluster=cluster)
     with named_after(path, run):
         chosen = _unpriced(run)
+        need("live")
         busy = f"{100 * told_busy_share():.0f} % busy with other work before"
         pinned = ", pinned" if run.cluster.local.pin else ""
         say(f"measuring {tasks} tasks of {', '.join(job.name for job in chosen)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from warren.live.extras import need
 from warren.live.measure.machine import machine_facts
 from warren.live.measure.ring_rounds import ProbedRing, RingProber, bed_places, local_places
 from warren.live.testbed.link_test import GOODPUT
@@ -32,6 +33,7 @@ def calibrate_rings(
     such testbed, or it is not as it was made, and EngineError if the rings fail, or the rounds
     measured cannot be fitted.
     """
+    need("live")
     facts: dict[str, str | float] = {}
     if testbed is not None:
         record = one_standing(checked_name(testbed))

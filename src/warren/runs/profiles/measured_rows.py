@@ -10,6 +10,7 @@ from statistics import median
 from time import time
 from typing import Final
 
+from warren.live.extras import need
 from warren.model.cluster import PROCESSOR, Cluster
 from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
@@ -108,10 +109,11 @@ def profiles_of(
     Raises
     ------
     SpecError
-        If an app's file cannot be read; or the database cannot be read, or was ``asked`` to keep
-        something and cannot be written. Then nothing was measured.
+        If an app's file cannot be read, or PyTorch is not installed; or the database cannot be
+        read, or was ``asked`` to keep something and cannot be written. Then nothing was measured.
     """
     run = with_apps(run, jobs)
+    need("live")
     found: dict[int, Profile] = {}
     failed: list[Problem] = []
     for here, mine in by_first_device(run, jobs):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from warren.live.extras import need
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.runs.inputs import chosen, jobs_of, run_of
@@ -20,12 +21,13 @@ def checked_apps(file: str, names: Sequence[str] = ()) -> list[CheckReport]:
     """Check the apps of a file's jobs, one after the other; each is told as it begins.
 
     The file is one of jobs or of a run. ``names``: jobs that alone are checked; empty: all. Raises
-    SpecError if the file is wrong, or no job of it has an app.
+    SpecError if the file is wrong, no job of it has an app, or PyTorch is not installed.
     """
     # Imported here: it brings what starts processes, which a command's help has no use for.
     from warren.live.oracle.determinism_check import check_job
 
     jobs, base = _jobs(file, names)
+    need("live")
     reports = []
     for job in jobs:
         say(f"checking {job.name}")

@@ -7,9 +7,9 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from warren.live.extras import need
 from warren.live.process.agents.ray_discovery import RayNode, ray_nodes
 from warren.live.testbed.namespaces import HERE, place_of
-from warren.live.testbed.ray_nodes import check_ray
 from warren.live.testbed.status import one_standing
 from warren.model.errors import EngineError, Problem, SpecError
 
@@ -34,7 +34,7 @@ def ray_hosts(address: str, testbed: str | None = None) -> str:
     if not re.fullmatch(r"[^\s:]+:\d{1,5}", address):
         message = f"{address!r} is no HOST:PORT, such as 10.0.0.1:6379"
         raise SpecError(Problem(file="hosts", field="ADDRESS", message=message))
-    check_ray()
+    need("ray")
     place = HERE if testbed is None else place_of(one_standing(testbed), 0)
     return cluster_yaml(address, ray_nodes(address, place), testbed)
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from warren.live.extras import hint
 from warren.live.training.app.user_files import is_users
 from warren.model.errors import (
     InputDataError,
@@ -45,7 +46,7 @@ def reason_of(error: BaseException) -> str:
     for frame, line in traceback.walk_tb(error.__traceback__):
         if is_users(file := frame.f_code.co_filename):
             place = f" ({printable(Path(file).name)}:{line})"
-    return one_line(error, _CHARS) + place
+    return one_line(error, _CHARS) + place + hint(error)
 
 
 def way_there(error: BaseException) -> str:

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Final
 
 from warren.apps.protocol import TorchApp, make_app
+from warren.live.extras import hint
 from warren.live.training.app.app_imports import SourceReader
 from warren.live.training.app.pinned_modules import FINDER, pinned_spec
 from warren.model.errors import Problem, SpecError, one_line
@@ -100,7 +101,7 @@ def _load_module(app: str, source: AppSource, suffix: str) -> ModuleType:
     # A file that was taken for an app may call ``sys.exit``.
     except BaseException as error:
         del sys.modules[name]
-        message = f"importing it failed: {one_line(error)}{_hint(error, source)}"
+        message = f"importing it failed: {one_line(error)}{hint(error) or _hint(error, source)}"
         raise SpecError(_problem(app, message, _line(error, path))) from error
     return module
 
