@@ -46,7 +46,6 @@ def without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     "command",
     [
         "run {run} --out {out}",
-        "run {run} --dry-run",
         "run {plain} --out {out}",
         "check {run}",
         "check {jobs} --job a",

@@ -34,6 +34,7 @@ from warren.policy.registry import (
     ring_policies,
     shaped_policies,
 )
+from warren.runs.notices import COMPILING
 from warren.store.signals import raise_if_told
 
 _DATA: Final[Mapping[str, type]] = {
@@ -320,7 +321,8 @@ def _carried(run: Run, *, live: bool) -> frozenset[Question]:
 class TimedPolicy:
     """A policy that counts the seconds its decisions take; all else is passed through.
 
-    ``decide_s``: real seconds in ``initial`` and ``decide`` so far.
+    ``decide_s``: real seconds in ``initial`` and ``decide`` so far, without those in which kernels
+    were compiled.
     """
 
     def __init__(self, policy: AnyPolicy) -> None:
@@ -347,14 +349,14 @@ class TimedPolicy:
     def _timed(self, call: Any, *args: Any) -> Any:
         """Call a method of the policy and count its time."""
         raise_if_told()  # planning takes long, and an import may have swallowed a signal
-        begin = perf_counter()
+        begin, compiled_s = perf_counter(), COMPILING.seconds
         try:
             return call(*args)
         # Not an Exception: it would end the command without a word. ``ask`` makes a line of it.
         except SystemExit as error:
             raise RuntimeError(f"it called sys.exit({text_of(error)})") from error
         finally:
-            self.decide_s += perf_counter() - begin
+            self.decide_s += perf_counter() - begin - (COMPILING.seconds - compiled_s)
 
 
 class TimedPolicies:

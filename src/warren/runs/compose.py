@@ -23,9 +23,8 @@ from warren.model.run import Run
 from warren.report.record import LIVE, Record
 from warren.runs.bound_of_run import Solve, bound_ahead, lower_bound
 from warren.runs.choose_policy import ChosenPolicies, TimedPolicies, check_carried, choose_all
-from warren.runs.notices import say_compiling
+from warren.runs.notices import COMPILING
 from warren.runs.results import result_files
-from warren.solve.common.compile_listeners import LISTENERS
 from warren.store.run_folder import RunFolder
 from warren.store.signals import raise_if_told
 
@@ -187,17 +186,13 @@ class PreparedRun:
         Raises
         ------
         SpecError
-            If an app, the measured jitter, a device type or a package is wrong or missing.
+            If an app, the measured jitter or a device type is wrong or missing.
         """
         from warren.live.emulated_times import check_jitter
-        from warren.live.extras import need
         from warren.runs.check_apps import check_apps
         from warren.runs.machine import check_device_types
 
         run = check_apps(self.run)
-        need("live")
-        if run.cluster.ray is not None:
-            need("ray")
         check_jitter(run)
         check_device_types(run.cluster, run.name, "cluster.hosts")
         checked = replace(self, run=run)
@@ -235,9 +230,10 @@ class RunParts:
     begin: float
     inputs: str = ""
     core: Core = field(init=False)
+    _compiled_s: float = field(init=False)
 
     def __post_init__(self) -> None:
-        prepared = self.prepared
+        prepared, self._compiled_s = self.prepared, COMPILING.seconds
         self.core = Core(
             run=prepared.run,
             costs=prepared.costs,
@@ -272,6 +268,8 @@ class RunParts:
             extra |= measured()
         history = read_history(self.journal.journal_bytes())
         extra["wall_s"] = perf_counter() - self.begin
+        if compile_s := COMPILING.seconds - self._compiled_s:
+            extra["compile_s"] = compile_s
         bound = lower_bound(run, costs, history, solve)
         return Record(run=run, history=history, costs=costs, extra=extra, bound=bound)
 
@@ -283,7 +281,7 @@ def simulate(
     from warren.sim.build import sim_port
 
     begin, options = perf_counter(), options or Options()
-    LISTENERS[:] = [say_compiling]
+    COMPILING.watch()
     prepared = run if isinstance(run, PreparedRun) else PreparedRun(run=run)
     run, costs = prepared.run, prepared.costs
     policies = TimedPolicies(prepared.policies)

@@ -170,6 +170,6 @@ def _measured(file: str, data: bytes) -> dict[str, float]:
     if not isinstance(old, dict):
         raise SpecError(Problem(file=file, message="is not a JSON object"))
     # Everything else in a summary follows from the journal and is computed again.
-    figures = ("decide_s", "wall_s", "overruns", "verified_tasks", "verify_s")
+    figures = ("decide_s", "compile_s", "wall_s", "overruns", "verified_tasks", "verify_s")
     kept = (*figures, "stale_messages", "strangers")
     return {key: float(old[key]) for key in kept if isinstance(old.get(key), int | float)}

@@ -8,6 +8,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
+from warren.live.extras import need
 from warren.model.costs import CostTable
 from warren.model.errors import JournalError, WarrenError
 from warren.model.events import RoundsDone
@@ -17,6 +18,7 @@ from warren.report.record import Record
 from warren.runs.choose_policy import TimedPolicies, is_foreign
 from warren.runs.compose import Attend, Options, PreparedRun, RunParts, simulate
 from warren.runs.inputs import named_after
+from warren.runs.notices import COMPILING
 from warren.runs.pinned_apps import text_files
 from warren.runs.results import hash_of, input_files, result_files
 from warren.store.files import DISK_ERRORS, refused, unwritable
@@ -62,7 +64,8 @@ def train(
     Raises
     ------
     SpecError
-        If what the run needs is wrong or missing, or a file cannot be written.
+        If what the run needs is wrong or missing, PyTorch is not installed, or a file cannot be
+        written.
     InfeasibleDecision
         If the policy breaks a rule.
     """
@@ -70,6 +73,9 @@ def train(
 
     with named_after(file, prepared.run):
         prepared = prepared.trainable()
+        need("live")
+        if prepared.run.cluster.ray is not None:
+            need("ray")
         if not prepared.is_plain:
             prepared.check()
     # Durable: a run that is killed loses no record, and can go on.
@@ -107,6 +113,7 @@ def run_live(
         If the policy breaks a rule, or decides otherwise than it did.
     """
     begin, options = perf_counter(), options or Options()
+    COMPILING.watch()
     run, costs = prepared.run, prepared.costs
     policies = TimedPolicies(prepared.policies)
     port = _live_port(run, costs, out)

@@ -20,6 +20,7 @@ from warren.core.state import State
 from warren.model.events import AnyEvent
 from warren.model.run import Run
 from warren.runs.compose import Attend
+from warren.runs.notices import COMPILING
 
 LINES_S: Final = 5.0
 """How far lines are apart at least."""
@@ -33,13 +34,19 @@ def simulation_view(core: Core) -> AbstractContextManager[Observer | None]:
 @contextmanager
 def progress_lines(core: Core) -> Iterator[None]:
     """Print lines from a thread of their own, so that they come while a policy plans, too."""
-    begin, over = monotonic(), Event()
+    over = Event()
+
+    def clock() -> float:
+        """Return real seconds, without those of compiling."""
+        return monotonic() - COMPILING.seconds
+
+    begin = clock()
 
     def tell() -> None:
         """Print a line from time to time until the simulation is over."""
         while not over.wait(LINES_S):
             with suppress(OSError):
-                print(_line(core, monotonic() - begin), file=sys.stderr, flush=True)
+                print(_line(core, clock() - begin), file=sys.stderr, flush=True)
 
     thread = Thread(target=tell, daemon=True)
     thread.start()
@@ -51,7 +58,9 @@ def progress_lines(core: Core) -> Iterator[None]:
 
 
 def _line(core: Core, passed_s: float) -> str:
-    """Return how far a simulation is; ``passed_s``: real seconds so far."""
+    """Return how far a simulation is; ``passed_s``: real seconds so far, without compiling."""
+    if COMPILING.is_compiling:
+        return f"  {COMPILING.line}"
     # Read from another thread while the core goes on: figures may be of two steps.
     state, total = core.state, core.run.stated_tasks
     done = int(np.sum(state.round_J * state.scale_J))
@@ -69,7 +78,23 @@ def progress(run: Run) -> Attend:
     """Return what shows a spinner while a plan is made, then a bar over tasks."""
     # Imported here: a simulation whose lines go to a file draws no bar.
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        ProgressColumn,
+        SpinnerColumn,
+        Task,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+    from rich.text import Text
+
+    class Doing(ProgressColumn):
+        """Jobs that ended or, drawn by a thread of the bar's, how far compiling is."""
+
+        def render(self, task: Task) -> Text:
+            """Return the text of now."""
+            return Text(COMPILING.line if COMPILING.is_compiling else task.fields["jobs"])
 
     @contextmanager
     def attend(core: Core) -> Iterator[Observer]:
@@ -78,7 +103,7 @@ def progress(run: Run) -> Attend:
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("{task.fields[jobs]}"),
+            Doing(),
             TimeElapsedColumn(),
         )
         total = run.stated_tasks

@@ -51,10 +51,11 @@ def summary_lines(
         lines.append(losses)
     # Only the run itself could measure these: one that was cut off has none.
     if values["decide_s"] is not None and values["wall_s"] is not None:
-        lines.append(
-            f"decided in {duration(values['decide_s'])}, {duration(values['wall_s'])} in all "
-            "(real time)"
-        )
+        parts = [f"decided in {duration(values['decide_s'])}"]
+        if "compile_s" in values:
+            parts.append(f"compiled in {duration(values['compile_s'])} (once)")
+        parts.append(f"{duration(values['wall_s'])} in all (real time)")
+        lines.append(", ".join(parts))
     return lines
 
 

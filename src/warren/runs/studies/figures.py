@@ -30,7 +30,7 @@ PROGRAMS: Final[Mapping[str, tuple[str, ...]]] = {
     "jpas": ("jpas_figures",),
 }
 """Paper to the programs under ``experiments/`` whose parts are its figures."""
-_TIMED: Final = ("decide_s", "wall_s")
+_TIMED: Final = ("decide_s", "compile_s", "wall_s")
 """Real times: another machine has others, so they are not compared."""
 _EQUAL: Final = 1e-9
 """How far two equal figures may be apart, in shares of the larger one or absolutely."""

@@ -12,7 +12,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from warren.solve.common.compile_listeners import tell_listeners
+from warren.solve.common.compile_listeners import (
+    BEGUN_OR_DONE,
+    KERNELS,
+    NOT_KEPT,
+    tell_listeners,
+)
 
 
 @contextmanager
@@ -32,6 +37,7 @@ def _hidden(module: str) -> Iterator[None]:
 with _hidden("scipy"):  # numba looks at its version only
     from llvmlite.binding import parse_bitcode  # type: ignore[import-untyped]
     from numba import njit, types
+    from numba.core import event
     from numba.core.caching import CompileResultCacheImpl, FunctionCache
     from numba.core.codegen import JITCodeLibrary
     from numba.core.typing.typeof import typeof_impl
@@ -108,21 +114,37 @@ class _MachineCode(FunctionCache):
     """
 
     def __init__(self, function: Any, *, is_inner: bool = False) -> None:
-        self._function, self._is_open = function, False
+        self._function, self._is_open, self._has_folder = function, False, True
         self._impl_class = _InnerLoader if is_inner else _Loader
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         """Return the kernel compiled for these types, or None after getting ready to compile."""
         if not self._is_open:
-            super().__init__(self._function)  # type: ignore[no-untyped-call]
-            # Machine code counts as old once any file of kernels has changed, not only this one.
-            self._cache_file._source_stamp = (self._cache_file._source_stamp, _sources())
-            self._is_open = True
-        with self._guard_against_spurious_io_errors():
-            found = self._known(signature, target)
+            self._open()
+        found = None
+        if self._has_folder:
+            with self._guard_against_spurious_io_errors():
+                found = self._known(signature, target)
         if found is None:
             _get_ready_to_compile()
         return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep machine code, if there is a folder for it."""
+        if self._has_folder:
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+
+    def _open(self) -> None:
+        """Find the folder: beside the source, or numba's own of the user."""
+        self._is_open = True
+        try:
+            super().__init__(self._function)  # type: ignore[no-untyped-call]
+        except RuntimeError:  # neither can be written
+            self._has_folder = False
+            NOT_KEPT.append(self._function.__qualname__)
+            return
+        # Machine code counts as old once any file of kernels has changed, not only this one.
+        self._cache_file._source_stamp = (self._cache_file._source_stamp, _sources())
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         """Return numba's key, and whether there is an entry for Python."""
@@ -196,6 +218,27 @@ def _get_ready_to_compile() -> None:
         import_module("numba.np.arraymath")
 
 
+class _Events(event.Listener):
+    """What numba tells of compiling, handed on."""
+
+    def on_start(self, told: Any) -> None:
+        """Hand on that a function begins to be compiled."""
+        self._hand_on(told, done=False)
+
+    def on_end(self, told: Any) -> None:
+        """Hand on that a function is compiled, or cannot be."""
+        self._hand_on(told, done=True)
+
+    @staticmethod
+    def _hand_on(told: Any, *, done: bool) -> None:
+        own = str(told.data["dispatcher"].py_func.__module__).startswith("warren.")
+        for listener in BEGUN_OR_DONE:
+            listener(done, own)
+
+
+event.register("numba:compile", _Events())  # type: ignore[no-untyped-call]
+
+
 # nogil: Python's other threads go on while a kernel runs. error_model "numpy": no check for a zero
 # divisor. _nrt: numba's memory runtime; why there is none, says ``kernel``. no_cfunc_wrapper: no
 # second entry beside that for Python, for those who have a kernel's address only; nobody has.
@@ -208,6 +251,7 @@ def _compiled(**options: Any) -> Callable[[Any], Any]:
     """Return a decorator that makes kernels with these options of numba beside the common ones."""
 
     def kernel(function: Any) -> Any:
+        KERNELS.append(function.__qualname__)
         made = _dispatcher(function, options)
         # Where NUMBA_DISABLE_JIT is set, numba gives the function itself back.
         if made is not function:
