@@ -18,17 +18,15 @@ term is that of links which are never free once the first update has come.
 (``shape_search``) has a mini-batch a worker, or cuts one evenly, and one push of it. With a task a
 worker, and machines that either work or serve, both are one: pull, computation, push.
 
-*How good.* Where a machine works or serves, the model is split by bandwidth and machines of one
-kind can be exchanged, so the best of all cases is the best there is, by this formula. Where it may
-do both (``both``), workers of some kinds serve, too, and shares are those that fill the links of
-all servers alike: f_i in proportion to b_i / (W - a_i). That is no proof, but with equal machines,
-each of which works and serves, pull is (1 - 1/N) M / b, and never above M / b, which no machine
-that only works is below.
+*How good.* Machines of one kind can be exchanged, and for each choice of workers the model is split
+as is best (``link_split``), so the best of all cases is the best there is, by this formula: over
+the machines that do not work, or, where a machine may do both (``both``), over all of them. Where
+several splits are equally good, machines that are to serve first hold the most, so that few serve.
+A share below a byte is none.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -37,8 +35,11 @@ import numpy as np
 
 from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
 from warren.solve.shapes.kinds import kinds_of
+from warren.solve.shapes.link_split import LinkTimes, least_times, split_limits
 
 MOST_CASES: Final = 20_000
+_DIGITS: Final = 12
+"""Decimal places of a share, beyond which it is rounding alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,50 +125,67 @@ def best_task_round(
         If no machine works beside one that serves, or there are more than ``MOST_CASES`` cases.
     """
     order = np.arange(len(machines.rate_N)) if prefer is None else prefer
-    found = None
+    low_N, high_N = np.empty(len(order)), np.empty(len(order))
+    found, round_s = None, np.inf
+    unit_s_N = model_bytes / machines.rate_N
     for serves_N, works_N in _cases(machines, order, both):
-        share_N = _shares(machines, serves_N, works_N)
-        one = task_round(machines, works_N, share_N, model_bytes, tasks)
-        if (one.works_N != works_N).any():  # the others are no workers, and pull nothing
-            share_N = _shares(machines, serves_N, one.works_N)
-            one = task_round(machines, one.works_N, share_N, model_bytes, tasks)
-        if found is None or one.round_s < found.round_s * (1 - 1e-9):
-            found = one
+        comp_s, tasks_N = _spread(machines, works_N, tasks)
+        pulls_N = np.minimum(machines.devices_N, tasks_N)
+        times = LinkTimes(
+            unit_s_N=unit_s_N,
+            pulls_N=pulls_N,
+            tasks_N=tasks_N,
+            serves_N=serves_N,
+            all_pulls=int(pulls_N.sum()),
+            all_tasks=tasks,
+            most_s=tasks * float(unit_s_N.max()),
+            comp_s=comp_s,
+            first_s=float(machines.task_s_N[tasks_N > 0].min()),
+        )
+        pull_s, busy_s = least_times(times, round_s, low_N, high_N)
+        takes_s = pull_s + max(comp_s + pull_s, times.first_s + busy_s)
+        if takes_s < round_s * (1 - 1e-9):
+            share_N = _filled(times, pull_s, busy_s, order, least=1 / model_bytes)
+            found, round_s = (tasks_N > 0, share_N), takes_s
     if found is None:
         raise ValueError("a worker and a server need two machines, of which one computes")
-    return found
+    return task_round(machines, *found, model_bytes, tasks)
 
 
 def _cases(
     machines: TaskMachines, order: IntArray, both: bool
 ) -> Iterator[tuple[BoolArray, BoolArray]]:
-    """Yield who serves and who works in each case."""
+    """Yield who may serve and who works in each case."""
     kinds, kind_N = kinds_of(machines.task_s_N, machines.rate_N, machines.devices_N)
-    too = list(itertools.product((False, True), repeat=len(kinds.count_K) if both else 0)) or [()]
-    if kinds.case_count * len(too) > MOST_CASES:
-        raise ValueError(f"{kinds.case_count * len(too)} ways to serve; allowed: {MOST_CASES}")
+    if kinds.case_count > MOST_CASES:
+        raise ValueError(f"{kinds.case_count} ways to serve; allowed: {MOST_CASES}")
     # Of each kind, its machines in the order in which they are to serve.
     of_K = [order[kind_N[order] == kind] for kind in range(len(kinds.count_K))]
-    servers_CK = [np.zeros(len(of_K), dtype=np.int64), *kinds.servers_CK()]
-    for servers_K, too_K in itertools.product(servers_CK, too):
+    none_CK = np.zeros((int(both), len(of_K)), dtype=np.int64)
+    for servers_K in np.concatenate([none_CK, kinds.servers_CK()]):
         serves_N = np.zeros(len(order), dtype=bool)
         for kind, count in enumerate(servers_K.tolist()):
             serves_N[of_K[kind][:count]] = True
         works_N = machines.able_N & ~serves_N
-        for kind, serve_too in enumerate(too_K):
-            if serve_too:
-                serves_N[of_K[kind]] = True
-        if serves_N.any() and works_N.any():
-            yield serves_N, works_N
+        if works_N.any():
+            yield serves_N | both, works_N
 
 
-def _shares(machines: TaskMachines, serves_N: BoolArray, works_N: BoolArray) -> FloatArray:
-    """Return the share of the model on each machine: what fills the links of servers alike."""
-    own_N = np.where(works_N, machines.devices_N, 0)
-    others_N = own_N.sum() - own_N
-    # A machine to which nobody else comes can hold anything; where there is one it holds all.
-    weight_N = np.where(serves_N, machines.rate_N / np.maximum(others_N, 1e-9), 0.0)
-    share_N: FloatArray = weight_N / weight_N.sum()
+def _filled(
+    times: LinkTimes, pull_s: float, busy_s: float, order: IntArray, least: float
+) -> FloatArray:
+    """Return the share of each machine: its lower limit, and of the rest what it may, in order.
+
+    Shares below ``least`` go to the largest one.
+    """
+    share_N, high_N = np.empty(len(order)), np.empty(len(order))
+    split_limits(times, pull_s, busy_s, share_N, high_N)
+    for at in order.tolist():
+        share_N[at] += min(max(0.0, 1 - share_N.sum()), high_N[at] - share_N[at])
+    share_N = share_N.round(_DIGITS)
+    largest = int(share_N.argmax())
+    share_N[(share_N < least) & (np.arange(len(order)) != largest)] = 0.0
+    share_N[largest] += 1 - share_N.sum()
     return share_N
 
 
@@ -175,7 +193,8 @@ def _spread(machines: TaskMachines, works_N: BoolArray, tasks: int) -> tuple[flo
     """Return the least time in which workers do so many tasks, and how many tasks each does.
 
     That time is a multiple of a task's: of those the least in which enough are done. Where more
-    could be done by then, the last machines that could have one task fewer have it.
+    could be done by then, machines have a task fewer: first those whose states come last, by their
+    links, and of these the slower ones, then the last ones.
     """
     task_s, devices = machines.task_s_N[works_N], machines.devices_N[works_N]
     ends = np.unique(np.outer(np.unique(task_s), np.arange(1, tasks + 1)))
@@ -189,7 +208,8 @@ def _spread(machines: TaskMachines, works_N: BoolArray, tasks: int) -> tuple[flo
     comp_s = float(ends[low])
     done = _done(task_s, comp_s) * devices
     over = int(done.sum()) - tasks
-    for at in range(len(done) - 1, -1, -1):
+    place, rate = np.arange(len(done)), machines.rate_N[works_N]
+    for at in np.lexsort((-place, devices, -task_s, rate)).tolist():
         less = min(over, int(done[at]), int(devices[at]))
         done[at] -= less
         over -= less
