@@ -248,6 +248,34 @@ def test_a_place_policy_that_does_not_keep_to_shapes_is_refused_before_the_run(
         simulated(tmp_path, run)
 
 
+@pytest.mark.parametrize("question", ["shape", "group"])
+@pytest.mark.parametrize("place", ["fifo", "gavel-fifo", "hare", "hlas"])
+def test_a_place_policy_that_does_not_keep_to_stated_hosts_is_refused_before_the_run(
+    question: str, place: str, tmp_path: Path
+) -> None:
+    """As for ``cruise``; before, the simulation ended with an internal message, or for ever."""
+    run = stated_hosts(question, ["h0", "h1"])
+    simulated(tmp_path, run)
+    run["scheduler"]["place"] = place
+    with pytest.raises(SpecError, match=f"{place} does not keep to the hosts that {question} "):
+        simulated(tmp_path / "other", run)
+    # Where all hosts are stated no task is bound.
+    run = stated_hosts(question, ["h0", "h1", "h2", "h3"])
+    run["scheduler"]["place"] = place
+    simulated(tmp_path / "all", run)
+
+
+def stated_hosts(question: str, hosts: list[str]) -> dict[str, Any]:
+    """A job whose tasks are to be on these of four hosts."""
+    run = described(4, 4, {"A": "0.5 s"}, "static", rounds=3)
+    run["scheduler"][question] = "fixed"
+    if question == "shape":
+        run["workload"]["jobs"][0]["workers"] = {"hosts": hosts}
+    else:
+        run["policy"] = {"group": {"groups": [{"jobs": ["one"], "hosts": hosts}]}}
+    return run
+
+
 def test_stretches_of_several_rounds_are_looked_at_as_soon_as_single_ones(tmp_path: Path) -> None:
     """Stretches of 4: the third barrier brings rounds 5 to 8 of those that are measured."""
     run = described(8, 8, {"A": "0.5 s"}, "cruise", workers=7) | {"grain": "4 rounds"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -19,6 +19,7 @@ from warren.model.errors import Problem, SpecError, one_line, text_of
 from warren.model.events import Event
 from warren.model.run import Run
 from warren.model.view import View
+from warren.policy.group.fixed import FixedGroups
 from warren.policy.protocol import (
     AnyPolicy,
     answers,
@@ -34,6 +35,7 @@ from warren.policy.registry import (
     ring_policies,
     shaped_policies,
 )
+from warren.policy.shape.fixed import FixedShapes
 from warren.runs.notices import COMPILING
 from warren.store.signals import raise_if_told
 
@@ -165,8 +167,8 @@ def choose_all(run: Run) -> ChosenPolicies:
     SpecError
         If one is unknown, cannot be loaded, answers other questions than it is named for, or needs
         to know rounds that a job does not state; if jobs are rings, which the place policy does
-        not place, or which are larger than the cluster; or if shapes name the hosts of workers, to
-        which it does not keep.
+        not place, or which are larger than the cluster; or if shapes or groups name the hosts of
+        tasks, to which it does not keep.
     """
     scheduler = run.scheduler
     places_jointly = scheduler.joint is not None and scheduler.joint == scheduler.place
@@ -191,7 +193,7 @@ def choose_all(run: Run) -> ChosenPolicies:
         _check_rounds(run, question, policy)
     place = named.pop(JOINT if places_jointly else "place")
     _check_rings(run, scheduler.place, place)
-    _check_shapes(run, place, named.get("shape"))
+    _check_bound_hosts(run, place, named)
     return ChosenPolicies(place=place, others=tuple(named.values()))
 
 
@@ -228,16 +230,31 @@ def _check_rounds(run: Run, question: str, policy: AnyPolicy) -> None:
         raise SpecError(Problem(file=run.name, field=f"scheduler.{question}", message=message))
 
 
-def _check_shapes(run: Run, place: AnyPolicy, shape: AnyPolicy | None) -> None:
-    """Refuse shapes that change the hosts of workers beside a policy that does not look at them."""
+def _check_bound_hosts(run: Run, place: AnyPolicy, named: Mapping[str, AnyPolicy]) -> None:
+    """Refuse shapes and groups that bind tasks to hosts beside a policy that ignores them."""
     name = run.scheduler.place
-    if shape is None or not binds_workers(shape) or keeps_to_shapes(place) or is_foreign(name):
+    if keeps_to_shapes(place) or is_foreign(name):
         return
-    message = (
-        f"{name} does not keep to the hosts that shape {run.scheduler.shape} leaves to tasks; "
-        f"allowed: {', '.join(shaped_policies())}, or FILE.py:Class"
-    )
-    raise SpecError(Problem(file=run.name, field="scheduler.place", message=message))
+    for question, policy in named.items():
+        if not (binds_workers(policy) or _leaves_hosts_out(run, policy)):
+            continue
+        message = (
+            f"{name} does not keep to the hosts that {question} "
+            f"{getattr(run.scheduler, question)} leaves to tasks; "
+            f"allowed: {', '.join(shaped_policies())}, or FILE.py:Class"
+        )
+        raise SpecError(Problem(file=run.name, field="scheduler.place", message=message))
+
+
+def _leaves_hosts_out(run: Run, policy: AnyPolicy) -> bool:
+    """Tell whether the hosts that users state for tasks are fewer than all."""
+    stated: Sequence[Sequence[str]] = ()
+    if isinstance(policy, FixedShapes):
+        stated = [job.worker_hosts for job in run.workload.jobs if job.worker_hosts]
+    elif isinstance(policy, FixedGroups):
+        stated = [one["hosts"] for one in policy.groups]
+    hosts = {host.name for host in run.cluster.hosts}
+    return any(hosts.difference(one) for one in stated)
 
 
 def _check_rings(run: Run, name: str, policy: AnyPolicy) -> None:
