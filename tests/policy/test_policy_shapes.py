@@ -15,10 +15,11 @@ import warren
 from warren.core.journal_reader import History
 from warren.model.decision import NOTHING, Decision
 from warren.model.errors import SpecError
-from warren.model.events import ServersMoved
+from warren.model.events import ServersMoved, TasksDone
 from warren.model.view import View
 from warren.policy.registry import policy_of
-from warren.policy.shape.cruise import Cruise, ShapeMemory
+from warren.policy.shape.cruise import Choice, Cruise, ShapeMemory
+from warren.policy.shape.measured import Measured
 from warren.policy.shape.optimus import Optimus, OptimusMemory, fitted, grown
 from warren.report.checks.check import check
 from warren.runs.results import load_record
@@ -222,6 +223,78 @@ def test_a_shape_whose_servers_never_come_up_is_tried_ever_less_often(
     simulated(tmp_path, described(8, 8, {"A": "0.5 s"}, "cruise", workers=7, rounds=200))
     # And one round more each time: the first that ends is not measured.
     assert np.diff([0, *tried]).tolist() == [6, 11, 21, 41, 81]
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+@pytest.mark.parametrize("task_cv", [0.1, 0.3])
+def test_cruise_does_not_move_between_equal_hosts_on_noise(
+    task_cv: float, seed: int, tmp_path: Path
+) -> None:
+    """It is best to have one of four equal hosts do all; which one is all the same."""
+    history = simulated(tmp_path, noisy({"task_cv": task_cv, "seed": seed}))
+    assert len(history.moves) == 1
+    assert len({int(one) for one in history.timeline.device_R[-400:]}) == 1
+
+
+def test_means_of_hosts_count_apart_beyond_noise_and_alike_again_when_they_are_old() -> None:
+    """Host 1 takes half as long as 0 and 2; host 3 was not measured. The table has them alike."""
+    draw, measured = np.random.default_rng(1), Measured()
+    view: Any = SimpleNamespace(
+        hosts=SimpleNamespace(devices_H=np.ones(4), devices_HT=np.ones((4, 1), dtype=np.int64)),
+        costs=SimpleNamespace(comp_ns_JT=np.array([[1e7]]), fits_JT=np.array([[True]])),
+        round_J=np.array([20]),
+    )
+    for number in range(20):
+        for host, took_s in enumerate((0.02, 0.01, 0.02)):
+            busy_ns = int(took_s * 1e9 * draw.lognormal(0, 0.1))
+            done = TasksDone(0, 0, number, 1, (host,), host, 0, busy_ns, busy_ns)
+            measured = measured.computed(done, host)
+    slow, fast, other, unknown = measured.task_s_H(view, 0).tolist()
+    assert slow == other == pytest.approx(0.02, rel=0.1)
+    assert fast == pytest.approx(0.01, rel=0.1)
+    assert fast < unknown < slow
+    view.round_J[0] = 800
+    assert len(set(measured.task_s_H(view, 0).tolist())) == 1
+
+
+def noisy(truth: dict[str, Any]) -> dict[str, Any]:
+    """Four equal hosts, three of which work at first, in front of slow links."""
+    run = described(
+        4, 4, {"A": "0.01 s"}, "cruise", workers=3, rounds=150, nic=("50 Mbps",)
+    )  # fmt: skip
+    run["profiles"]["m"]["model"] = "3.6 MB"
+    return run | {"truth": truth}
+
+
+def test_cruise_goes_back_where_rounds_did_not_get_shorter_and_tries_ever_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cost model that is wrong: what it finds best, one worker and one server, is the worst."""
+    answered = list[tuple[int, tuple[int, ...]]]()
+    decide = Cruise.decide
+
+    def seen(self: Cruise, view: View, memory: ShapeMemory) -> tuple[Decision, ShapeMemory]:
+        decision, memory = decide(self, view, memory)
+        answered.extend((int(view.round_J[0]), one.servers) for one in decision.shapes.values())
+        return decision, memory
+
+    def worst(*_: object) -> Choice:
+        return Choice(np.eye(8, dtype=bool)[0], np.eye(8)[7], 0.1)
+
+    monkeypatch.setattr(Cruise, "decide", seen)
+    monkeypatch.setattr(Cruise, "best", worst)
+    monkeypatch.setattr(Cruise, "takes_s", lambda *_: 1.0)
+    run = described(8, 8, {"A": "0.5 s"}, "cruise", workers=5, rounds=120)
+    history = simulated(tmp_path, run)
+    first, *rest = answered
+    assert first == (0, (5, 6, 7))
+    away, back = rest[::2], rest[1::2]
+    assert {servers for _, servers in away} == {(7,)}
+    assert {servers for _, servers in back} == {(5, 6, 7)}
+    tried = [there - here for (here, _), (there, _) in zip([first, *back], away, strict=False)]
+    assert tried == [6, 12, 22, 42][: len(tried)]
+    assert len(tried) >= 3
+    assert round_s(history)[-1] == round_s(history)[0]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ What
     goes (``away``) jobs get the best shape on those that are there at once. Where new servers do
     not come up (``ServersMoved.reason``) it waits for twice as many rounds before it tries again,
     then four times, and so on: an app may never have several servers, and a trial takes memory.
+    After ``after`` rounds in a new shape it goes back to the one before if they did not get
+    shorter, and waits in the same way.
 Source
     Cruise (dissertation 2020), 3.2 and 3.3: cost model, trigger after enough metrics, 5 % rule;
     3.4.4: opportunistic hosts.
@@ -32,13 +34,13 @@ from immutables import Map
 
 from warren.model.costs import BoolArray, FloatArray, IntArray
 from warren.model.decision import NOTHING, Decision, Question, Shape
-from warren.model.events import Event, JobArrived, RoundsDone, Woken
+from warren.model.events import Event, JobArrived, RolledBack, RoundsDone, ServersMoved, Woken
 from warren.model.view import View
 from warren.policy.common.link_loads import server_shares_H
 from warren.policy.shape.absences import absences_of, next_change_ns
 from warren.policy.shape.all_hosts import hosts_of
 from warren.policy.shape.fixed import stated_shape
-from warren.policy.shape.measured import TOLD, Measured, refused_shapes, still_moving
+from warren.policy.shape.measured import TOLD, Measured, refused_shapes, still_moving, without
 from warren.solve.shapes.kinds import kinds_of
 from warren.solve.shapes.shape_search import Epoch, best_shape
 from warren.solve.shapes.task_rounds import TaskMachines, best_task_round, task_round
@@ -63,12 +65,16 @@ class Choice:
 class ShapeMemory:
     """What was measured, jobs whose servers move, and, for ``explain``, what was found last.
 
-    ``refused``: by job, how often in turn its new servers have not come up.
+    ``refused``: by job, how often in turn its new servers have not come up. ``before``: by job, the
+    shape that it left for a gain, and what rounds took there; ``failed``: how often in turn there
+    was none.
     """
 
     measured: Measured = field(default_factory=Measured)
     moving: frozenset[int] = frozenset()
     refused: Map[int, int] = field(default_factory=Map)
+    before: Map[int, tuple[Shape, float]] = field(default_factory=Map)
+    failed: Map[int, int] = field(default_factory=Map)
     found: Map[int, str] = field(default_factory=Map)
 
 
@@ -109,7 +115,8 @@ class Cruise:
         """Return the shapes of jobs that have arrived, and of those that would be faster."""
         measured, moving = memory.measured.after(view), still_moving(memory.moving, view)
         refused = refused_shapes(memory.refused, view)
-        memory = replace(memory, measured=measured, moving=moving, refused=refused)
+        before = _still_to_compare(memory.before, view)
+        memory = replace(memory, measured=measured, moving=moving, refused=refused, before=before)
         shapes = dict[int, Shape]()
         for event in view.changes:
             if isinstance(event, JobArrived):
@@ -173,6 +180,7 @@ class Cruise:
             if now is not None and shape.workers == now.workers and _serves(view, job, shape):
                 continue
             text = f"hosts have come or gone: {_words(best[0])}"
+            memory = replace(memory, before=without(memory.before, job))
             shapes[job], memory = shape, self._answered(view, memory, job, shape, text)
         return shapes, memory
 
@@ -199,7 +207,12 @@ class Cruise:
     ) -> tuple[Shape | None, ShapeMemory]:
         """Return a shape in which a job's rounds are shorter by enough; None: there is none."""
         job = event.job
-        after = self.after << min(_MOST_DOUBLED, memory.refused.get(job, 0))
+        if job not in memory.moving and memory.measured.rounds.get(job, 0) >= self.after:
+            shape, memory = self._back(view, memory, job)
+            if shape is not None:
+                return shape, memory
+        doubled = memory.refused.get(job, 0) + memory.failed.get(job, 0)
+        after = self.after << min(_MOST_DOUBLED, doubled)
         beyond = memory.measured.rounds.get(job, 0) - after
         # A stretch brings several rounds at once: a look is due if one of them is an ``every``-th.
         due = beyond >= 0 and beyond % self.every < event.rounds
@@ -221,6 +234,24 @@ class Cruise:
         if gain <= self.threshold:
             return None, replace(memory, found=memory.found.set(job, text))
         shape = self._shape(view, job, found)
+        left = _standing(view, job), took_s
+        memory = replace(memory, before=memory.before.set(job, left))
+        return shape, self._answered(view, memory, job, shape, text)
+
+    def _back(self, view: View, memory: ShapeMemory, job: int) -> tuple[Shape | None, ShapeMemory]:
+        """Return the shape that a job had before, if its rounds did not get shorter since."""
+        if job not in memory.before:
+            return None, memory
+        shape, before_s = memory.before[job]
+        took_s, hosts = memory.measured.round_s[job], self._hosts(view, job)
+        memory = replace(memory, before=memory.before.delete(job))
+        if took_s < before_s:
+            return None, replace(memory, failed=without(memory.failed, job))
+        if not {*shape.servers, *(shape.workers or ())}.issubset(hosts):
+            return None, memory
+        text = f"rounds took {took_s:.3g} s, and {before_s:.3g} s before: it goes back"
+        failed = memory.failed.set(job, memory.failed.get(job, 0) + 1)
+        memory = replace(memory, failed=failed)
         return shape, self._answered(view, memory, job, shape, text)
 
     def _best(
@@ -326,6 +357,24 @@ def _serves(view: View, job: int, shape: Shape) -> bool:
     now = view.shape_J[job]
     sizes = None if now is None else now.model_bytes
     return shape.servers == view.servers_J[job] and shape.model_bytes == sizes
+
+
+def _standing(view: View, job: int) -> Shape:
+    """Return the shape that a job has, with the servers that it has without any, too."""
+    shape = view.shape_J[job]
+    if shape is None:
+        return Shape(None, view.servers_J[job], None)
+    return Shape(shape.workers, view.servers_J[job], shape.model_bytes)
+
+
+def _still_to_compare(
+    before: Map[int, tuple[Shape, float]], view: View
+) -> Map[int, tuple[Shape, float]]:
+    """Return the shapes that jobs left, less those of which the servers never went elsewhere."""
+    for event in view.changes:
+        if isinstance(event, RolledBack) or (isinstance(event, ServersMoved) and event.reason):
+            before = without(before, event.job)
+    return before
 
 
 def _whole(shares: list[float], model_bytes: int) -> tuple[int, ...]:

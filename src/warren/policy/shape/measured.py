@@ -28,6 +28,17 @@ TOLD: Final[frozenset[type[Event]]] = frozenset(
 """After which events a policy has to be asked that keeps this: a view tells of one instant."""
 _NEWEST: Final = 0.3
 """The weight of the newest value in a moving average."""
+_MOST_VALUES: Final = 2 / _NEWEST - 1
+"""The number of values whose plain mean is as sure as a moving average of many."""
+_LONG: Final = 0.05
+"""The weight of the newest value in the mean of squared deviations, once it has many."""
+_HALF_ROUNDS: Final = 50
+"""The age in rounds at which a mean counts for half as many values."""
+_DEVIATIONS: Final = 4.0
+"""The difference of two means, in its standard deviations, up to which it may be noise.
+
+Large, since it is looked at again and again.
+"""
 _BIN: Final = 1.1
 """Hosts whose tasks take as long, by this factor, count as one kind of machine."""
 
@@ -42,6 +53,10 @@ class Measured:
     may keep a third task waiting, so of later ones only those count that found the update before
     gone when the other's computation had ended. ``round_s``: from barrier to barrier, by job;
     ``rounds``: how many rounds these are of, since the shape was last answered or reached.
+
+    ``weight``: by (job, host), how many values a mean counts for, and the last round of these: the
+    older it is, the less it is worth. ``noise``: by job, the mean square by which a value deviates
+    from its mean before, as a part of that, and how many values this is of.
     """
 
     comp_s: Map[tuple[int, int], float] = field(default_factory=Map)
@@ -51,6 +66,8 @@ class Measured:
     round_s: Map[int, float] = field(default_factory=Map)
     rounds: Map[int, int] = field(default_factory=Map)
     barrier_ns: Map[int, int] = field(default_factory=Map)
+    weight: Map[tuple[int, int], tuple[float, int]] = field(default_factory=Map)
+    noise: Map[int, tuple[float, int]] = field(default_factory=Map)
 
     def after(self, view: View) -> Measured:
         """Return it with what has happened at this instant."""
@@ -73,16 +90,17 @@ class Measured:
         """Return it without what was seen of a job's rounds: its shape is another."""
         return replace(
             self,
-            round_s=_without(self.round_s, job),
-            rounds=_without(self.rounds, job),
-            barrier_ns=_without(self.barrier_ns, job),
+            round_s=without(self.round_s, job),
+            rounds=without(self.rounds, job),
+            barrier_ns=without(self.barrier_ns, job),
         )
 
     def task_s_H(self, view: View, job: int) -> FloatArray:
         """Return what a task of the job takes on one device of each host; infinite: on none.
 
         Measured where it has run; elsewhere what is known of the host's devices, times how much
-        longer than known tasks took where they have run.
+        longer than known tasks took where they have run. Hosts of which the same is known take as
+        long as each other until means differ by more than noise; means grow unsure with age.
         """
         known_H = _known_s_H(view, job)
         ran = {host: took_s for (one, host), took_s in self.comp_s.items() if one == job}
@@ -91,21 +109,52 @@ class Measured:
         task_s_H: FloatArray = known_H * (float(np.median(longer)) if longer else 1.0)
         for host, took_s in ran.items():
             task_s_H[host] = took_s
-        return _binned(task_s_H)
+        weight_H = self._weights(job, len(known_H), int(view.round_J[job]))
+        noise, _ = self.noise.get(job, (0.0, 0))
+        return _binned(_pooled(task_s_H, known_H, weight_H, noise))
+
+    def _weights(self, job: int, hosts: int, now: int) -> FloatArray:
+        """Return how many values the mean of each host counts for in this round."""
+        weight_H = np.zeros(hosts)
+        for (one, host), (values, last) in self.weight.items():
+            if one == job:
+                weight_H[host] = values * 0.5 ** (max(0, now - last) / _HALF_ROUNDS)
+        return weight_H
 
     def computed(self, event: TasksDone, host: int) -> Measured:
         """Return it with tasks on a host that have ended."""
         key, count = (event.job, host), event.rounds * len(event.shards)
-        comp_s = _mean(self.comp_s, key, event.busy_ns / count / NS_PER_S)
+        seen = self._weighed(key, event.round + event.rounds - 1)
+        value_s = event.busy_ns / count / NS_PER_S
+        if key not in self.turn_s:
+            seen = seen._deviates(event.job, value_s, self.comp_s.get(key))
+        comp_s = _mean(self.comp_s, key, value_s)
         where, turn_s = (event.job, event.device), self.turn_s
         before = self.last.get(where, ())
         if count > 1 or not before or before[-1].round != event.round:
             before = ()
         elif len(before) == 1 or before[0].end_ns <= before[1].comp_end_ns:
             took_ns = event.comp_end_ns - before[-1].comp_end_ns
+            seen = seen._deviates(event.job, took_ns / NS_PER_S, turn_s.get(key))
             turn_s = _mean(turn_s, key, took_ns / NS_PER_S)
         last = self.last.set(where, (*before[-1:], event))
-        return replace(self, comp_s=comp_s, turn_s=turn_s, last=last)
+        return replace(seen, comp_s=comp_s, turn_s=turn_s, last=last)
+
+    def _weighed(self, key: tuple[int, int], newest: int) -> Measured:
+        """Return it with one more value in a mean."""
+        values, last = self.weight.get(key, (0.0, newest))
+        kept = values * 0.5 ** (max(0, newest - last) / _HALF_ROUNDS)
+        weight = self.weight.set(key, (min(_MOST_VALUES, kept + 1), newest))
+        return replace(self, weight=weight)
+
+    def _deviates(self, job: int, value: float, before: float | None) -> Measured:
+        """Return it with the deviation of a value from the mean before; None: there was none."""
+        if not before:
+            return self
+        mean, values = self.noise.get(job, (0.0, 0))
+        step = max(_LONG, 1 / (values + 1))
+        mean += step * ((value / before - 1) ** 2 - mean)
+        return replace(self, noise=self.noise.set(job, (mean, values + 1)))
 
     def _passed(self, event: RoundsDone) -> Measured:
         """Return it with a barrier that has passed; the first one is no whole round's end."""
@@ -130,7 +179,7 @@ def refused_shapes(refused: Map[int, int], view: View) -> Map[int, int]:
         if isinstance(event, ServersMoved) and event.reason:
             refused = refused.set(event.job, refused.get(event.job, 0) + 1)
         elif isinstance(event, ServersMoved):
-            refused = _without(refused, event.job)
+            refused = without(refused, event.job)
     return refused
 
 
@@ -143,6 +192,33 @@ def _known_s_H(view: View, job: int) -> FloatArray:
         if len(kinds):
             task_s_H[host] = max(1e-9, float(comp_T[kinds].max()))
     return task_s_H
+
+
+def _pooled(
+    task_s_H: FloatArray, known_H: FloatArray, weight_H: FloatArray, noise: float
+) -> FloatArray:
+    """Let measured hosts of which the same is known have one time if noise may be all between them.
+
+    From the fastest on: a host joins those before it where its time is not beyond their mean by
+    more than ``_DEVIATIONS``, each mean with the variance ``noise / weight_H``. A host that was not
+    measured takes the mean of all.
+    """
+    pooled_H = task_s_H.copy()
+    for known_s in np.unique(known_H[weight_H > 0]).tolist():
+        hosts = np.flatnonzero((known_H == known_s) & (weight_H > 0))
+        pool = list[int]()
+        for host in hosts[np.argsort(task_s_H[hosts], kind="stable")].tolist():
+            if pool:
+                mean_s, weight = pooled_H[pool[0]], weight_H[pool].sum()
+                variance = noise * (mean_s**2 / weight + task_s_H[host] ** 2 / weight_H[host])
+                if task_s_H[host] - mean_s > _DEVIATIONS * np.sqrt(variance):
+                    pool = []
+            pool.append(host)
+            pooled_H[pool] = np.average(task_s_H[pool], weights=weight_H[pool])
+        pooled_H[(known_H == known_s) & (weight_H == 0)] = np.average(
+            task_s_H[hosts], weights=weight_H[hosts]
+        )
+    return pooled_H
 
 
 def _binned(task_s_H: FloatArray) -> FloatArray:
@@ -170,5 +246,6 @@ def _mean(means: Map[K, float], key: K, value: float) -> Map[K, float]:
     return means.set(key, mean)
 
 
-def _without(kept: Map[int, V], job: int) -> Map[int, V]:
+def without(kept: Map[int, V], job: int) -> Map[int, V]:
+    """Return what is kept by job without that of one."""
     return kept.delete(job) if job in kept else kept
