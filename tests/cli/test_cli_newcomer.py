@@ -70,8 +70,9 @@ def test_a_run_of_very_many_tasks_says_how_to_make_it_coarser(
     path = write_run(tmp_path / "in", jobs=jobs)
     (note,) = warren("simulate", path, "--dry-run").err
     assert note.startswith("50,001,000 tasks, ")
-    assert "`grain: 1 min` (`--set grain='1 min'`)" in note
-    assert warren("simulate", path, "--dry-run", "--set", "grain=1 min").err == []
+    # On three devices a round of 1000 tasks takes longer than a minute.
+    assert "`grain: 10 min` (`--set grain='10 min'`)" in note
+    assert warren("simulate", path, "--dry-run", "--set", "grain=10 min").err == []
 
 
 def test_a_grain_that_is_far_too_fine_is_told_with_one_that_would_do(
@@ -89,8 +90,9 @@ def test_a_grain_that_is_far_too_fine_is_told_with_one_that_would_do(
 
     (note,) = notes("--set", "grain=90 s")
     assert note.startswith("3,900,000 stretches of tasks at grain 90 s, ")
-    assert "`grain: 10 min` (`" in note
-    assert notes("--set", "grain=10 min") == notes("--place", "hare") == []
+    # Three devices take 334 minutes for a round of 1000 tasks, so 6 h is no coarser than 90 s.
+    assert "`grain: 1 d` (`" in note
+    assert notes("--set", "grain=1 d") == notes("--place", "hare") == []
     assert notes("--place", "gavel-fifo", "--set", "grain=90 s") == []  # one stretch a job
     assert len(notes("--place", "hare", "--events")) == 1
     monkeypatch.setattr(simulating, "simulate", Mock(side_effect=KeyboardInterrupt))
@@ -233,6 +235,46 @@ def test_a_policy_that_hands_out_single_rounds_at_a_coarse_grain_is_told_of(
     assert "RoundRobin handed out one round at a time, 13,000 stretches, though the" in line
     assert told("1") == []
     assert told("1 ms") == [], "no more than a round fits"
+
+
+def wide_run(folder: Path, *, scale: int, rounds: int) -> str:
+    """Write a run of one job of tasks of a minute, on three devices."""
+    cost = (
+        "profiles: {minute: {model: 0, comp: {V100: 60 s, K80: 60 s}, sync: {V100: 0, K80: 0}}}\n"
+    )
+    jobs = f"jobs: [{{name: a, cost: minute, scale: {scale}, rounds: {rounds}}}]"
+    return write_run(folder, run=RUN + cost, jobs=jobs)
+
+
+def test_the_advised_grain_really_has_fewer_stretches(warren: Warren, tmp_path: Path) -> None:
+    path = wide_run(tmp_path / "in", scale=3000, rounds=3900)
+    asked = ("simulate", path, "--dry-run", "--place", "srtf", "--set")
+    (note,) = warren(*asked, "grain=1 min").err
+    before = int(note.partition(" ")[0].replace(",", ""))
+    advised = note.partition("`grain: ")[2].partition("`")[0]
+    # At 7 d there are still too many, but ten times fewer: then the note says how many.
+    (after,) = warren(*asked, f"grain={advised}").err
+    assert int(after.partition(" ")[0].replace(",", "")) <= before // 10
+
+
+def test_where_no_grain_helps_the_jobs_wider_than_the_cluster_are_named(
+    warren: Warren, tmp_path: Path
+) -> None:
+    path = wide_run(tmp_path / "in", scale=1_000_000, rounds=2)
+    (note,) = warren("simulate", path, "--dry-run", "--place", "srtf", "--set", "grain=1 min").err
+    assert "`grain:" not in note
+    told = "1 job has more tasks a round than there are devices; `gpus_max: 3` of a trace leaves"
+    assert told in note
+
+
+def test_no_policy_is_blamed_where_a_round_is_longer_than_the_grain(
+    warren: Warren, tmp_path: Path
+) -> None:
+    """500 tasks of a minute on three devices take hours: none but single rounds fit 10 minutes."""
+    path = wide_run(tmp_path / "in", scale=500, rounds=3)
+    found = warren("simulate", path, "--place", "srtf", "--set", "grain=10 min")
+    assert found.code == 0
+    assert not any("one round at a time" in line for line in found.err)
 
 
 def test_a_dry_run_says_what_is_asked_of_ray_and_asks_nothing(

@@ -7,9 +7,12 @@ from typing import Final
 
 import numpy as np
 
-from warren.model.costs import CostTable, IntArray
+from warren.model.costs import BoolArray, IntArray
 from warren.model.errors import SpecError
 from warren.model.run import Grain
+from warren.model.timeline import Timeline
+from warren.model.units import NEVER_NS
+from warren.policy.common.round_times import rounds_alone_ns_J
 from warren.policy.protocol import holds_devices
 from warren.report.record import Record
 from warren.runs.choose_policy import choose
@@ -46,7 +49,9 @@ def size_note(prepared: PreparedRun, *, events: bool = False) -> str:
         return ""
     if holds_devices(policy) and run.grain.rounds != 1:
         return ""
-    round_ns_J = None if costs is None else _round_ns(costs)
+    type_D = np.array(run.cluster.type_of_device, dtype=np.int64)
+    # A job of more tasks than devices has them one after the other: its round takes that longer.
+    round_ns_J = None if costs is None else rounds_alone_ns_J(costs, type_D, scale_J)
     most = MANY_COMPILED if by_plan else MANY_BY_EVENTS
 
     def count(grain: Grain) -> int:
@@ -59,8 +64,12 @@ def size_note(prepared: PreparedRun, *, events: bool = False) -> str:
     what = "tasks" if run.grain.rounds == 1 else f"stretches of tasks at grain {run.grain.text}"
     line = f"{found:,} {what}, each scheduled on its own, which may take minutes or more"
     better = _coarser(count, found, most, _ROUNDS if round_ns_J is None else _TIMES)
-    way = f"`grain: {better}` (`--set grain='{better}'`) makes it coarser and quicker"
-    return f"{line}; {way}" if better else line
+    if better:
+        return f"{line}; `grain: {better}` (`--set grain='{better}'`) makes it coarser and quicker"
+    wide, devices = int(np.count_nonzero(scale_J > len(type_D))), len(type_D)
+    jobs = "1 job has" if wide == 1 else f"{wide:,} jobs have"
+    way = f"{jobs} more tasks a round than there are devices; `gpus_max: {devices}` of a trace"
+    return f"{line}; {way} leaves such jobs out" if wide else line
 
 
 def fine_note(record: Record) -> str:
@@ -73,7 +82,7 @@ def fine_note(record: Record) -> str:
     if grain.rounds == 1 or choose(record.run).offline:
         return ""
     single_R = line.rounds_R == 1
-    took_ns = np.median(line.end_ns_R[single_R] - line.start_ns_R[single_R]) if any(single_R) else 0
+    took_ns = np.median(_rounds_took_ns(line, single_R)) if any(single_R) else 0
     # A grain of time allows more only if two rounds, of what single ones took, fit into it.
     may = grain.time_ns is None or 2 * took_ns <= grain.time_ns
     if not may or line.rounds_R[single_R].sum() < _MOSTLY * line.rounds_R.sum():
@@ -82,6 +91,22 @@ def fine_note(record: Record) -> str:
         f"{record.place} handed out one round at a time, {len(line):,} stretches, though the grain "
         f"is {grain.text}; view.grain.rounds_for(...) tells a policy how many rounds one may have"
     )
+
+
+def _rounds_took_ns(line: Timeline, row_R: BoolArray) -> IntArray:
+    """Return how long the round of each of these rows took, from its first task to its end.
+
+    Tasks of one round may run one after the other on one device, so a task tells too little.
+    """
+    # One number a round of a job: of two columns the first counts in rounds of the longest job.
+    round_R = line.round_R[row_R]
+    _, place = np.unique(line.job_R[row_R] * (round_R.max() + 1) + round_R, return_inverse=True)
+    start_ns = np.full(int(place.max()) + 1, NEVER_NS)
+    end_ns = np.zeros_like(start_ns)
+    np.minimum.at(start_ns, place, line.start_ns_R[row_R])
+    np.maximum.at(end_ns, place, line.end_ns_R[row_R])
+    found: IntArray = (end_ns - start_ns)[place]
+    return found
 
 
 def _coarser(count: Callable[[Grain], int], found: int, most: int, grains: Sequence[str]) -> str:
@@ -95,14 +120,6 @@ def _coarser(count: Callable[[Grain], int], found: int, most: int, grains: Seque
         return fine[0]
     least = min(counts, key=lambda text: counts[text])
     return least if counts[least] <= found // 2 else ""
-
-
-def _round_ns(costs: CostTable) -> IntArray:
-    """Return what one round of each job takes on its fastest type, all tasks at once."""
-    # Elsewhere T^c is NEVER_NS already; twice that would not fit into 64 bits.
-    sync_ns_JT = np.where(costs.fits_JT, costs.sync_ns_JT, 0)
-    found: IntArray = (costs.comp_ns_JT + sync_ns_JT).min(axis=1)
-    return found
 
 
 def _stretches(grain: Grain, rounds_J: IntArray, round_ns_J: IntArray | None) -> IntArray:

@@ -26,9 +26,13 @@ from warren.model.view import View
 
 def gang_sizes_J(view: View) -> IntArray:
     """Count the devices of a gang of each job: its scale, or all that fit it if they are fewer."""
-    count_T = np.bincount(view.type_D, minlength=view.costs.fits_JT.shape[1])
-    fitting_J = view.costs.fits_JT @ count_T
-    return np.minimum(view.scale_J, fitting_J).astype(np.int64)
+    return _gang_sizes_J(view.costs, view.type_D, view.scale_J)
+
+
+def _gang_sizes_J(costs: CostTable, type_D: IntArray, scale_J: IntArray) -> IntArray:
+    """Count the devices of a gang of each job; no view is needed."""
+    count_T = np.bincount(type_D, minlength=costs.fits_JT.shape[1])
+    return np.minimum(scale_J, costs.fits_JT @ count_T).astype(np.int64)
 
 
 ROUND_TRIGGERS: Final[frozenset[type[Event]]] = frozenset(
@@ -79,21 +83,35 @@ def counts_T(view: View) -> tuple[int, ...]:
 
 
 def round_ns_J(view: View) -> IntArray:
-    """Return the time of one round of each job alone, on its fastest devices, in nanoseconds.
+    """Return the time of one round of each job alone, on its fastest devices, in nanoseconds."""
+    return rounds_alone_ns_J(view.costs, view.type_D, view.scale_J)
 
-    The slowest member sets the pace: its share of the tasks one after the other, then one
-    synchronisation. ``NEVER_NS`` where no device fits the job.
+
+def rounds_alone_ns_J(costs: CostTable, type_D: IntArray, scale_J: IntArray) -> IntArray:
+    """Return the time of one round of each job alone on a cluster, in nanoseconds.
+
+    On the job's fastest devices; the slowest of them sets the pace: its share of the tasks one
+    after the other, then one synchronisation. ``NEVER_NS`` where no device fits the job.
+
+    Parameters
+    ----------
+    costs
+        T^c and T^s of the jobs by device type.
+    type_D
+        The type of each device of the cluster, an index.
+    scale_J
+        The tasks a round of each job.
     """
-    gang_J = gang_sizes_J(view)
-    comp_JT, sync_JT = view.costs.comp_ns_JT, view.costs.sync_ns_JT
-    cost_JT = np.where(view.costs.fits_JT, comp_JT + sync_JT, NEVER_NS)
+    gang_J = _gang_sizes_J(costs, type_D, scale_J)
+    comp_JT, sync_JT = costs.comp_ns_JT, costs.sync_ns_JT
+    cost_JT = np.where(costs.fits_JT, comp_JT + sync_JT, NEVER_NS)
     # Types from the fastest on; a type is in the gang if the types before it do not fill it.
     order_JT = np.argsort(cost_JT, axis=1, kind="stable")
-    count_JT = np.bincount(view.type_D, minlength=comp_JT.shape[1])[order_JT]
+    count_JT = np.bincount(type_D, minlength=comp_JT.shape[1])[order_JT]
     before_JT = np.cumsum(count_JT, axis=1) - count_JT
     in_gang_JT = (count_JT > 0) & (before_JT < gang_J[:, None])
     # The largest share of a member: the tasks of a round over the gang, rounded up.
-    tasks_J = -(-view.scale_J // np.maximum(gang_J, 1))
+    tasks_J = -(-scale_J // np.maximum(gang_J, 1))
     turn_JT = tasks_J[:, None] * np.take_along_axis(comp_JT, order_JT, axis=1)
     turn_JT += np.take_along_axis(sync_JT, order_JT, axis=1)
     round_J = np.where(in_gang_JT, turn_JT, 0).max(axis=1, initial=0)
