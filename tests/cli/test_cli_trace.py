@@ -148,3 +148,39 @@ def test_wrong_use_is_one_line_and_writes_nothing(
     assert (found.code, found.out) == (2, "")
     assert told in found.complaint
     assert [path.name for path in tmp_path.iterdir()] == ["g.trace"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "f.csv: is empty"),
+        ("id,submit,duration,gpus\n", "f.csv: has a header and no row: 'id', 'submit'"),
+        ("timestamp,duration,num_gpus,cluster\n", "f.csv: has a header and no row (philly)"),
+        (
+            "JobID   GPUs\n------- ----\n7       2\n",
+            "f.csv: has columns of fixed width, as `sacct`",
+        ),
+    ],
+)
+def test_no_advice_is_the_command_that_was_just_given(
+    warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("f.csv").write_text(text)
+    for command in (("inspect", "f.csv"), ("convert", "f.csv", "--to", "j.csv")):
+        found = warren("trace", *command)
+        assert (found.code, found.out) == (2, "")
+        assert told in found.complaint
+        assert "trace inspect" not in found.complaint
+
+
+def test_the_text_of_two_jobs_has_no_share_of_less_than_a_job(
+    warren: Warren, tmp_path: Path
+) -> None:
+    trace = tmp_path / "two.csv"
+    trace.write_text("id,submit,duration,gpus\n1,0,3600,2\n2,100,600,1\n")
+    out = warren("trace", "inspect", trace).out
+    assert "GPUs busy         2.17 on average, if no job had to wait" in out
+    assert "tail              the largest job has 92.3% of the work\n" in out
+    assert "1 %" not in out.partition("tail")[2]
+    assert "gaps between" not in out

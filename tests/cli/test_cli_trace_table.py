@@ -68,13 +68,13 @@ def test_a_table_without_a_run_time_is_told_with_its_columns(warren: Warren, tab
 def test_columns_that_are_not_used_and_gpus_that_are_not_found_are_told(
     warren: Warren, table: Path
 ) -> None:
-    table.write_text("job;when submitted;Elapsed (ms);AllocTRES\na;1;2;gres/gpu=4\n")
+    table.write_text("job;when submitted;Elapsed (ms);NodeList\na;1;2;n7\n")
     told = warren("trace", "inspect", table)
     assert told.code == 2
-    assert "it has 'job', 'when submitted', 'Elapsed (ms)', 'AllocTRES'" in told.complaint
-    table.write_text("job;submitted;Elapsed (ms);AllocTRES\na;1;2;gres/gpu=4\n")
+    assert "it has 'job', 'when submitted', 'Elapsed (ms)', 'NodeList'" in told.complaint
+    table.write_text("job;submitted;Elapsed (ms);NodeList\na;1;2;n7\n")
     out = warren("trace", "inspect", table).out
-    assert "columns not used: 'AllocTRES'" in out
+    assert "columns not used: 'NodeList'" in out
     assert "no column of GPUs was found: each job counts as one of 1 GPU" in out
     (line,) = [line for line in out.splitlines() if "trace convert" in line]
     words = shlex.split(line)

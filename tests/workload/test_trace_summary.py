@@ -39,7 +39,8 @@ def test_a_small_trace_by_hand() -> None:
     )
     assert (summary["jobs"], summary["span_s"], summary["in_order"]) == (3, 10.0, False)
     assert (summary["equal_rows"], summary["gaps_of_0"]) == (1, 1)
-    assert summary["gpus_busy"] == (2 * 2 * 5 + 10) / 10
+    # Until the last job ends, at 15 s, and not until the last one comes.
+    assert summary["gpus_busy"] == (2 * 2 * 5 + 10) / 15
     assert summary["gpus"] == [
         {"gpus": 1, "jobs": 1, "share": 1 / 3, "work_share": 1 / 3},
         {"gpus": 2, "jobs": 2, "share": 2 / 3, "work_share": 2 / 3},
@@ -47,6 +48,32 @@ def test_a_small_trace_by_hand() -> None:
     assert summary["run_s"]["p50"] == 5
     assert summary["models"] == {"a": 2, "b": 1}
     assert summary["tail"]["hill"] is None, "three jobs tell nothing of a tail"
+
+
+def test_every_figure_of_two_jobs_is_what_a_hand_finds() -> None:
+    """Job a: 2 GPUs from 0 to 3600 s. Job b: 1 GPU from 100 to 700 s."""
+    summary = summary_of(found(row(0, 3600, 2, user="u", pool="p"), row(100, 600, 1, user="v")))
+    whole = {"p1", "p10", "p25", "p50", "p75", "p90", "p99", "mean", "least", "most"}
+    assert summary["span_s"] == 100
+    assert summary["gap_s"] == dict.fromkeys(whole, 100.0)
+    assert summary["gap_cv"] is None, "one gap does not vary"
+    assert summary["gpus_busy"] == pytest.approx((2 * 3600 + 600) / 3600)
+    assert summary["gpus"] == [
+        {"gpus": 1, "jobs": 1, "share": 0.5, "work_share": 600 / 7800},
+        {"gpus": 2, "jobs": 1, "share": 0.5, "work_share": 7200 / 7800},
+    ]
+    run_s = summary["run_s"]
+    assert (run_s["least"], run_s["p50"], run_s["mean"], run_s["most"]) == (600, 2100, 2100, 3600)
+    tail = summary["tail"]
+    assert tail["top_1_pct_work"] is tail["top_10_pct_work"] is None, "less than one job"
+    assert tail["top_job_work"] == 7200 / 7800
+    assert tail["work_cv"] == pytest.approx(3300 / 3900)
+    assert (summary["users"], summary["pools"], summary["equal_rows"]) == (2, {"p": 1}, 0)
+
+
+def test_a_job_whose_run_time_is_unknown_is_no_work_and_ends_nowhere() -> None:
+    summary = summary_of(found(row(0, 10, 2), row(90, None)))
+    assert summary["gpus_busy"] == 2.0
 
 
 @pytest.mark.parametrize("alpha", [0.8, 1.5, 3.0])

@@ -14,7 +14,7 @@ from warren.model.errors import SpecError
 from warren.workload.run_file import run_from_dict
 from warren.workload.traces.formats.any_table import UNITS, mapping_problem, time_cell_ns
 from warren.workload.traces.proposal import propose
-from warren.workload.traces.read_trace import read_rows, read_trace
+from warren.workload.traces.read_trace import TraceRows, read_rows, read_trace
 from warren.workload.traces.rows import TraceRequest
 
 NS = 10**9
@@ -43,7 +43,7 @@ def test_rows_are_read_by_named_columns_and_units() -> None:
     assert (first.name, first.gpus, first.run_ns, first.user) == ("job-71", 4, 86_520 * NS, "ann")
     assert second.submitted_ns - first.submitted_ns == 60 * NS
     assert (second.gpus, second.run_ns) == (1, 90 * NS)
-    assert "gets a whole one" in second.remark
+    assert "gets a whole one" in second.remarks[0]
     assert {reason: [line for line, _ in at] for reason, at in found.unused.rows.items()} == {
         "duration is 0: nothing to train": [4],
         "Submit is not a time in the unit date, such as 2020-04-01 12:30:00": [5],
@@ -192,3 +192,83 @@ def test_a_run_file_that_names_no_usable_columns_is_refused(
     with pytest.raises(SpecError) as caught:
         run_of(trace)
     assert told in str(caught.value)
+
+
+ZONED = {"submitted": "at", "started": "from", "ended": "to"}
+
+
+def zoned(*rows: str) -> TraceRows:
+    text = "".join(f"{row}\n" for row in ("at,from,to", *rows))
+    return read_rows("table", request(text, ZONED, units=dict.fromkeys(ZONED, "date")))
+
+
+def test_a_time_without_a_zone_is_one_of_the_clock_of_the_times_beside_it() -> None:
+    found = zoned(
+        "2024-05-31T00:30:00+02:00,2024-05-31T00:31:00+02:00,2024-05-31T01:31:00+02:00",
+        "2024-05-31T00:40:00,2024-05-31T00:41:00,2024-05-31T00:51:00",
+    )
+    first, second = found.rows
+    assert second.submitted_ns - first.submitted_ns == 600 * NS
+    assert [row.run_ns for row in found.rows] == [3600 * NS, 600 * NS]
+    (note,) = found.notes
+    assert "1 job: a time has no time zone beside others that have one; +02:00 is assumed" in note
+
+
+def test_where_a_clock_was_set_back_the_nearest_zone_counts() -> None:
+    """On 27 October 2024 at 3:00 clocks of +02:00 were set to 2:00, +01:00."""
+    found = zoned(
+        "2024-10-26T12:00:00+02:00,2024-10-26T12:00:00+02:00,2024-10-26T13:00:00+02:00",
+        "2024-10-26T23:00:00,2024-10-26T23:00:00,2024-10-26T23:30:00",
+        "2024-10-27T12:00:00+01:00,2024-10-27T12:00:00+01:00,2024-10-27T13:00:00+01:00",
+        "2024-10-27T23:00:00,2024-10-27T23:00:00,2024-10-27T23:30:00",
+    )
+    at_h = [(row.submitted_ns - found.rows[0].submitted_ns) / 3600 / NS for row in found.rows]
+    assert at_h == [0, 11, 25, 36]
+    assert len(found.notes) == 2, "one a zone"
+
+
+def test_times_that_all_have_no_zone_are_taken_as_they_stand() -> None:
+    found = zoned("2024-05-31 00:30:00,2024-05-31 00:31:00,2024-05-31 01:31:00")
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize("cell", ["1970-01-01 00:01:00 UTC", "1970-01-01T00:01:00 GMT"])
+def test_a_zone_may_be_named_utc(cell: str) -> None:
+    assert time_cell_ns(cell, "date") == 60 * NS
+
+
+def test_a_table_with_lists_of_resources_steps_and_states_is_read_as_they_mean() -> None:
+    text = """\
+id,at,took,gpus,state
+7,0,60,"cpu=4,gres/gpu:a100=2,gres/gpu=2",COMPLETED
+7.batch,0,60,"cpu=4,gres/gpu=2",COMPLETED
+8,0,60,gpu:4,RUNNING
+9,0,,1,PENDING
+10,0,60,1.0,FAILED
+v1.0,0,60,1,COMPLETED
+"""
+    columns = {"name": "id", "submitted": "at", "run": "took", "gpus": "gpus", "state": "state"}
+    found = read_rows("table", request(text, columns))
+    assert [(row.name, row.gpus) for row in found.rows] == [
+        ("job-7", 2), ("job-8", 4), ("job-10", 1), ("v1.0", 1)
+    ]  # fmt: skip
+    assert {reason: len(at) for reason, at in found.unused.rows.items()} == {
+        "is a step of another row's job": 1,
+        "has not run: PENDING": 1,
+    }
+    assert any("1 job: has not ended" in note for note in found.notes)
+
+
+def test_a_job_that_has_not_ended_has_no_run_time_between_two_times() -> None:
+    columns = {**ZONED, "state": "state"}
+    text = (
+        "at,from,to,state\n2024-05-31 00:30:00,2024-05-31 00:31:00,Unknown,RUNNING\n"
+        "2024-05-31 00:30:00,Unknown,Unknown,PENDING\n"
+    )
+    found = read_rows("table", request(text, columns, units=dict.fromkeys(ZONED, "date")))
+    assert set(found.unused.rows) == {"has not ended: RUNNING", "has not run: PENDING"}
+
+
+def test_a_table_of_a_header_alone_is_told() -> None:
+    with pytest.raises(SpecError, match=r"^f: has a header and no row"):
+        read_rows("table", request("when,took\n\n", {"submitted": "when", "run": "took"}))

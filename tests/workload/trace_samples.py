@@ -143,6 +143,16 @@ early,0.5,vgg19,128,2,100,,ps,,
 none,0.5,,128,2,100,,ps,,
 """
 
+SLURM = """\
+JobID|JobName|User|Partition|Submit|Start|End|Elapsed|State|AllocTRES|ReqTRES
+11|train|u1|gpu|2024-03-05T10:00:30|2024-03-05T10:01:00|2024-03-05T11:01:00|01:00:00|COMPLETED|cpu=8,gres/gpu=2,node=1|cpu=8,gres/gpu=2,node=1
+11.batch|batch|||2024-03-05T10:01:00|2024-03-05T11:01:00|01:00:00|COMPLETED|cpu=8,gres/gpu=2,node=1|
+11.0|python|||2024-03-05T10:01:00|2024-03-05T11:01:00|01:00:00|COMPLETED|cpu=8,gres/gpu=2,node=1|
+12_1|sweep|u2|gpu|2024-03-05T10:05:00|2024-03-05T10:05:10|2024-03-05T10:35:10|00:30:00|CANCELLED by 7|gres/gpu:a100=4,gres/gpu=4,node=2|gres/gpu=4
+12_[2-9%2]|sweep|u2|gpu|2024-03-05T10:05:00|Unknown|Unknown|00:00:00|PENDING||gres/gpu=4
+13|cpu|u2|cpu|2024-03-05T10:05:00|2024-03-05T10:05:00|2024-03-05T10:06:00|00:01:00|FAILED|cpu=8,mem=1G,node=1|cpu=8
+"""  # noqa: E501 - as sacct writes it
+
 SAMPLES = {
     "philly": PHILLY,
     "philly-json": PHILLY_JSON,
@@ -154,6 +164,7 @@ SAMPLES = {
     "muri": MURI,
     "tiresias": TIRESIAS,
     "elasticflow": ELASTICFLOW,
+    "slurm": SLURM,
     "warren": WARREN,
 }
 """One text a format, by its name in the registry."""

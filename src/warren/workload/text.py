@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from typing import Any, Final, TypeAlias
 
 from warren.model.errors import Problem, SpecError
+from warren.workload.file_kinds import unreadable_kind
 
 Reader: TypeAlias = Callable[[str], bytes]
 """Reads the content of a file; raises ``OSError`` where it cannot."""
@@ -62,11 +63,13 @@ def _key(key: str) -> str:
 def decoded(file: str, content: bytes, most_bytes: int = MAX_BYTES) -> str:
     """Return content as UTF-8 text, with or without a byte order mark.
 
-    Raises SpecError if it is too large or not UTF-8.
+    Raises SpecError if it is too large or not UTF-8; a file of a known kind is named.
     """
     if len(content) > most_bytes:
         message = f"is larger than {most_bytes >> 20} MiB"
         raise SpecError(Problem(file=file, message=message))
+    if kind := unreadable_kind(content):
+        raise SpecError(Problem(file=file, message=kind))
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -51,8 +51,8 @@ app = typer.Typer(
     name="trace",
     help="Look at public traces of jobs, and turn them into jobs files.\n\n"
     "Formats: Philly (table and JSON), Helios, Alibaba PAI and openb, Gavel and Shockwave, "
-    "Pollux and Sia, Muri, Tiresias, ElasticFlow, Warren's own jobs.csv, and any table whose "
-    "columns are named. Files may be gzipped.",
+    "Pollux and Sia, Muri, Tiresias, ElasticFlow, Slurm (sacct -P), Warren's own jobs.csv, and "
+    "any table whose columns are named. Files may be gzipped.",
     epilog=examples(f"warren trace inspect {_SMALL}", "warren trace convert --help"),
     **GROUP,
 )

@@ -39,7 +39,9 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
         burst = f"coefficient of variation {found['gap_cv']:.2f} (1: Poisson)"
         yield _line("gaps between", f"{burst}; gaps of 0: {found['gaps_of_0']:,}")
     if found["gpus_busy"] is not None and found["run_s"] is not None:
-        yield _line("GPUs busy", f"{found['gpus_busy']:.1f} on average, if no job had to wait")
+        digits = 2 if found["gpus_busy"] < 10 else 1
+        busy = f"{found['gpus_busy']:,.{digits}f}"
+        yield _line("GPUs busy", f"{busy} on average, if no job had to wait")
     yield _line("", "".join(f"{name:>9}" for name in _QUANTILES.values()))
     yield _line("gaps", _quantiles(found["gap_s"]))
     yield _line("run time", _quantiles(found["run_s"]) + _hint(found))
@@ -71,8 +73,14 @@ def _tail(tail: Mapping[str, Any] | None) -> Iterator[str]:
     """Yield how much of the work the largest jobs have, and how heavy the tail is."""
     if tail is None:
         return
-    parts = f"the largest 1 % of jobs have {tail['top_1_pct_work']:.1%} of the work, "
-    yield _line("tail", f"{parts}10 % have {tail['top_10_pct_work']:.1%}")
+    parts = [f"the largest job has {tail['top_job_work']:.1%} of the work"]
+    # A part of less than one job has no share.
+    parts += [
+        f"the largest {part} % have {tail[f'top_{part}_pct_work']:.1%}"
+        for part in (1, 10)
+        if tail[f"top_{part}_pct_work"] is not None
+    ]
+    yield _line("tail", ", ".join(parts))
     more = f"coefficient of variation {tail['work_cv']:.2f} (1: exponential)"
     # Too few jobs, or jobs of equal work, have no tail index.
     if tail["hill"] is not None:
@@ -99,7 +107,8 @@ def _time(seconds: float) -> str:
     """Return a time in the largest unit of which it has one or more."""
     for unit, size in _TIMES:
         if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
+            large = seconds >= 1000 * size
+            return f"{seconds / size:,.0f} {unit}" if large else f"{seconds / size:.3g} {unit}"
     return f"{seconds:.3g} s"
 
 

@@ -12,7 +12,6 @@ from typing import Final
 
 from warren.model.errors import Problem, SpecError
 from warren.model.units import NEVER_NS, NS_PER_S, seconds_to_ns
-from warren.workload.specs.types import is_name
 from warren.workload.text import MAX_UNPACKED_BYTES, decoded, shown, unpacked
 from warren.workload.traces.rows import BadRow, NoJob, TraceRequest, TraceRow
 
@@ -75,10 +74,8 @@ class CsvCells:
             raise BadRow(f"{column} is not a time", value) from None
 
     def name(self, column: str = "") -> str:
-        """Return the job's name: its id where that can be one, else ``row-<number>``."""
-        found = self.values.get(column, "")
-        found = f"job-{found}" if found.isdigit() else found
-        return found if is_name(found) else self.row_name
+        """Return the job's name as the trace has it, else ``row-<number>``."""
+        return self.values.get(column, "") or self.row_name
 
     @property
     def row_name(self) -> str:

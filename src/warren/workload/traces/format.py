@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from warren.model.errors import Problem, SpecError
+from warren.workload.file_kinds import unreadable_kind
 from warren.workload.text import unpacked
 from warren.workload.traces.rows import NoJob, TraceRequest, TraceRow
 
@@ -51,10 +54,21 @@ class TraceFormat:
 def head_of(file: str, content: bytes) -> TraceHead:
     """Return the beginning of a trace's text, unpacked.
 
-    Raises SpecError if it is damaged gzip data.
+    Raises SpecError if it is damaged gzip data, or a file of a kind that is no text.
     """
-    start = unpacked(file, content)[:_SNIFFED].decode("utf-8-sig", errors="replace").lstrip()
+    plain = unpacked(file, content)
+    if kind := unreadable_kind(plain):
+        raise SpecError(Problem(file=file, message=kind))
+    start = plain[:_SNIFFED].decode("utf-8-sig", errors="replace").lstrip()
     # Bytes cut in the middle of a character become a replacement sign, which no format looks for.
     line = start.split("\n", 1)[0].rstrip("\r")
-    columns = tuple(name.strip() for name in line.split(","))
-    return TraceHead(text=start, columns=columns, tabs=line.count("\t"))
+    return TraceHead(text=start, columns=cells_in(line), tabs=line.count("\t"))
+
+
+def cells_in(line: str, delimiter: str = ",") -> tuple[str, ...]:
+    """Return the cells of a line of a table, without quotes and spaces around them."""
+    try:
+        cells = next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        cells = line.split(delimiter)
+    return tuple(cell.strip() for cell in cells)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from warren.model.errors import Problem, SpecError
+from warren.workload.specs.types import is_name
 from warren.workload.traces.csv_cells import CsvCells, cells_of
 from warren.workload.traces.format import TraceHead, head_of
 from warren.workload.traces.rows import BadRow, NoJob, TraceRequest, UnusedRows
@@ -92,12 +93,11 @@ def _machines(request: TraceRequest) -> Iterator[tuple[_Machine, int] | NoJob]:
 
 def _of_node(cells: CsvCells) -> tuple[_Machine, int]:
     gpus = cells.count("gpu")
-    kind = cells.name("model")
+    kind = cells.values.get("model", "")
     if gpus == 0:
         raise BadRow("has no GPU")
-    # ``name`` falls back to the row's own name where the cell can be none.
-    if kind == cells.row_name:
-        raise BadRow("model is not a name", cells.values["model"])
+    if not is_name(kind):
+        raise BadRow("model is not a name", kind)
     return _Machine(kind, gpus, f"{cells.count('memory_mib')} MiB"), 1
 
 

@@ -34,13 +34,14 @@ _NAMES: Final[Mapping[str, str]] = {
     "started": "start started starttime startedat begintime scheduledtime",
     "ended": "end ended endtime endedat finish finishtime finishedat completiontime deletiontime",
     "gpus": "gpus gpu numgpu numgpus ngpus ngpu gpunum gpucount reqgpus allocgpus scale workers "
-    "numreplicas",
+    "numreplicas alloctres reqtres allocgres reqgres tres gres",
     "rounds": "rounds iterations iteration steps numsteps totalsteps",
     "model": "model modelname application app",
     "batch": "batch batchsize",
     "weight": "weight priorityweight",
     "user": "user username uid owner",
     "pool": "vc cluster virtualcluster partition queue",
+    "state": "state status jobstate jobstatus",
 }
 _INSTEAD: Final = ("started", "ended")
 """Fields that stand in place of a run time."""

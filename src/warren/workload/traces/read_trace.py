@@ -21,6 +21,7 @@ from warren.model.job import Job
 from warren.model.units import NS_PER_S, seconds_to_ns
 from warren.workload.specs.job import MAX_SCALE, job_seed
 from warren.workload.traces.format import TraceFormat
+from warren.workload.traces.job_names import file_names, name_notes
 from warren.workload.traces.registry import trace_format
 from warren.workload.traces.rows import (
     NO_DURATION,
@@ -66,20 +67,26 @@ class TraceRows:
 def read_rows(name: str, request: TraceRequest) -> TraceRows:
     """Read the rows of a trace of the format ``name``, without those that ``request`` leaves out.
 
-    Raises SpecError if the text is not of this format.
+    Raises SpecError if the text is not of this format, or has no row at all.
     """
     one = trace_format(name)
     unused = UnusedRows(unit=one.unit)
     rows = list(_kept(one.read(request), request, unused))
+    if not rows and not unused.total:
+        raise SpecError(Problem(file=request.file, message=f"has a header and no row ({name})"))
+    own = [row.name for row in rows]
+    new = dict(zip(own, file_names(own), strict=True))
     earliest = rows
     if request.limit is not None and request.limit < len(rows):
         # The first by arrival, but then in the order of the file again.
         order = sorted(rows, key=lambda row: (row.submitted_ns, row.line))[: request.limit]
         earliest = sorted(order, key=lambda row: row.line)
     notes = [*unused.notes(request.file), *_remarks(earliest, request.file)]
+    notes += name_notes(request.file, {row.name: new[row.name] for row in earliest})
     if len(earliest) < len(rows):
         notes.append(f"{request.file}: {len(rows) - len(earliest)} later rows not used: limit")
-    return TraceRows(format=name, rows=tuple(earliest), unused=unused, notes=tuple(notes))
+    named = tuple(replace(row, name=new[row.name]) for row in earliest)
+    return TraceRows(format=name, rows=named, unused=unused, notes=tuple(notes))
 
 
 def read_trace(name: str, request: TraceRequest) -> Trace:
@@ -89,7 +96,7 @@ def read_trace(name: str, request: TraceRequest) -> Trace:
     """
     found = read_rows(name, request)
     if not found.rows:
-        reasons = "; ".join(found.notes[:3]) or "it has no rows"
+        reasons = "; ".join(found.notes[:3])
         message = f"no row of this {name} trace is a job: {reasons}"
         raise SpecError(Problem(file=request.file, message=message))
     trace = jobs_of(found.rows, name, trace_format(name), request)
@@ -210,7 +217,7 @@ def _remarks(rows: Iterable[TraceRow], file: str) -> Iterator[str]:
     """Yield each remark of the rows once, with the number of jobs it is on."""
     counts: dict[str, int] = {}
     for row in rows:
-        if row.remark:
-            counts[row.remark] = counts.get(row.remark, 0) + 1
+        for remark in row.remarks:
+            counts[remark] = counts.get(remark, 0) + 1
     for remark, count in counts.items():
         yield f"{file}: {count} {'job' if count == 1 else 'jobs'}: {remark}"

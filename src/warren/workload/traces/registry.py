@@ -9,6 +9,8 @@ from typing import Final
 from warren.model.errors import Problem, SpecError
 from warren.workload.traces.format import TraceFormat, TraceHead, head_of
 from warren.workload.traces.machine_lists import is_cluster
+from warren.workload.traces.proposal import propose
+from warren.workload.traces.unknown_kinds import unknown_kind
 
 # Formats are asked in this order; the first that knows a trace for its own reads it.
 TRACES: Final[Mapping[str, str]] = {
@@ -17,6 +19,7 @@ TRACES: Final[Mapping[str, str]] = {
     "helios": "warren.workload.traces.formats.helios",
     "pai": "warren.workload.traces.formats.alibaba_pai",
     "openb": "warren.workload.traces.formats.alibaba_openb",
+    "slurm": "warren.workload.traces.formats.slurm",
     "gavel": "warren.workload.traces.formats.gavel",
     "pollux": "warren.workload.traces.formats.pollux",
     "muri": "warren.workload.traces.formats.muri",
@@ -49,7 +52,11 @@ def detected(file: str, content: bytes) -> str:
     if is_cluster(head):
         message = "is a list of machines: `warren trace convert FILE --to cluster.yaml` takes it"
         raise SpecError(Problem(file=file, message=message))
+    if kind := unknown_kind(file, content):
+        raise SpecError(Problem(file=file, message=kind))
     how = "name its format, by --format or `format:` in a run file"
-    table = "`warren trace inspect` proposes the columns of a table"
-    message = f"is no trace that Warren knows; {how}: {', '.join(TRACES)}; {table}"
+    message = f"is no trace that Warren knows; {how}: {', '.join(TRACES)}"
+    # Only of what can be such a table: else the advice would lead here again.
+    if propose(file, content) is not None:
+        message += "; `warren trace inspect` proposes the columns of a table"
     raise SpecError(Problem(file=file, message=message))

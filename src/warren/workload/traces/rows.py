@@ -12,6 +12,8 @@ from warren.workload.text import shown
 
 # Why a row is no job, in several formats: one text, so that such rows are counted together.
 NO_DURATION: Final = "duration is 0: nothing to train"
+STEP: Final = "is a step of another row's job"
+PART_OF_GPU: Final = "asks for a part of a GPU and gets a whole one"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +49,11 @@ class TraceRequest:
 class TraceRow:
     """One job as a trace tells it.
 
-    ``line`` is where it stands. ``run_ns`` is its run time alone on its ``gpus``, None where the
-    trace does not know it. ``steps`` are its rounds where the trace counts them; ``prices`` then
-    gives T^c and T^s of a step in seconds by device type, without the types it does not fit.
-    ``pool`` is the part of the cluster it was submitted to. ``remark`` says what was changed.
+    ``line`` is where it stands; ``name`` is the job's own, of any characters. ``run_ns`` is its run
+    time alone on its ``gpus``, None where the trace does not know it. ``steps`` are its rounds
+    where the trace counts them; ``prices`` then gives T^c and T^s of a step in seconds by device
+    type, without the types it does not fit. ``pool`` is the part of the cluster it was submitted
+    to. ``remarks`` say what was changed, or assumed.
     """
 
     line: int
@@ -66,7 +69,7 @@ class TraceRow:
     user: str = ""
     group: str = ""
     pool: str = ""
-    remark: str = ""
+    remarks: tuple[str, ...] = ()
 
 
 class BadRow(Exception):

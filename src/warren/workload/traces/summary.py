@@ -65,11 +65,23 @@ def _arrivals(rows: Sequence[TraceRow]) -> dict[str, Any]:
         "in_order": bool(np.all(submitted[1:] >= submitted[:-1])),
         "equal_rows": sum(count - 1 for count in same.values()),
         "gap_s": _quantiles(gaps_s),
-        "gap_cv": _cv(gaps_s),
+        # One gap varies by nothing.
+        "gap_cv": _cv(gaps_s) if len(gaps_s) > 1 else None,
         "gaps_of_0": int(np.count_nonzero(gaps_s == 0)),
-        # Mean number of busy GPUs, if all work were done within the span of arrivals.
-        "gpus_busy": _ratio(float(_work(rows).sum()), span_s),
+        "gpus_busy": _ratio(float(_work(rows).sum()), _busy_span_s(rows)),
     }
+
+
+def _busy_span_s(rows: Sequence[TraceRow]) -> float:
+    """Return the time from the first arrival to the last end, if no job had to wait.
+
+    Of the jobs with a known run time, since no others count as work.
+    """
+    known = [(row.submitted_ns, row.run_ns) for row in rows if row.run_ns is not None]
+    if not known:
+        return 0.0
+    first_ns = min(submitted_ns for submitted_ns, _ in known)
+    return (max(submitted_ns + run_ns for submitted_ns, run_ns in known) - first_ns) / NS_PER_S
 
 
 def _told(row: TraceRow) -> tuple[object, ...]:
@@ -99,12 +111,17 @@ def _tail(rows: Sequence[TraceRow]) -> dict[str, Any] | None:
         return None
     total = float(work.sum())
     top = {f"top_{part}_pct_work": _top(work, part / 100, total) for part in (1, 10)}
-    return {**top, "work_cv": _cv(work), **_hill(work)}
+    largest = _ratio(float(work[0]), total)
+    return {**top, "top_job_work": largest, "work_cv": _cv(work), **_hill(work)}
 
 
 def _top(work: FloatArray, part: float, total: float) -> float | None:
-    """Return the share of the work that the largest jobs have, this part of all jobs."""
-    return _ratio(float(work[: max(1, round(part * len(work)))].sum()), total)
+    """Return the share of the work that the largest jobs have, this part of all jobs.
+
+    None where that part is less than one job.
+    """
+    jobs = part * len(work)
+    return _ratio(float(work[: round(jobs)].sum()), total) if jobs >= 1 else None
 
 
 def _hill(work: FloatArray) -> dict[str, Any]:

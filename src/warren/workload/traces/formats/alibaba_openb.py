@@ -16,7 +16,7 @@ from typing import Final
 
 from warren.workload.traces.csv_cells import CsvCells, rows_of
 from warren.workload.traces.format import TraceFormat
-from warren.workload.traces.rows import BadRow, TraceRow
+from warren.workload.traces.rows import PART_OF_GPU, BadRow, TraceRow
 
 _NEEDS: Final = (
     "name",
@@ -43,7 +43,7 @@ def _row(cells: CsvCells) -> TraceRow:
         submitted_ns=cells.time_ns("creation_time"),
         gpus=gpus,
         run_ns=run_ns,
-        remark="asks for a part of a GPU and gets a whole one" if part else "",
+        remarks=(PART_OF_GPU,) if part else (),
     )
 
 

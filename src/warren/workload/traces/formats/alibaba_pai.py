@@ -21,7 +21,7 @@ from typing import Final
 
 from warren.workload.traces.csv_cells import CsvCells, cells_of, rows_of
 from warren.workload.traces.format import TraceFormat, TraceHead, head_of
-from warren.workload.traces.rows import BadRow, NoJob, TraceRequest, TraceRow
+from warren.workload.traces.rows import PART_OF_GPU, BadRow, NoJob, TraceRequest, TraceRow
 
 _TASKS: Final = (
     "job_name",
@@ -37,7 +37,6 @@ _TASKS: Final = (
 )
 _JOBS: Final = ("job_id", "num_inst", "submit_time", "num_gpu", "duration")
 _STATES: Final = ("Terminated", "Failed", "Running", "Waiting")
-_PART: Final = "asks for a part of a GPU and gets a whole one"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,7 +68,7 @@ def _job(cells: CsvCells) -> TraceRow:
         gpus=cells.count("num_inst", 1) * _whole(each),
         run_ns=cells.time_ns("duration"),
         user=cells.text("user"),
-        remark="" if each == int(each) else _PART,
+        remarks=() if each == int(each) else (PART_OF_GPU,),
     )
 
 
@@ -114,7 +113,7 @@ def _row(tasks: _Tasks) -> TraceRow | NoJob:
         submitted_ns=tasks.begin_ns,
         gpus=tasks.gpus,
         run_ns=tasks.end_ns - tasks.begin_ns if tasks.gpus else 0,
-        remark=_PART if tasks.part else "",
+        remarks=(PART_OF_GPU,) if tasks.part else (),
     )
 
 

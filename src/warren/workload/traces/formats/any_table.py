@@ -10,16 +10,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
 from math import ceil
 from typing import Final
 
 from warren.model.units import NEVER_NS, NS_PER_S
-from warren.workload.traces.csv_cells import CsvCells, rows_of
+from warren.workload.traces.csv_cells import CsvCells, cells_of, rows_of
 from warren.workload.traces.format import TraceFormat
-from warren.workload.traces.rows import NO_DURATION, BadRow, NoJob, TraceRequest, TraceRow
+from warren.workload.traces.instants import Zones, instant, since_1970_ns
+from warren.workload.traces.rows import (
+    NO_DURATION,
+    PART_OF_GPU,
+    STEP,
+    BadRow,
+    NoJob,
+    TraceRequest,
+    TraceRow,
+)
+from warren.workload.traces.slurm_cells import (
+    NEVER_RAN,
+    NOT_ENDED,
+    UNDER_WAY,
+    WAITING,
+    gpus_of,
+    job_of_step,
+    state_of,
+    tells_nothing,
+)
 
 FIELDS: Final = (
     "name",
@@ -35,6 +53,7 @@ FIELDS: Final = (
     "user",
     "group",
     "pool",
+    "state",
 )
 TIMES: Final = ("submitted", "run", "started", "ended")
 UNITS: Final[Mapping[str, int]] = {
@@ -51,6 +70,7 @@ DATE: Final = "date"
 CLOCK: Final = "clock"
 """A run time as ``12:30:00``, ``3-12:30:00`` or ``30:00``."""
 _SUCH_AS: Final = {DATE: ", such as 2020-04-01 12:30:00", CLOCK: ", such as 12:30:00"}
+ZONELESS: Final = "a time has no time zone beside others that have one"
 SEPARATORS: Final[Mapping[str, str]] = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
 USUAL: Final = "comma"
 _NUMBER: Final = re.compile(r"\d{1,20}(\.\d{0,20})?([eE][+-]?\d{1,2})?")
@@ -83,7 +103,8 @@ def time_cell_ns(value: str, unit: str) -> int | None:
     An instant is counted from 1970; without a time zone it is taken as it stands.
     """
     if unit == DATE:
-        return _date_ns(value)
+        when = instant(value)
+        return None if when is None else since_1970_ns(when)
     if unit == CLOCK:
         match = _CLOCK.fullmatch(value)
         if match is None:
@@ -97,26 +118,30 @@ def time_cell_ns(value: str, unit: str) -> int | None:
     return int(time_ns) if time_ns < NEVER_NS else None
 
 
-def _date_ns(value: str) -> int | None:
-    """Return an instant in nanoseconds since 1970; None if the text is none in range."""
-    try:
-        when = datetime.fromisoformat(value)
-    except ValueError:
-        return None
-    # Only differences of instants count, so any one zone will do.
-    when = when if when.tzinfo else when.replace(tzinfo=UTC)
-    # In whole numbers: a float of seconds since 1970 does not hold nanoseconds.
-    since = when - datetime(1970, 1, 1, tzinfo=UTC)
-    time_ns = (since.days * 86_400 + since.seconds) * NS_PER_S + since.microseconds * 1000
-    return time_ns if 0 <= time_ns < NEVER_NS else None
-
-
 def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
-    return rows_of(request, tuple(request.columns.values()), partial(_row, request))
+    table = _Table(request)
+    return rows_of(request, tuple(request.columns.values()), partial(_row, request, table))
 
 
-def _row(request: TraceRequest, cells: CsvCells) -> TraceRow:
+class _Table:
+    """What a row needs to know of the others: their time zones, and the ids of all jobs."""
+
+    def __init__(self, request: TraceRequest) -> None:
+        name = request.columns.get("name")
+        dates = [request.columns[field] for field, unit in request.units.items() if unit == DATE]
+        self.names: set[str] = set()
+        times: list[str] = []
+        for cells in cells_of(request, tuple(request.columns.values())):
+            if isinstance(cells, CsvCells):
+                times += [cells.values[column] for column in dates]
+                if name is not None:
+                    self.names.add(cells.values[name])
+        self.zones = Zones(times)
+
+
+def _row(request: TraceRequest, table: _Table, cells: CsvCells) -> TraceRow:
     columns = request.columns
+    remarks: dict[str, None] = {}
 
     def text(field: str) -> str:
         return cells.text(columns[field]) if field in columns else ""
@@ -126,29 +151,52 @@ def _row(request: TraceRequest, cells: CsvCells) -> TraceRow:
 
     def time_ns(field: str) -> int:
         value, unit = cells.values.get(columns[field], ""), request.units.get(field, "s")
-        found = time_cell_ns(value, unit)
+        if unit == DATE and (when := instant(value)) is not None:
+            when, assumed = table.zones.placed(when)
+            if assumed:
+                remarks[f"{ZONELESS}; {assumed} is assumed, that of the nearest such time"] = None
+            found = since_1970_ns(when)
+        else:
+            found = time_cell_ns(value, unit)
         if found is None:
             example = _SUCH_AS.get(unit, "")
             raise BadRow(f"{columns[field]} is not a time in the unit {unit}{example}", value)
         return found
 
+    name = cells.name(columns["name"]) if "name" in columns else cells.row_name
+    if job_of_step(name) in table.names:
+        raise BadRow(STEP, name)
+    state = state_of(text("state"))
     run_ns = None
     if "run" in columns:
+        cell = cells.values[columns["run"]]
+        if state in WAITING and (tells_nothing(cell) or not re.search("[1-9]", cell)):
+            raise BadRow(f"{NEVER_RAN}: {state}")
         run_ns = time_ns("run")
     elif "ended" in columns:
+        for field, states, reason in (
+            ("started", WAITING, NEVER_RAN),
+            ("ended", UNDER_WAY, "has not ended"),
+        ):
+            if state in states and tells_nothing(cells.values[columns[field]]):
+                raise BadRow(f"{reason}: {state}")
         run_ns = time_ns("ended") - time_ns("started")
         if run_ns < 0:
             raise BadRow("ends before it starts")
+    if state in UNDER_WAY:
+        remarks[NOT_ENDED] = None
     rounds = count("rounds")
     # Each round would take no time.
     if rounds is not None and run_ns == 0:
         raise BadRow(NO_DURATION)
     # With both known, each round takes its part of the run time.
     round_s = None if rounds is None or run_ns is None else run_ns / rounds / NS_PER_S
-    asked = cells.number_of(columns["gpus"]) if "gpus" in columns else 1.0
+    asked = _gpus(cells, columns["gpus"]) if "gpus" in columns else 1.0
+    if asked != ceil(asked):
+        remarks[PART_OF_GPU] = None
     return TraceRow(
         line=cells.line,
-        name=cells.name(columns["name"]) if "name" in columns else cells.row_name,
+        name=name,
         submitted_ns=time_ns("submitted"),
         gpus=ceil(asked),
         run_ns=run_ns,
@@ -160,8 +208,14 @@ def _row(request: TraceRequest, cells: CsvCells) -> TraceRow:
         user=text("user"),
         group=text("group"),
         pool=text("pool"),
-        remark="" if asked == ceil(asked) else "asks for a part of a GPU and gets a whole one",
+        remarks=tuple(remarks),
     )
+
+
+def _gpus(cells: CsvCells, column: str) -> float:
+    """Return a cell's GPUs: a number, or those of a list of resources."""
+    listed = gpus_of(cells.values[column])
+    return cells.number_of(column) if listed is None else listed
 
 
 def _weight(cells: CsvCells, column: str) -> float:
