@@ -102,6 +102,14 @@ def test_for_an_app_that_is_built_all_give_what_it_lacks_and_nobody_takes() -> N
     assert 450 <= free_bytes(BUDGET, uses) <= 460
 
 
+def test_what_is_free_for_an_app_that_is_built_goes_to_no_process_that_waits_for_data() -> None:
+    own = MemoryUse(fixed_bytes=100, data_bytes=600, held_bytes=300, stop_ppm=500_000)
+    builder = MemoryUse(fixed_bytes=0, wants_bytes=450, builds=True)
+    assert waits(own)
+    assert next_held_bytes(own, [], BUDGET, STEP) > 300
+    assert next_held_bytes(own, [builder], BUDGET, STEP) == 300
+
+
 def test_a_budget_that_is_exceeded_is_kept_again_as_far_as_data_can_give() -> None:
     uses = [MemoryUse(fixed_bytes=fixed, data_bytes=500, held_bytes=400) for fixed in (300, 200)]
     assert free_bytes(BUDGET, settled(uses, 3)) >= 0

@@ -160,9 +160,15 @@ BIG = torch.zeros(1000, 300)
         (BIG, BIG),
         (BIG, torch.zeros(1000, 0)),
         torch.zeros(1000, 300).to_sparse(),
+        # Their memory holds other numbers than they do.
+        torch.zeros(1000, 300, dtype=torch.complex64).conj(),
+        torch._neg_view(torch.zeros(1000, 300)),
     ],
-    ids=["own", "list", "small", "transposed", "grad", "class", "twice", "empty", "sparse"],
-)
+    ids=[
+        "own", "list", "small", "transposed", "grad", "class", "twice", "empty", "sparse",
+        "conjugated", "negated",
+    ],
+)  # fmt: skip
 def test_other_data_are_left_alone(dataset: Any) -> None:
     assert not can_spill(dataset)
     assert can_spill(BIG)
