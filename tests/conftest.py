@@ -23,6 +23,8 @@ settings.register_profile("deep", settings.get_profile("warren"), max_examples=2
 settings.register_profile("quick", settings.get_profile("warren"), max_examples=15)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "warren"))
 
+LEFT_S = 30.0
+"""Seconds that the processes of a test may take to end after it."""
 CHECKOUT = Path(__file__).resolve().parents[1]
 
 
@@ -80,7 +82,7 @@ def _no_process_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     before = processes.descendants(os.getpid())
     yield
-    left = processes.wait_until_gone(before, timeout_s=5.0)
+    left = processes.wait_until_gone(before, timeout_s=LEFT_S)
     for process in left:
         processes.kill(process)
     assert not left, "processes left behind: " + "; ".join(process.command for process in left)

@@ -7,11 +7,13 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+PATIENCE_S = 120.0
+"""Seconds that a test waits for what must come: no busy machine takes so long, a fault does."""
 _PR_SET_CHILD_SUBREAPER = 36
 _HELPERS = ("multiprocessing.resource_tracker",)
 
@@ -68,14 +70,20 @@ def children(parent: int) -> frozenset[int]:
     return frozenset(pid for pid, (above, _) in table if above == parent)
 
 
-def wait_until_gone(before: Set[Process], timeout_s: float) -> list[Process]:
-    """The processes below this one that were not there ``before``, after up to ``timeout_s``."""
+def wait_until(holds: Callable[[], object], timeout_s: float = PATIENCE_S) -> bool:
+    """Wait until something holds; False if it does not in time."""
     deadline = time.monotonic() + timeout_s
-    while True:
-        left = sorted(descendants(os.getpid()) - before)
-        if not left or time.monotonic() > deadline:
-            return left
-        time.sleep(0.02)
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def wait_until_gone(before: Set[Process], timeout_s: float = PATIENCE_S) -> list[Process]:
+    """The processes below this one that were not there ``before``, after up to ``timeout_s``."""
+    wait_until(lambda: not descendants(os.getpid()) - before, timeout_s)
+    return sorted(descendants(os.getpid()) - before)
 
 
 def kill(process: Process) -> None:

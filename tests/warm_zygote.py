@@ -27,6 +27,8 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, ClassVar, NoReturn
 
+from processes import PATIENCE_S
+
 from warren.live.process.linux import die_with_parent
 from warren.live.process.process_pool import _start_zygote
 from warren.live.training.numerics import clean_environment, numerics_class, pin
@@ -125,7 +127,7 @@ class WarmZygote:
         WarmZygote.here = None
         for orders in (self._zygotes, self._large, self._programs):
             orders.close()
-        self._process.wait(10)
+        self._process.wait(PATIENCE_S)
 
 
 def _ask(orders: socket.socket, wanted: dict[str, Any], fds: Sequence[int]) -> Forked:

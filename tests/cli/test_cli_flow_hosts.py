@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 import pytest
 from cli_runs import Warren
+from processes import PATIENCE_S
 
 from warren.live.enforcement.coordination.messages import MOST_BYTES
 from warren.live.enforcement.coordination.token_file import read_secret
@@ -31,7 +32,6 @@ from warren.live.transport.frames import Stream, bodies
 from warren.live.transport.tls import TlsSocket
 from warren.model.testbed import Bed, BedHost
 
-LIMIT_S = 60.0
 JOBS = {"late": 29500, "early": 29600}
 AGENT = "agent --token-file t --log a.log --port 1"
 
@@ -94,7 +94,7 @@ class _Process:
 
     def until(self, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """The first row that comes from now on and for which it holds."""
-        end_s = time.monotonic() + LIMIT_S
+        end_s = time.monotonic() + PATIENCE_S
         last: object = None
         while True:
             try:
@@ -106,7 +106,7 @@ class _Process:
 
     def said(self, text: str) -> str:
         """The line of standard error that has this text, once it comes."""
-        end_s = time.monotonic() + LIMIT_S
+        end_s = time.monotonic() + PATIENCE_S
         while time.monotonic() < end_s:
             for line in list(self.err):
                 if text in line:
@@ -117,7 +117,7 @@ class _Process:
     def end(self, with_signal: int = signal.SIGINT) -> int:
         if self.process.poll() is None:
             self.process.send_signal(with_signal)
-        code = self.process.wait(LIMIT_S)
+        code = self.process.wait(PATIENCE_S)
         for one in self._threads:
             one.join()
         return code
@@ -274,7 +274,7 @@ def _stranger(port: int, secret: bytes) -> Stream:
 
 def _heard(stream: Stream) -> list[Any]:
     """What the coordinator says until it closes the connection or has said something."""
-    end_s = time.monotonic() + LIMIT_S
+    end_s = time.monotonic() + PATIENCE_S
     found: list[Any] = []
     while not stream.closed and not found and time.monotonic() < end_s:
         found += [msgspec.msgpack.decode(body) for body in bodies(stream)]
@@ -294,7 +294,7 @@ def test_nonsense_strangers_and_a_second_agent_of_a_name_hurt_no_other(world: _W
     for noise in (b"GET / HTTP/1.1\r\n\r\n", b"\1\0\0\0" + b"\xff" * 8):
         with socket.create_connection(("127.0.0.1", port)) as end:
             end.sendall(noise)
-            end.settimeout(LIMIT_S)
+            end.settimeout(PATIENCE_S)
             with contextlib.suppress(ConnectionError):
                 while end.recv(1000):
                     pass
@@ -315,7 +315,7 @@ def test_nonsense_strangers_and_a_second_agent_of_a_name_hurt_no_other(world: _W
     assert "x at 127.0.0.1:" in coordinator.said("it tells a gain of late that it was not asked")
     # A second "a" ends with one line; the first one stays.
     second = world.agent("a", port, "late")
-    assert second.process.wait(LIMIT_S) == 2
+    assert second.process.wait(PATIENCE_S) == 2
     told = "warren: flow: --name: the coordinator refuses it: 'another agent is called a'"
     assert second.said("refuses") == told
     row = coordinator.until(lambda row: _classes(row) == {"early": 1, "late": 2})
@@ -336,7 +336,7 @@ def _marked(network: str) -> dict[str, int]:
 
 
 def _until_marked(network: str, expected: dict[str, int]) -> None:
-    end_s = time.monotonic() + LIMIT_S
+    end_s = time.monotonic() + PATIENCE_S
     while (found := _marked(network)) != expected:
         assert time.monotonic() < end_s, found
         time.sleep(0.1)

@@ -15,6 +15,7 @@ from typing import IO
 import pytest
 import warm_program
 from cli_runs import CHECKOUT, JOBS, QUICKSTART, Told, Warren, write_run
+from processes import PATIENCE_S, wait_until
 from test_cli_mutated import attempt, check_lines
 
 import warren as from_python
@@ -48,23 +49,20 @@ class Command:
 
     def wait_for(self, holds: Callable[[], bool]) -> None:
         """Until something is so; the command must still be at work."""
-        deadline = time.monotonic() + 60
-        while not holds():
-            assert self._process.poll() is None, self._said()
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
+        assert wait_until(lambda: holds() or self._process.poll() is not None)
+        assert self._process.poll() is None, self._said()
 
     def kill(self) -> None:
         """It cannot clean up itself."""
         self._process.kill()
-        self._process.wait(timeout=60)
+        self._process.wait(timeout=PATIENCE_S)
 
     def end(self, signum: signal.Signals | None = None) -> tuple[int, str, list[str], float]:
         """Send a signal, wait; gives exit code, both outputs and the seconds that took."""
         if signum is not None:
             self._process.send_signal(signum)
         begin = time.monotonic()
-        code = self._process.wait(timeout=100)
+        code = self._process.wait(timeout=PATIENCE_S)
         took = time.monotonic() - begin
         out, err = self._said()
         assert "Traceback" not in err, err
@@ -189,7 +187,7 @@ def test_a_policy_that_raises_in_a_run_ends_it_in_one_line(tiny: str, tmp_path: 
     (tmp_path / "mine.py").write_text(raising)
     out, place = tmp_path / "out", f"{tmp_path}/mine.py:RoundRobin"
     command = Command(tmp_path, "run", tiny, "--place", place, "--out", out)
-    command._process.wait(timeout=100)
+    command._process.wait(timeout=PATIENCE_S)
     (path,) = command.temporary.glob("warren-error-*")
     assert "boom" in path.read_text()
     path.unlink()

@@ -105,7 +105,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     command.wait_for(has_lines(out / "metrics" / "a.csv", 45))
     command.kill()
     # A server may still be writing a checkpoint, whose file would be gone in the midst of a copy.
-    processes.wait_until_gone(before, timeout_s=5.0)
+    processes.wait_until_gone(before)
     shutil.copytree(out, folder / "killed")
     ended = Command(folder, "run", "--resume", out).end()
     return Story(

@@ -38,7 +38,7 @@ def attempt(
 
 def _apart(*arguments: str | Path) -> Told:
     command = [sys.executable, "-m", "warren", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=processes.PATIENCE_S)
     return Told(done.returncode, done.stdout, done.stderr.splitlines())
 
 
@@ -68,4 +68,4 @@ def test_fifty_mutated_inputs_simulate_or_are_refused_in_clear_lines(
         check_lines(code, lines, tmp_path)
     codes = [code for code, _ in found]
     assert 3 <= codes.count(0) <= SIMULATED - 20
-    assert processes.wait_until_gone(before, timeout_s=5.0) == []
+    assert processes.wait_until_gone(before) == []

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from time import monotonic, sleep
 from types import ModuleType
 from unittest.mock import Mock
 
 import pytest
 from cli_runs import CHECKOUT, ROUND_ROBIN, RUN, Warren, write_run
+from processes import wait_until
 from pyarrow import parquet
 
 from warren.cli.commands import run as runs
@@ -116,9 +116,7 @@ def test_a_long_simulation_tells_how_far_it_is_where_there_is_no_terminal(
     monkeypatch.setattr(lines, "_line", noted)
 
     def waited(text: str) -> None:
-        until = monotonic() + 20
-        while not any(text in line for line in told) and monotonic() < until:
-            sleep(1e-3)
+        wait_until(lambda: any(text in line for line in told))
 
     def slow(run: Run, out: None, options: Options) -> Record:
         assert options.attend is not None

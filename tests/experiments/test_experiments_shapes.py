@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Event
 
 import pytest
+from processes import PATIENCE_S
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "experiments"))
 import _host_speed
@@ -39,7 +40,7 @@ def test_a_quota_doubles_at_a_barrier_and_is_put_back_when_the_run_ends(
     monkeypatch.setattr(_host_speed, "passed_s", passed)
     quicker = _host_speed.Quicker(cgroup, 60.0)
     with _host_speed.beside(quicker, tmp_path):
-        assert changed.wait(60)
+        assert changed.wait(PATIENCE_S)
     assert seen == [*[(0.2, 10_000)] * 3, (0.4, 10_000)]
     assert quota_of(cgroup) == (0.2, 10_000)
     assert quicker.done_s == [61.5]

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from live_worlds import virtual
+from processes import PATIENCE_S
 
 from warren.live.device.executor import Executor
 from warren.live.emulated_times import Pads, PadTable
@@ -38,7 +39,6 @@ from warren.model.job import Job
 
 SIZE = 8
 _M = TypeVar("_M")
-_WAIT_S = 5.0
 
 
 class Peer:
@@ -51,7 +51,7 @@ class Peer:
 
     def hear(self, kind: type[_M]) -> _M:
         """The next message of a type; others before it are forgotten."""
-        end_s = time.monotonic() + _WAIT_S
+        end_s = time.monotonic() + PATIENCE_S
         while time.monotonic() < end_s:
             self._take(50)
             while self.said:
@@ -191,7 +191,7 @@ class Stage:
     def close(self) -> None:
         """End it."""
         os.close(self._write)
-        self._thread.join(_WAIT_S)
+        self._thread.join(PATIENCE_S)
         os.close(self._read)
         inside = self._executor
         for job in range(len(self._jobs)):

@@ -10,6 +10,8 @@ import threading
 import time
 from pathlib import Path
 
+from processes import PATIENCE_S
+
 _SEQUENCE = struct.Struct("<q")
 _HEAD = struct.Struct("<6Q")
 """Of a gloo message: bytes, kind, slot, offset, length, offset there."""
@@ -18,7 +20,7 @@ _MANY = 4
 """Sequence numbers that are tried; those of a ring of two are among them."""
 
 
-def port_of(meeting: Path, rank: int, limit_s: float = 20.0) -> int:
+def port_of(meeting: Path, rank: int, limit_s: float = PATIENCE_S) -> int:
     """Where a rank listens on loopback, from the meeting file; waits until it is there."""
     told = re.compile(rb"cpu//0/%d.{4}.*?\x02\x00(..)\x7f\x00\x00\x01" % rank, re.DOTALL)
     until_s = time.monotonic() + limit_s

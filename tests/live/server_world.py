@@ -13,6 +13,7 @@ from typing import Final
 
 import pytest
 from device_world import Peer
+from processes import PATIENCE_S
 
 from warren.live.process.specs import ServerRole
 from warren.live.server import server
@@ -27,7 +28,6 @@ from warren.live.transport.sockets import Hub, Link, controller_address, server_
 from warren.model.job import Job
 
 PARTS: Final = 2
-_WAIT_S: Final = 5.0
 
 
 class ServerStage:
@@ -72,7 +72,7 @@ class ServerStage:
     def close(self) -> None:
         """End it."""
         os.close(self._write)
-        self._thread.join(_WAIT_S)
+        self._thread.join(PATIENCE_S)
         os.close(self._read)
         for end in (self._server._hub, self._server._marks, self._control, *self._peers):
             end.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 import warm_program
 from bed_worlds import NAME, host_of, on_hosts, standing_bed
 from live_worlds import drive, hashes, job, of, plain_hashes, session, shuffled, world
+from processes import PATIENCE_S, wait_until
 
 from warren.live.control.local_engine import LivePort
 from warren.live.process.host_placement import HostPlacement
@@ -28,7 +28,7 @@ from warren.model.errors import SpecError
 from warren.model.events import AnyEvent, RolledBack, RoundsDone
 from warren.model.testbed import Bed
 
-pytestmark = [pytest.mark.live, pytest.mark.timed, pytest.mark.usefixtures("can_make_testbeds")]
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("can_make_testbeds")]
 
 VICTIM = Path(__file__).parent / "bed_victim.py"
 WIDTH = 250_000
@@ -172,13 +172,10 @@ def test_killed_together_controller_and_first_zygote_leave_nothing_in_any_host(
     zygote, folder = said.split()
     for pid in (victim.pid, int(zygote)):
         os.kill(pid, signal.SIGKILL)
-    victim.wait(10)
+    victim.wait(PATIENCE_S)
     inside = [namespace(NAME, host) for host in (0, 1)]
-    deadline = time.monotonic() + 5.0
-    while (processes(inside) or Path(folder).exists()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not processes(inside)
-    assert not Path(folder).exists()
+    assert wait_until(lambda: not processes(inside)), processes(inside)
+    assert wait_until(lambda: not Path(folder).exists())
 
 
 def test_a_host_that_the_testbed_lacks_is_refused_and_both_are_named(

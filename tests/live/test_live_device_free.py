@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
 from device_world import SIZE, Peer, Stage, stage
 from live_worlds import job
+from processes import wait_until
 
 from warren.live.transport.messages import (
     Assign,
@@ -172,10 +172,8 @@ def test_a_trainer_that_was_let_go_stages_nothing_any_more(two: Two) -> None:
     two.trainers[1].hear(StageState)
     two.controller.say(Release(1))
     two.trainers[1].hear(Leave)
-    slots, until_s = two.world._executor._pipeline.slots, time.monotonic() + 5
-    while slots.staging() and time.monotonic() < until_s:
-        time.sleep(0.01)  # it is another thread that has said so
-    assert slots.staging() == set()
+    slots = two.world._executor._pipeline.slots
+    assert wait_until(lambda: not slots.staging())  # it is another thread that has said so
 
 
 class One:

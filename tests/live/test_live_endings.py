@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 import warm_program
 from live_worlds import job, session, world
+from processes import PATIENCE_S, wait_until
 from warm_zygote import Forked
 
 from warren.core.ports import Restart
@@ -27,7 +27,7 @@ from warren.live.process.linux import fork_below, leave
 from warren.live.process.process_pool import ProcessPool
 from warren.model.errors import EngineError, SpecError
 
-pytestmark = [pytest.mark.live, pytest.mark.timed]
+pytestmark = pytest.mark.live
 
 _VICTIM = Path(__file__).with_name("live_victim.py")
 
@@ -51,11 +51,9 @@ def _environment(folder: Path) -> dict[str, str]:
     return {"TMPDIR": str(folder), "PATH": "/usr/bin:/bin"}
 
 
-def _wait_until_empty(pid: int, timeout_s: float) -> list[int]:
-    deadline = time.monotonic() + timeout_s
-    while (left := session(pid)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return left
+def _folders(folder: Path) -> list[str]:
+    """What runs have left in a temporary folder."""
+    return glob.glob(str(folder / "warren-*"))
 
 
 @pytest.mark.parametrize("begin", [_starting, _started], ids=["start", "training"])
@@ -65,18 +63,18 @@ def test_ctrl_c_leaves_no_process_and_no_socket(
     victim, pid = begin(tmp_path)
     assert session(pid)
     victim.send_signal(signal.SIGINT)
-    assert victim.wait(10) == 130
+    assert victim.wait(PATIENCE_S) == 130
     assert session(pid) == []
-    assert glob.glob(str(tmp_path / "warren-*")) == []
+    assert _folders(tmp_path) == []
 
 
 def test_a_killed_controller_leaves_no_process_and_no_socket(tmp_path: Path) -> None:
     victim, pid = _started(tmp_path)
     assert len(session(pid)) > 6
     victim.kill()
-    victim.wait(10)
-    assert _wait_until_empty(pid, 5.0) == []
-    assert glob.glob(str(tmp_path / "warren-*")) == []
+    victim.wait(PATIENCE_S)
+    assert wait_until(lambda: not session(pid)), session(pid)
+    assert _folders(tmp_path) == []
 
 
 def test_killed_together_controller_and_zygote_leave_nothing_either(tmp_path: Path) -> None:
@@ -84,12 +82,9 @@ def test_killed_together_controller_and_zygote_leave_nothing_either(tmp_path: Pa
     children = [one for one in session(pid) if one != pid]
     assert children
     subprocess.run(["kill", "-9", str(victim.pid), str(pid)], check=True)
-    victim.wait(10)
-    assert _wait_until_empty(pid, 5.0) == []
-    deadline = time.monotonic() + 5.0
-    while glob.glob(str(tmp_path / "warren-*")) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert glob.glob(str(tmp_path / "warren-*")) == []
+    victim.wait(PATIENCE_S)
+    assert wait_until(lambda: not session(pid)), session(pid)
+    assert wait_until(lambda: not _folders(tmp_path)), _folders(tmp_path)
 
 
 def test_a_run_of_another_numerics_class_ends_before_anything_of_it_starts(tmp_path: Path) -> None:
@@ -139,7 +134,7 @@ def test_whatever_fails_to_start_is_told_and_nothing_stays(
     with pytest.raises(EngineError, match=f"^no {part} today$"), port:
         pass
     port.close()
-    assert glob.glob(str(tmp_path / "warren-*")) == []
+    assert _folders(tmp_path) == []
 
 
 def test_the_folder_of_a_run_goes_with_its_zygote_so_that_a_kill_after_that_leaves_none(

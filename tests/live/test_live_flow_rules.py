@@ -8,12 +8,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
+from processes import wait_until
 
 from warren.live.enforcement.client import FlowHelper
 from warren.live.enforcement.requests import Endpoint, ListFlows, MarkFlows, SetUpQueues
@@ -130,10 +130,7 @@ def test_a_helper_outlives_who_was_killed_only_to_clean_up(network: Run) -> None
     victim.kill()
     victim.wait()
     victim.stdout.close()
-    end_s = time.monotonic() + 10
-    while _dump(network) != before and time.monotonic() < end_s:
-        time.sleep(0.02)
-    assert _dump(network) == before
+    assert wait_until(lambda: _dump(network) == before)
 
 
 @pytest.mark.live

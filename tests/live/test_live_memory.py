@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 import warm_program
 from live_worlds import drive, ended, job, of, shuffled, world
+from processes import PATIENCE_S, wait_until
 
 from warren.live.control.local_engine import LivePort
 from warren.live.process import memory_limit
@@ -58,14 +58,6 @@ def cgroups() -> set[Path]:
     return {path for home in cgroup_folders() for path in home.glob("warren-*")}
 
 
-def wait_until_gone(before: set[Path], timeout_s: float) -> set[Path]:
-    """Cgroups that are there and were not before."""
-    deadline = time.monotonic() + timeout_s
-    while (left := cgroups() - before) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return left
-
-
 @pytest.fixture
 def before(tmp_path: Path) -> Iterator[set[Path]]:
     """Cgroups of runs that are there before the test; skips where none can be made."""
@@ -88,7 +80,6 @@ def reasons(folder: Path) -> dict[int, str]:
 
 
 @pytest.mark.live
-@pytest.mark.timed
 def test_what_takes_more_than_its_cgroup_may_fails_at_once_and_alone(
     tmp_path: Path, before: set[Path]
 ) -> None:
@@ -101,7 +92,6 @@ def test_what_takes_more_than_its_cgroup_may_fails_at_once_and_alone(
 
 
 @pytest.mark.live
-@pytest.mark.timed
 def test_without_cgroups_an_allocation_fails_and_the_log_says_how_it_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,7 +104,6 @@ def test_without_cgroups_an_allocation_fails_and_the_log_says_how_it_is_limited(
 
 
 @pytest.mark.live
-@pytest.mark.timed
 def test_killed_together_controller_and_zygote_leave_no_cgroup(
     tmp_path: Path, before: set[Path]
 ) -> None:
@@ -122,8 +111,8 @@ def test_killed_together_controller_and_zygote_leave_no_cgroup(
     victim, zygote = warm_program.start_and_hear([VICTIM, tmp_path, "limited"], environment)
     assert cgroups() - before
     subprocess.run(["kill", "-9", str(victim.pid), zygote.strip()], check=True)
-    victim.wait(10)
-    assert wait_until_gone(before, 5.0) == set()
+    victim.wait(PATIENCE_S)
+    assert wait_until(lambda: cgroups() <= before), cgroups() - before
 
 
 def test_only_cgroups_of_the_run_itself_are_removed(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from live_worlds import APPS, drive, ended, job, of, world
+from processes import wait_until
 
 from warren.live.control.local_engine import LivePort
 from warren.live.process.linux import core_of
@@ -84,17 +84,12 @@ def test_whatever_code_has_switched_is_as_it_was() -> None:
 
 def _is_on(core: int, pid: int) -> bool:
     """Whether a process is on one core, a moment after it was forked; or is gone."""
-    until_s = time.monotonic() + 5.0
     with suppress(ProcessLookupError):
-        while os.sched_getaffinity(pid) != {core}:
-            if time.monotonic() > until_s:
-                return False
-            time.sleep(0.01)
+        return wait_until(lambda: os.sched_getaffinity(pid) == {core})
     return True
 
 
 @pytest.mark.live
-@pytest.mark.timed
 def test_a_process_is_pinned_again_after_user_code_and_so_is_the_one_that_replaces_it(
     tmp_path: Path,
 ) -> None:

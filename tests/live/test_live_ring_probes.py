@@ -6,11 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from processes import PATIENCE_S, wait_until
 
 from warren.live.measure.ring_rounds import ProbedRing, RingProber, bed_places, local_places
 from warren.live.testbed.lifecycle import make, remove
@@ -104,20 +104,13 @@ def test_whoever_is_killed_no_rank_and_no_folder_stays(who: str, tmp_path: Path)
     assert victim.stdout is not None
     prober = int(victim.stdout.readline())
     try:
-        _wait(lambda: len(_ring_processes(victim.pid)) == 7)
+        assert wait_until(lambda: len(_ring_processes(victim.pid)) == 7)
         assert list(tmp_path.glob("warren-rings-*"))
         os.kill(victim.pid if who == "controller" else prober, signal.SIGKILL)
-        victim.wait(timeout=10)
-        _wait(lambda: not _ring_processes(victim.pid))
-        _wait(lambda: not list(tmp_path.glob("warren-rings-*")))
+        victim.wait(timeout=PATIENCE_S)
+        assert wait_until(lambda: not _ring_processes(victim.pid))
+        assert wait_until(lambda: not list(tmp_path.glob("warren-rings-*")))
     finally:
         victim.kill()
         victim.wait()
         victim.stdout.close()
-
-
-def _wait(until: object, limit_s: float = 10.0) -> None:
-    deadline_s = time.monotonic() + limit_s
-    while not until():  # type: ignore[operator]
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)

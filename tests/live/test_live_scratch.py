@@ -6,13 +6,13 @@ import multiprocessing
 import os
 import signal
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from live_worlds import job, world
+from processes import wait_until
 
 from warren.live.control import engine as base
 from warren.live.control.local_engine import LivePort
@@ -108,10 +108,7 @@ def test_a_process_that_is_killed_leaves_no_folder(
     victim.join()
     assert victim.exitcode == -signal.SIGKILL
     assert (short / "seen").read_text().startswith(MOMENTS[moment])
-    until_s = time.monotonic() + 10.0
-    while (left := _names_in(short / "tmp")) and time.monotonic() < until_s:
-        time.sleep(0.02)
-    assert not left
+    assert wait_until(lambda: not _names_in(short / "tmp")), _names_in(short / "tmp")
 
 
 def _names_in(folder: Path) -> list[str]:

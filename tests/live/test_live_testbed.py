@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from processes import PATIENCE_S
 
 from warren.live.testbed import orphans as leftovers
 from warren.live.testbed.cpu_quota import cgroup_roots
@@ -26,7 +27,7 @@ from warren.live.testbed.status import standing
 from warren.model.errors import EngineError, SpecError
 from warren.model.testbed import Bed, BedHost
 
-pytestmark = [pytest.mark.live, pytest.mark.timed, pytest.mark.usefixtures("can_make_testbeds")]
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("can_make_testbeds")]
 
 PROGRAM = Path(__file__).resolve().parents[2] / "experiments" / "testbed_kill.py"
 NAME = f"test-{os.getpid()}"
@@ -151,7 +152,7 @@ def test_what_runs_in_a_host_is_ended_with_it() -> None:
             time.sleep(0.01)
         assert standing(NAME)[0].processes_H == (1, 0)
         assert remove(NAME) == (True, 1)
-        assert process.wait(5.0) != 0
+        assert process.wait(PATIENCE_S) != 0
 
 
 def test_without_htb_nothing_stays_and_the_kernel_is_named(

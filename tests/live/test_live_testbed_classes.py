@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
+from processes import PATIENCE_S
 
 from warren.live.testbed.class_counters import received_bytes, sent_bytes
 from warren.live.testbed.lifecycle import make, remove
@@ -18,7 +19,7 @@ from warren.live.testbed.setup_commands import queue_minors
 from warren.live.testbed.status import standing
 from warren.model.testbed import QUEUES, Bed, BedHost, Queue
 
-pytestmark = [pytest.mark.live, pytest.mark.timed, pytest.mark.usefixtures("can_make_testbeds")]
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("can_make_testbeds")]
 
 NAME = f"classes-{os.getpid()}"
 BED = Bed(
@@ -88,8 +89,8 @@ def test_a_port_serves_the_first_class_alone_and_a_connection_changes_its_class_
             assert takes.stdout is not None
             takes.stdout.readline()
             with inside(1, SENDS) as sends:
-                assert sends.wait(30) == 0
-            assert takes.wait(30) == 0
+                assert sends.wait(PATIENCE_S) == 0
+            assert takes.wait(PATIENCE_S) == 0
         sent = [after - one for after, one in zip(sent_bytes(bed, 1), before, strict=True)]
         arrived = received_bytes(bed, 0)
     # Half of the link at least: other tests run beside this one, and may take the sender's core. Of

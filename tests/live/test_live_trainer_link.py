@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from processes import PATIENCE_S
 
 from warren.live.device.trainer_link import TrainerLink
 from warren.live.transport.messages import DeviceFree, TaskComputed
@@ -79,7 +80,7 @@ def test_what_was_sent_before_has_been_sent_when_all_is_waited_for(
         go_on.set()
 
     def rest() -> TaskComputed:
-        assert go_on.wait(20)
+        assert go_on.wait(PATIENCE_S)
         return TaskComputed(0, 0, 0, 0.5, b"", b"")
 
     link.send_result(rest)

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from processes import wait_until
 
 from warren.live.process.linux import return_freed_memory
 from warren.live.process.memory_limit import _data_bytes
@@ -231,9 +232,7 @@ def test_a_process_alone_takes_what_it_may(tmp_path: Path, ratio: float | None) 
     data = inputs._data
     assert data is not None
     wanted = data.total_bytes * (1 - (ratio or 0))
-    deadline = time.monotonic() + 30
-    while data.held_bytes < wanted - data.block_bytes and time.monotonic() < deadline:
-        time.sleep(0.02)
+    assert wait_until(lambda: data.held_bytes >= wanted - data.block_bytes)
     assert wanted - data.block_bytes <= data.held_bytes <= wanted
     with inputs.building():  # anew: what was held is forgotten
         assert inputs._data is None
@@ -256,9 +255,8 @@ def test_who_is_to_build_anew_lets_go_before_it_waits_for_its_turn(tmp_path: Pat
     with inputs.building():
         inputs.spill(torch.ones(8000, 100))
     assert inputs._data is not None
-    deadline = time.monotonic() + 30
-    while not inputs._data.held_bytes and time.monotonic() < deadline:
-        time.sleep(0.02)
+    data = inputs._data
+    assert wait_until(lambda: data.held_bytes)
     began, say = os.pipe()
     pid = os.fork()
     if not pid:
