@@ -11,7 +11,7 @@ from torch import nn
 
 from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.app.app_contract import checked_metrics, refuse
-from warren.live.training.isolation.kept_values import GENERATORS, KeptValue, content
+from warren.live.training.isolation.kept_values import GENERATORS, KeptValue, content, is_a
 from warren.live.training.isolation.outside_state import OutsideState
 from warren.live.training.isolation.task_rules import TaskRules
 from warren.live.training.seeding import generator_states, seed_otherwise, set_generator_states
@@ -184,7 +184,7 @@ def _is_overwritten(kept: KeptValue, old: KeptValue) -> bool:
 
 def _counts(kept: KeptValue) -> bool:
     """Tell whether it is a number or generator kept by the app itself, not by an object of it."""
-    return isinstance(kept.value, _COUNTING) and kept.name.count(".") < 2
+    return is_a(kept.value, *_COUNTING) and kept.name.count(".") < 2
 
 
 def _absent(kept: KeptValue | None) -> bool:

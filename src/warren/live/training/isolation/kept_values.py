@@ -1,11 +1,16 @@
-"""Tell of one value that user code keeps whether it has changed; compare it and put it back."""
+"""Tell of one value that user code keeps whether it has changed; compare it and put it back.
+
+A value is known by its type, whatever its class says, and is read and written by methods of the
+types of Python and of libraries. Of one whose class raises all the same only the identity is known.
+"""
 
 from __future__ import annotations
 
 import random
-from collections import deque
-from collections.abc import Iterator
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from ctypes import c_char
 from dataclasses import dataclass
 from types import CellType
 from typing import Any, Final
@@ -21,10 +26,23 @@ _HASHED_BYTES: Final = 1 << 26
 """Larger arrays are only known by which object they are: they have no version."""
 _LISTED: Final = 1000
 """Longer lists and sets are compared by their length alone."""
-_ITEMS: Final = (dict, list, tuple, deque)
+_LONG: Final = 1000
+"""Longer texts are compared by their hash."""
+_SEQUENCES: Final = (list, tuple, deque)
+_SETS: Final = (set, frozenset)
 # Values that cannot be written in place: a change of one is always a new binding.
 PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, np.generic)
 GENERATORS: Final = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
+
+
+def is_a(value: Any, *kinds: type) -> bool:
+    """Tell whether a value is of one of these types, whatever its ``__class__`` says."""
+    return issubclass(type(value), kinds)
+
+
+def is_objects(value: Any) -> bool:
+    """Tell whether a value is an array of objects, few enough to be looked at."""
+    return is_a(value, np.ndarray) and value.dtype == object and value.size <= _LISTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,125 +63,232 @@ class KeptValue:
     @property
     def restorable(self) -> bool:
         """Tell whether the content can be put back, should it have been written in place."""
-        return self.copy is not None or not isinstance(self.value, Tensor | np.ndarray | Iterator)
+        return self.copy is not None or not is_a(self.value, Tensor, np.ndarray, Iterator)
 
 
 def keep(name: str, holder: Any, key: Any, value: Any, *, copied: bool) -> KeptValue:
     """Note a value as it is now; with ``copied``, its content too, so that it can be put back."""
-    copy = _copy(value) if copied else None
-    return KeptValue(name=name, holder=holder, key=key, value=value, mark=_mark(value), copy=copy)
+    copy = _told(_copy, value, None) if copied else None
+    mark = _told(_mark, value, id(value))
+    return KeptValue(name=name, holder=holder, key=key, value=value, mark=mark, copy=copy)
 
 
 def now(kept: KeptValue) -> KeptValue | None:
     """Note the value in the same place as it is now; None where nothing is there any more."""
-    holder, key = kept.holder, kept.key
     try:
-        value = holder[key] if isinstance(holder, _ITEMS) else getattr(holder, key)
-    except (LookupError, AttributeError, ValueError):
+        value = _read(kept.holder, kept.key)
+    except Exception:  # whatever the holder's class does where something is missing
         return None
-    return keep(kept.name, holder, key, value, copied=True)
+    return keep(kept.name, kept.holder, kept.key, value, copied=True)
 
 
 def content(value: Any) -> object:
     """Return what is in a value, to be compared: equal content is equal in whichever object."""
-    if isinstance(value, PLAIN):
-        return _plain(value)
-    if isinstance(value, GENERATORS):
-        return _state(value)
-    if isinstance(value, Tensor):
-        return str(value.dtype), tuple(value.shape), _bytes_mark(value)
-    if isinstance(value, np.ndarray):
-        return str(value.dtype), value.shape, _array_mark(value)
-    if isinstance(value, list | tuple | deque):
-        return type(value), len(value), tuple(map(content, value)) if _short(value) else None
-    if isinstance(value, set):
-        return _members(value)
-    # An object of some other class: nothing can be said but of which class it is.
-    return _place(value) if isinstance(value, Iterator) else type(value)
+    found: object = _told(lambda one: _content(one, {}), value, None)
+    return found
 
 
-def put_back(kept: KeptValue) -> None:
-    """Bind the value again where it was, with the content that it had."""
-    _bind(kept.holder, kept.key, kept.value)
-    value, copy = kept.value, kept.copy
-    # Nothing was written in place, or there is nothing to write back.
-    if copy is None or _mark(value) == kept.mark:
-        return
-    if isinstance(value, GENERATORS):
-        _set_state(value, copy)
-    elif isinstance(value, Tensor):
-        with torch.no_grad():
-            value.copy_(copy)
-    elif isinstance(value, np.ndarray):
-        value[...] = copy
-    elif isinstance(value, list):
-        value[:] = copy
-    else:  # a deque, or a set
-        value.clear()
-        (value.extend if isinstance(value, deque) else value.update)(copy)
-
-
-def _bind(holder: Any, key: Any, value: Any) -> None:
-    """Put a value under a key of its holder; a tuple holds for ever what it was made with."""
-    if isinstance(holder, dict | list | deque):
-        holder[key] = value
-    elif not isinstance(holder, tuple):
-        setattr(holder, key, value)
+def put_back(kept: KeptValue) -> bool:
+    """Bind the value again where it was, with the content that it had; tell whether that went."""
+    try:
+        with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
+            _bind(kept.holder, kept.key, kept.value)
+            # Else nothing was written in place, or there is nothing to write back.
+            if kept.copy is not None and _mark(kept.value) != kept.mark:
+                _write(kept.value, kept.copy)
+    except Exception:  # whatever its class says to that
+        return False
+    return True
 
 
 def unbind(holder: Any, key: Any) -> None:
-    """Remove what is under a key of a dict, a class or a cell; other holders stay as they are."""
-    if isinstance(holder, dict):
-        holder.pop(key, None)
-    elif isinstance(holder, type | CellType):
-        with suppress(AttributeError, ValueError):
+    """Remove what is under a key of a dict, a class, a cell or an object with slots."""
+    with suppress(Exception):
+        if is_a(holder, OrderedDict):
+            OrderedDict.pop(holder, key, None)
+        elif is_a(holder, dict):
+            dict.pop(holder, key, None)
+        elif is_a(holder, type, CellType):
             delattr(holder, key)
+        # What is in a sequence goes when that is put back.
+        elif not is_a(holder, *_SEQUENCES, np.ndarray):
+            object.__delattr__(holder, key)
+
+
+def items_of(value: Any) -> list[Any]:
+    """Return the items of a list, tuple, deque, set or array as they are stored."""
+    if is_a(value, np.ndarray):
+        return list(value.flat)
+    base = next(base for base in (*_SEQUENCES, *_SETS) if is_a(value, base))
+    return list(base.__iter__(value))
+
+
+def size_of(value: Any) -> int:
+    """Return the number of items of a dict, list, tuple, deque, set or array."""
+    if is_a(value, np.ndarray):
+        return int(value.size)
+    base: Any = next(base for base in (dict, *_SEQUENCES, *_SETS) if is_a(value, base))
+    return int(base.__len__(value))
+
+
+def _told(tell: Callable[[Any], Any], value: Any, otherwise: Any) -> Any:
+    """Return what there is to tell of a value; ``otherwise`` where its class raises at that."""
+    try:
+        with torch._C.DisableTorchFunctionSubclass():
+            return tell(value)
+    except Exception:
+        return otherwise
+
+
+def _read(holder: Any, key: Any) -> Any:
+    """Return what is under a key of a holder.
+
+    Raises
+    ------
+    Exception
+        Nothing is.
+    """
+    if is_a(holder, dict):
+        return dict.__getitem__(holder, key)
+    if is_a(holder, *_SEQUENCES, np.ndarray):
+        return items_of(holder)[key]
+    if is_a(holder, type):
+        return vars(holder)[key]
+    return holder.cell_contents if is_a(holder, CellType) else object.__getattribute__(holder, key)
+
+
+def _bind(holder: Any, key: Any, value: Any) -> None:
+    """Put a value under a key of its holder; a tuple holds what it was made with, for good.
+
+    An array gets all its objects back when it is written itself.
+    """
+    if is_a(holder, OrderedDict):
+        OrderedDict.__setitem__(holder, key, value)
+    elif is_a(holder, dict):
+        dict.__setitem__(holder, key, value)
+    elif is_a(holder, list):
+        list.__setitem__(holder, key, value)
+    elif is_a(holder, deque):
+        deque.__setitem__(holder, key, value)
+    elif is_a(holder, type, CellType):
+        setattr(holder, key, value)
+    elif not is_a(holder, tuple, np.ndarray):
+        object.__setattr__(holder, key, value)
+
+
+def _write(value: Any, copy: Any) -> None:
+    """Give a value the content again that was copied."""
+    if is_a(value, *GENERATORS):
+        _set_state(value, copy)
+    elif is_a(value, Tensor):
+        value.copy_(copy)
+    elif is_a(value, np.ndarray):
+        value[...] = copy
+    elif is_a(value, list):
+        list.__setitem__(value, slice(None), copy)
+    elif is_a(value, deque):
+        deque.clear(value)
+        deque.extend(value, copy)
+    else:
+        set.clear(value)
+        set.update(value, copy)
 
 
 def _mark(value: Any) -> object:
     """Return what differs once a value has been replaced or written in place."""
-    if isinstance(value, PLAIN):
+    if is_a(value, *PLAIN):
         return _plain(value)
-    if isinstance(value, Tensor):
-        # Autograd counts each write to a tensor; inference tensors have no such count.
-        return id(value), 0 if value.is_inference() else value._version
-    if isinstance(value, np.ndarray):
-        return id(value), _array_mark(value)
-    if isinstance(value, GENERATORS):
+    if is_a(value, Tensor):
+        # Autograd counts writes to a tensor, but those through ``.data`` or an array, and none to
+        # inference tensors.
+        count = 0 if value.is_inference() else value._version
+        hashed = value.nbytes <= (_HASHED_BYTES if value.is_cpu else _COPIED_BYTES)
+        return id(value), count, _told(_bytes_mark, value, None) if hashed else None
+    if is_a(value, np.ndarray):
+        return id(value), _ids(items_of(value)) if is_objects(value) else _array_mark(value)
+    if is_a(value, *GENERATORS):
         return id(value), _state(value)
-    if isinstance(value, list | deque):
-        return id(value), len(value), tuple(map(id, value)) if _short(value) else None
-    if isinstance(value, set):
-        return id(value), _members(value)
-    return (id(value), _place(value)) if isinstance(value, Iterator) else id(value)
+    if is_a(value, list, deque):
+        return id(value), len(items := items_of(value)), _ids(items)
+    if is_a(value, set):
+        return id(value), frozenset(map(id, items_of(value)))
+    return (id(value), _place(value)) if is_a(value, Iterator) else id(value)
 
 
 def _copy(value: Any) -> Any:
     """Return what ``put_back`` needs to restore a value's content; None where nothing can."""
-    if isinstance(value, GENERATORS):
+    if is_a(value, *GENERATORS):
         return _get_state(value)
-    if isinstance(value, list | deque | set):
-        return list(value)
-    if isinstance(value, Tensor) and value.layout is torch.strided:
-        if value.nbytes > _COPIED_BYTES:
-            return None
-        return value.detach().clone()
-    if isinstance(value, np.ndarray) and value.nbytes <= _COPIED_BYTES:
+    if is_a(value, list, deque, set):
+        return items_of(value)
+    if is_a(value, Tensor) and value.layout is torch.strided:
+        # Neither of these can be written to as a whole.
+        repeated = any(s == 0 and n > 1 for s, n in zip(value.stride(), value.shape, strict=True))
+        closed = value.is_inference() or repeated
+        return None if closed or value.nbytes > _COPIED_BYTES else value.detach().clone()
+    if is_a(value, np.ndarray) and value.nbytes <= _COPIED_BYTES:
         return value.copy()
     return None
 
 
+def _content(value: Any, seen: dict[int, object]) -> object:
+    if is_a(value, *PLAIN):
+        return _plain(value)
+    if is_a(value, *GENERATORS):
+        return _state(value)
+    if is_a(value, Tensor):
+        # Of nested tensors each has a shape of its own.
+        shape = None if value.is_nested else tuple(value.shape)
+        return str(value.dtype), shape, _bytes_mark(value)
+    if is_a(value, np.ndarray) and not is_objects(value):
+        return str(value.dtype), value.shape, _array_mark(value)
+    if is_a(value, *_SEQUENCES, np.ndarray):
+        # A part that is met again, such as the whole in itself, is looked through once.
+        if id(value) not in seen:
+            seen[id(value)] = "again"
+            items = items_of(value)
+            inside = [_content(one, seen) for one in _first(items)]
+            digest = xxh3_64_intdigest(repr(inside).encode("utf-8", "surrogatepass"))
+            seen[id(value)] = _kind(value), len(items), digest
+        return seen[id(value)]
+    if is_a(value, *_SETS):
+        items = items_of(value)
+        return _kind(value), len(items), frozenset(_content(one, seen) for one in _first(items))
+    # An object of some other class: nothing can be said but of which class it is.
+    return _place(value) if is_a(value, Iterator) else _kind(value)
+
+
+def _kind(value: Any) -> str:
+    kind = type(value)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
 def _plain(value: Any) -> object:
+    kind = _kind(value)
+    if is_a(value, np.generic):
+        return kind, value.tobytes()
+    if is_a(value, int):
+        # As a number: Python makes no text of more than 4,300 digits.
+        return kind, int.__int__(value)
     # Compared as text, NaN equals NaN, and 0.0 differs from -0.0.
-    return type(value), repr(value)
+    base = next((base for base in (float, complex, str, bytes) if is_a(value, base)), object)
+    long = base in (str, bytes) and len(value) > _LONG
+    return kind, base.__hash__(value) if long else base.__repr__(value)
+
+
+def _ids(items: list[Any]) -> object:
+    return tuple(map(id, _first(items)))
 
 
 def _bytes_mark(tensor: Tensor) -> object:
     if tensor.layout is not torch.strided or tensor.is_meta or tensor.is_quantized:
         return None
     # The bytes in row-major order, whatever strides, conjugation or sign bit the view has.
-    whole = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
-    return xxh3_64_intdigest(whole.view(torch.uint8).numpy().data)
+    whole = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    if not whole.nbytes:
+        return 0
+    # Not by ``numpy()``, after which the user could not resize the tensor any more.
+    return xxh3_64_intdigest((c_char * whole.nbytes).from_address(whole.data_ptr()))
 
 
 def _array_mark(array: np.ndarray[Any, Any]) -> object:
@@ -172,12 +297,9 @@ def _array_mark(array: np.ndarray[Any, Any]) -> object:
     return xxh3_64_intdigest(array.tobytes())
 
 
-def _short(value: Any) -> bool:
-    return len(value) <= _LISTED
-
-
-def _members(value: set[Any]) -> object:
-    return len(value), frozenset(map(repr, value)) if _short(value) else None
+def _first(items: list[Any]) -> list[Any]:
+    """Return the items if there are few; none of longer lists, which are known by their length."""
+    return items if len(items) <= _LISTED else []
 
 
 def _place(value: Iterator[Any]) -> object:
@@ -189,12 +311,8 @@ def _place(value: Iterator[Any]) -> object:
         left = value.__length_hint__()  # type: ignore[attr-defined]
     except (AttributeError, TypeError):
         left = None
-    own = {key: one for key, one in getattr(value, "__dict__", {}).items() if _is_plain(one)}
+    own = {key: one for key, one in getattr(value, "__dict__", {}).items() if is_a(one, *PLAIN)}
     return left, inside, repr(value), repr(own)
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, PLAIN)
 
 
 def _state(value: Any) -> object:

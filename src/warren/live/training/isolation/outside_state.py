@@ -23,15 +23,17 @@ from warren.live.training.isolation.kept_values import (
     PLAIN,
     KeptValue,
     content,
+    is_a,
     now,
     put_back,
     unbind,
 )
-from warren.live.training.isolation.reachable_values import reachable
+from warren.live.training.isolation.reachable_values import is_in, reachable
 from warren.live.training.tensor_layout import tensors
 from warren.model.errors import SpecError
 from warren.model.job import Job
 
+_UNKNOWN: Final = "and what a task leaves there may depend on"
 _TASKS: Final = 3
 """Number of tasks of each process that are looked at; later ones cost nothing."""
 
@@ -49,6 +51,8 @@ class OutsideState:
         self._before: Mapping[str, KeptValue] = {}
         self._hidden: list[tuple[KeptValue, KeptValue | None]] = []
         self.left: dict[str, KeptValue] = {}
+        self.stuck: KeptValue | None = None
+        """A value that could not be put back."""
 
     def begin(self) -> None:
         """Note what is kept now, before user code runs."""
@@ -70,7 +74,8 @@ class OutsideState:
         # What was there at first is put back; what came later is removed.
         for name in sorted(self.left):
             if name in self.first:
-                put_back(self.first[name])
+                if not put_back(self.first[name]):
+                    self.stuck = self.left[name]
             else:
                 unbind(self.left[name].holder, self.left[name].key)
 
@@ -85,6 +90,11 @@ class OutsideState:
             unbind(kept.holder, kept.key) if then is None else put_back(then)
         self._hidden = []
 
+    def holding(self, name: str) -> str:
+        """Return the name of what is to be kept elsewhere, such as the dict that a value is in."""
+        new = [one for one in self.left if one not in self.first]
+        return min((one for one in new if is_in(name, one)), key=len, default=name)
+
     def forget_rest(self) -> None:
         """Forget all but what ``hide`` and ``show`` need of what has been left so far."""
         self.first = {name: one for name, one in self.first.items() if name in self.left}
@@ -98,7 +108,7 @@ class OutsideTasks:
     def __init__(self, built: BuiltApp, job: Job) -> None:
         self._built, self._job = built, job
         self.kept = OutsideState(built)
-        self._results: list[tuple[object, dict[str, object]]] = []
+        self._results: list[tuple[object, dict[str, KeptValue], dict[str, object]]] = []
         self._tasks = 0
         self.watching = True
 
@@ -112,6 +122,8 @@ class OutsideTasks:
         # again as the first of its process would be, and compare.
         if self._results:
             self.kept.undo()
+            if self.kept.stuck is not None:
+                raise self._refuse(self.kept.stuck, _UNKNOWN)
             yield
             self._compare()
             self._results.clear()
@@ -137,20 +149,20 @@ class OutsideTasks:
             # The same object as at first, but written, and too large or too odd to have a copy.
             old = self.kept.first.get(one.name)
             if old is not None and old.value is one.value and not old.restorable:
-                raise self._refuse(one, "and what a task leaves there may depend on")
+                raise self._refuse(one, _UNKNOWN)
         if earlier:
             # Contents are compared as well: a value that no result depends on yet may count later.
             names = {*self.kept.left, *_changed(self.kept.first, found)}
-            contents = {name: content(found[name].value) for name in names if name in found}
-            self._results.append((self._result(loss), contents))
+            kept = {name: found[name] for name in names if name in found}
+            contents = {name: content(one.value) for name, one in kept.items()}
+            self._results.append((self._result(loss), kept, contents))
 
     def _compare(self) -> None:
         """Refuse a task that gave or left something else once earlier tasks were undone."""
-        (result, after), (alone, left) = self._results
+        (result, found, after), (alone, _, left) = self._results
         for name in sorted(after.keys() & left.keys()):
             if after[name] != left[name]:
-                kept = self.kept.left.get(name) or self.kept.first[name]
-                raise self._refuse(kept, "and its value depends on")
+                raise self._refuse(found[name], "and its value depends on")
         if result != alone:
             kept = self.kept.left[min(self.kept.left)]
             raise self._refuse(kept, "and a task's result depends on it, so on")
@@ -164,14 +176,14 @@ class OutsideTasks:
         return [content(one) for one in (loss.detach(), *grads, *buffers)]
 
     def _refuse(self, kept: KeptValue, why: str) -> SpecError:
-        value, name = kept.value, kept.name
+        value, name = kept.value, self.kept.holding(kept.name)
         method = "dataset()" if name.startswith("dataset") else "loss()"
         what, way = "changes", "keep it in a buffer of the model"
-        if isinstance(value, GENERATORS):
+        if is_a(value, *GENERATORS):
             what, way = "draws from", "draw from the global generators, which each task seeds"
-        elif isinstance(value, Tensor | np.ndarray):
+        elif is_a(value, Tensor, np.ndarray):
             what = "writes"
-        elif not isinstance(value, PLAIN):
+        if name != kept.name or not is_a(value, *PLAIN, *GENERATORS, Tensor, np.ndarray):
             way = "keep it in buffers of the model"
         message = (
             f"{what} {name!r}, which is no buffer, {why} the tasks that ran before it in its "

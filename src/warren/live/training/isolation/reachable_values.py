@@ -1,9 +1,9 @@
 """Find what user code can keep between tasks: all that an app, its model and its data reach.
 
 Looked through are attributes of the app, of the model's modules, of data sets and of objects whose
-classes are the user's own, items of containers, attributes of the user's classes, globals of the
-user's files, and what functions close over. Objects of libraries are not looked into: what is in
-them is their own affair, and could not be put back.
+classes are the user's own, with or without slots, items of containers, attributes of the user's
+classes, globals of the user's files, and what functions close over. Objects of libraries are not
+looked into: what is in them is their own affair, and could not be put back.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from __future__ import annotations
 import functools
 import sys
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from operator import itemgetter
 from pathlib import Path
-from types import FunctionType, MethodType, ModuleType, SimpleNamespace
-from typing import Any, Final
+from types import FunctionType, MemberDescriptorType, MethodType, ModuleType, SimpleNamespace
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +29,16 @@ from torch.utils.data import Dataset
 from warren.apps.protocol import TorchApp
 from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.app.user_files import is_users
-from warren.live.training.isolation.kept_values import GENERATORS, PLAIN, KeptValue, keep
+from warren.live.training.isolation.kept_values import (
+    GENERATORS,
+    PLAIN,
+    KeptValue,
+    is_a,
+    is_objects,
+    items_of,
+    keep,
+    size_of,
+)
 from warren.live.training.tensor_layout import tensors
 
 # Bounds of the search, so that it ends soon in any object: levels, values, items of a container.
@@ -35,6 +46,9 @@ _DEPTH: Final = 8
 _MOST: Final = 20_000
 _ITEMS: Final = 1000
 """Longer containers are data, and are not looked through."""
+# What has a text of its own, which no code of the user's makes; parts of longer keys have none.
+_NAMES: Final = (str, int, float, bool, bytes, type(None))
+_NAMED: Final = 10
 # Attributes that torch itself gives every module, such as its hooks and its parameters.
 _OF_MODULES: Final = frozenset(vars(nn.Module()))
 
@@ -52,11 +66,13 @@ class ReachableValues:
 
 def reachable(built: BuiltApp, *, copied: bool = False) -> ReachableValues:
     """Return what is kept now; with ``copied``, also what is needed to put it back."""
-    walk = _Walk(built, copied)
-    for path, module in built.model.named_modules():
-        walk.attributes(f"model.{path}" if path else "model", module, depth=0)
-    walk.take("dataset", {}, "dataset", built.dataset, 0)
-    walk.attributes("self", built.app, depth=0)
+    # Classes of tensors that users write are read past what they do when they are asked.
+    with torch._C.DisableTorchFunctionSubclass():
+        walk = _Walk(built, copied)
+        for path, module in built.model.named_modules():
+            walk.attributes(f"model.{path}" if path else "model", module, depth=0)
+        walk.take("dataset", {}, "dataset", built.dataset, 0)
+        walk.attributes("self", built.app, depth=0)
     return ReachableValues(walk.found, walk.holders)
 
 
@@ -80,8 +96,9 @@ class _Walk:
         if id(value) in self._seen:
             return
         self._seen.add(id(value))
-        own = vars(value)
-        if isinstance(value, nn.Module):
+        whole = _own(value)
+        own = dict(whole)
+        if is_a(value, nn.Module):
             own = {key: one for key, one in own.items() if key not in _OF_MODULES}
             # Tensors of a module outside the trained model are no state of the job: they count.
             state = () if id(value) in self._trained else (value._parameters, value._buffers)
@@ -89,40 +106,59 @@ class _Walk:
                 self._items(name, part, part, depth)
             for hook in (*value._forward_pre_hooks.values(), *value._forward_hooks.values()):
                 self.enter(f"{name}.hook", hook, depth)
-        self._items(name, own, vars(value), depth)
+        self._items(name, own, whole, depth)
+        if slots := self._slots(value):
+            self._items(name, slots, value, depth)
         for kind in type(value).__mro__:
             if self._is_users(kind):
                 self._class(kind, depth)
 
     def enter(self, name: str, value: Any, depth: int) -> None:
-        """Take what is in a value, if it is a container or the user's own."""
-        if isinstance(value, (*PLAIN, *GENERATORS, Tensor)) or depth > _DEPTH:
+        """Take what is in a value, if it is a container or the user's own.
+
+        Of one whose class raises when it is looked at, no more is taken.
+        """
+        if is_a(value, *PLAIN, *GENERATORS, Tensor) or depth > _DEPTH:
             return
-        if isinstance(value, type):
+        with suppress(Exception):
+            self._enter(name, value, depth)
+
+    def _enter(self, name: str, value: Any, depth: int) -> None:
+        if is_a(value, type):
             self._class(value, depth)
-        elif isinstance(value, ModuleType):
+        elif is_a(value, ModuleType):
             if self._is_near(vars(value)):
                 self._globals(vars(value), depth)
-        elif isinstance(value, FunctionType):
+        elif is_a(value, FunctionType):
             self._function(name, value, depth)
-        elif isinstance(value, MethodType):
+        elif is_a(value, MethodType):
             self.enter(name, value.__self__, depth)
-        elif isinstance(value, dict | list | tuple | deque):
+        elif is_a(value, dict, list, tuple, deque, set, frozenset) or is_objects(value):
             self._container(name, value, depth)
-        elif isinstance(value, functools.partial):
+        elif is_a(value, functools.partial):
             self.enter(name, value.func, depth)
             self._container(name, [*value.args, *value.keywords.values()], depth)
         # Optimisers and schedules step at the barrier alone; ``TaskRules`` hides them in tasks.
-        elif not isinstance(value, Optimizer | LRScheduler | Enum) and hasattr(value, "__dict__"):
-            own = isinstance(value, nn.Module | Dataset | SimpleNamespace)
+        elif not is_a(value, Optimizer, LRScheduler, Enum):
+            own = is_a(value, nn.Module, Dataset, SimpleNamespace)
             if own or self._is_users(type(value)):
                 self.attributes(name, value, depth)
+
+    def _slots(self, value: Any) -> dict[str, Any]:
+        """Return what an object keeps in slots of the user's classes."""
+        found = {}
+        for kind in type(value).__mro__:
+            for key, place in vars(kind).items() if self._is_users(kind) else ():
+                if is_a(place, MemberDescriptorType):
+                    with suppress(AttributeError):  # nothing is in it yet
+                        found[key] = object.__getattribute__(value, key)
+        return found
 
     def take(self, name: str, holder: Any, key: Any, value: Any, depth: int) -> None:
         """Take a value under a key of its holder, and what is in it."""
         if len(self.found) >= _MOST or name in self.found or self._is_scratch(name):
             return
-        if isinstance(value, Tensor) and self._is_state(value):
+        if is_a(value, Tensor) and self._is_state(value):
             return
         self.found[name] = keep(name, holder, key, value, copied=self._copied)
         self.enter(name, value, depth + 1)
@@ -130,31 +166,37 @@ class _Walk:
     def _items(self, name: str, items: Mapping[Any, Any], holder: Any, depth: int) -> None:
         self.holders[id(holder)] = holder
         # Sorted: the same value has the same name in every process, whatever order dicts have.
-        for key in sorted(items, key=str):
-            if not str(key).startswith("__"):
-                self.take(f"{name}.{key}", holder, key, items[key], depth)
+        for label, key, value in _sorted(items.items()):
+            if not label.startswith("__"):
+                self.take(f"{name}.{label}", holder, key, value, depth)
 
     def _container(self, name: str, value: Any, depth: int) -> None:
-        if id(value) in self._seen or len(value) > _ITEMS:
+        if id(value) in self._seen or size_of(value) > _ITEMS:
             return
         self._seen.add(id(value))
+        pairs: Iterable[tuple[str, Any, Any]]
+        if is_a(value, dict):
+            pairs = _sorted(dict.items(value), repr)
+        elif is_a(value, set, frozenset):
+            # They have no places: objects in them are looked at where they are.
+            for one in items_of(value):
+                self.enter(f"{name}{{{_label(one, repr)}}}", one, depth + 1)
+            return
+        else:
+            # Plain items are in the mark of the list itself.
+            items = enumerate(items_of(value))
+            pairs = [(str(at), at, one) for at, one in items if not is_a(one, *PLAIN)]
         self.holders[id(value)] = value
-        pairs: Iterable[tuple[Any, Any]] = enumerate(value)
-        if isinstance(value, dict):
-            pairs = sorted(value.items(), key=lambda pair: str(pair[0]))
-        for key, one in pairs:
-            # Plain items of a list are in the mark of the list itself.
-            if isinstance(value, dict) or not isinstance(one, PLAIN):
-                self.take(f"{name}[{key!r}]", value, key, one, depth)
+        for label, key, one in pairs:
+            self.take(f"{name}[{label}]", value, key, one, depth)
 
     def _class(self, kind: type, depth: int) -> None:
         if id(kind) in self._seen or not self._is_users(kind) or issubclass(kind, Enum):
             return
         self._seen.add(id(kind))
         self.holders[id(kind)] = kind
-        for key in sorted(vars(kind)):
-            value = vars(kind)[key]
-            if isinstance(value, FunctionType):
+        for key, _, value in _sorted(vars(kind).items()):
+            if is_a(value, FunctionType):
                 self._function(f"{kind.__name__}.{key}", value, depth)
             # Descriptors such as properties hold no value of their own.
             elif not key.startswith(("__", "_abc")) and not hasattr(type(value), "__get__"):
@@ -184,21 +226,23 @@ class _Walk:
         self._seen.add(id(values))
         self.holders[id(values)] = values
         prefix = "" if values.get("__name__") == self._module else f"{values.get('__name__')}."
-        for key in sorted(values):
-            value = values[key]
-            if isinstance(value, type | FunctionType | ModuleType):
-                self.enter(key, value, depth)
-            elif not key.startswith("__"):
-                self.take(f"{prefix}{key}", values, key, value, depth)
+        for label, key, value in _sorted(values.items()):
+            if is_a(value, type, FunctionType, ModuleType):
+                self.enter(label, value, depth)
+            elif not label.startswith("__"):
+                self.take(f"{prefix}{label}", values, key, value, depth)
 
     def _is_state(self, tensor: Tensor) -> bool:
         """Tell whether a tensor is a parameter or buffer of the model, or a view of one."""
-        strided = tensor.layout is torch.strided and tensor.numel() > 0
-        return strided and tensor.untyped_storage().data_ptr() in self._memory
+        try:
+            strided = tensor.layout is torch.strided and tensor.numel() > 0
+            return strided and tensor.untyped_storage().data_ptr() in self._memory
+        except (RuntimeError, TypeError):  # not every class of tensors has memory
+            return False
 
     def _is_scratch(self, name: str) -> bool:
         """Tell whether the app names a value, or what it is in, as scratch."""
-        return any(name == one or name.startswith((f"{one}.", f"{one}[")) for one in self._scratch)
+        return any(is_in(name, one) for one in self._scratch)
 
     def _is_users(self, kind: type) -> bool:
         """Tell whether a class is the user's own, and not Warren's or a library's."""
@@ -216,6 +260,38 @@ class _Walk:
             return True
         file = values.get("__file__")
         return isinstance(file, str) and bool(self._folder) and _is_below(self._folder, file)
+
+
+def is_in(name: str, one: str) -> bool:
+    """Tell whether the value called ``name`` is the one called ``one``, or in it."""
+    return name == one or name.startswith((f"{one}.", f"{one}[", f"{one}{{"))
+
+
+def _own(value: Any) -> dict[str, Any]:
+    """Return the attributes of an object in its own dict; none where it has only slots."""
+    try:
+        return cast("dict[str, Any]", object.__getattribute__(value, "__dict__"))
+    except AttributeError:
+        return {}
+
+
+def _sorted(
+    items: Iterable[tuple[Any, Any]], text: Callable[[Any], str] = str
+) -> list[tuple[str, Any, Any]]:
+    """Return label, key and value of each item, in the order of labels."""
+    # Copied at once: a thread of the user's may change the dict meanwhile.
+    labelled = [(_label(key, text), key, value) for key, value in list(items)]
+    return sorted(labelled, key=itemgetter(0))
+
+
+def _label(key: Any, text: Callable[[Any], str]) -> str:
+    """Return what a key is called, the same as long as it is the same object or number."""
+    short = type(key) in _NAMES and (type(key) is not int or abs(key) < 1 << 63)
+    if short:
+        return text(key)
+    if type(key) is tuple and len(key) <= _NAMED:
+        return f"({', '.join(_label(one, repr) for one in key)})"
+    return f"<{type(key).__name__} {id(key):x}>"
 
 
 def _filled(cell: Any) -> bool:
