@@ -135,7 +135,7 @@ def test_a_job_that_evaluates_needs_an_app_that_can() -> None:
 def test_sparse_gradients_are_refused() -> None:
     app = _with(
         model=lambda self: nn.Embedding(5, 2, sparse=True),
-        dataset=lambda self: torch.arange(5),
+        dataset=lambda self: torch.arange(5).repeat(2),
         loss=lambda self, model, batch: model(batch).sum(),
     )
     with pytest.raises(SpecError, match="weight: has a sparse gradient"):

@@ -59,6 +59,11 @@ TABLE: Final = [
         Threads="threads set in `loss()`",
     ),
     *_same(
+        "memory",
+        Flat="parameters side by side in one memory",
+        Columns="buffers that are columns of one table",
+    ),
+    *_same(
         "apart",
         DatasetForEvaluate="`dataset()` sets what `evaluate()` reads",
         OptimizerForLoss="`optimizer()` sets what `loss()` reads",
@@ -84,6 +89,47 @@ TABLE: Final = [
     Kind("a model that is no module", "refused.py:NoModule", BUILT, "must give a torch.nn.Module"),
     Kind("an integer parameter", "refused.py:Integers", BUILT, "parameter 'steps' is int64"),
     Kind("extra state", "refused.py:ExtraState", BUILT, "extra state '0._extra_state'"),
+    Kind(
+        "a weight tied by `.data`",
+        "memory.py:Tied",
+        BUILT,
+        "'enc.weight' and 'dec.weight' are two tensors in the same memory; tie them by assigning "
+        "the parameter itself: dec.weight = enc.weight",
+    ),
+    Kind(
+        "one tied to its transpose",
+        "memory.py:Transposed",
+        BUILT,
+        "'enc.weight' and 'dec.weight' are two tensors in the same memory; keep one parameter",
+    ),
+    Kind("one tied in `optimizer()`", "memory.py:TiedByTheOptimizer", BUILT, "same memory"),
+    Kind(
+        "a buffer of rows of a weight",
+        "memory.py:RowsOfAWeight",
+        BUILT,
+        "'0.weight' and 'more' are two tensors in the same memory; register a copy: "
+        "more = 0.weight.detach().clone()",
+    ),
+    Kind("one of parts of another", "memory.py:PartOfABuffer", BUILT, "'all' and 'more' are two"),
+    Kind("an expanded one", "memory.py:Expanded", BUILT, "'more' has several elements in one"),
+    Kind("one of windows that overlap", "memory.py:Windows", BUILT, "'more' has several elements"),
+    Kind("one without memory", "memory.py:Meta", BUILT, "'more' has no memory (device meta)"),
+    Kind("one that is a parameter", "memory.py:Parameter", BUILT, "'more' is an nn.Parameter"),
+    Kind(
+        "complex128",
+        "memory.py:Complex128",
+        BUILT,
+        "'more' is of complex128, which cannot be averaged and saved; allowed: float16, bfloat16, "
+        "float32, float64, complex64, bool, uint8, int8, int16, int32, int64",
+    ),
+    Kind("uint16", "memory.py:Uint16", BUILT, "'more' is of uint16, which cannot"),
+    Kind("float8", "memory.py:Float8", BUILT, "'more' is of float8_e4m3fn, which cannot"),
+    Kind(
+        "a batch of more than all items",
+        "memory.py:FewItems",
+        BUILT,
+        "batch: 4 is more than the 3 items of dataset()",
+    ),
     Kind("sparse gradients", "refused.py:Sparse", TASK, "0.weight: has a sparse gradient"),
     Kind("a buffer registered by a task", "refused.py:Registers", TASK, "registers buffer 'seen'"),
     Kind("one that was None", "refused.py:Fills", TASK, "registers buffer 'seen'"),

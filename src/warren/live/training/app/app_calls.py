@@ -12,10 +12,10 @@ from torch.optim.lr_scheduler import LRScheduler
 from warren.apps.protocol import TorchApp
 from warren.live.training.app.app_contract import (
     build_dataset,
-    build_model,
     build_optimizer,
     build_schedule,
 )
+from warren.live.training.app.model_contract import build_model, check_tensors
 from warren.model.job import Job
 
 
@@ -45,4 +45,5 @@ def build(app: TorchApp, job: Job) -> BuiltApp:
     dataset = build_dataset(app, job)
     optimizer = build_optimizer(app, job, model)
     schedule = build_schedule(app, job, optimizer)
+    check_tensors(model, job)  # the other methods may have changed the model
     return BuiltApp(app=app, model=model, dataset=dataset, optimizer=optimizer, schedule=schedule)

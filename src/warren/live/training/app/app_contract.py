@@ -14,7 +14,6 @@ from torch.optim.lr_scheduler import LRScheduler
 from warren.apps.protocol import TorchApp
 from warren.live.training.seeding import (
     seed_dataset,
-    seed_model,
     seed_optimizer,
     seed_schedule,
 )
@@ -51,48 +50,6 @@ def check_job(app: TorchApp, job: Job) -> None:
         raise refuse(job, "evaluate", f"job {job.name!r} evaluates, but the app has no evaluate()")
 
 
-def build_model(app: TorchApp, job: Job) -> nn.Module:
-    """Call ``app.model()`` right after seeding, and refuse a model that no layout can hold."""
-    seed_model(job.seed)
-    model = app.model()
-    if not isinstance(model, nn.Module):
-        raise refuse(job, "model()", f"must give a torch.nn.Module, not {_kind(model)}")
-    # The state travels as one flat buffer, so every tensor needs a shape and dense memory.
-    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-        if nn.parameter.is_lazy(tensor):
-            raise refuse(job, "model()", f"{name!r} has no shape yet; lazy modules are refused")
-        if tensor.layout is not torch.strided:
-            raise refuse(job, "model()", f"{name!r} is not a dense tensor")
-    # Autograd has gradients for floating-point and complex tensors alone.
-    for name, parameter in model.named_parameters():
-        if not (parameter.is_floating_point() or parameter.is_complex()):
-            kind = str(parameter.dtype).removeprefix("torch.")
-            message = f"parameter {name!r} is {kind}, which has no gradient; register a buffer"
-            raise refuse(job, "model()", message)
-    _refuse_extra_state(model, job)
-    return model
-
-
-def _refuse_extra_state(model: nn.Module, job: Job) -> None:
-    """Refuse entries of the state_dict that are neither parameters nor buffers.
-
-    A state_dict may rename parameters and buffers; what is neither would not be trained.
-    """
-    state = [
-        *model.named_parameters(remove_duplicate=False),
-        *model.named_buffers(remove_duplicate=False),
-    ]
-    names = {name for name, _ in state}
-    # A renamed entry is recognised by its storage, since it shares that with the tensor it names.
-    memory = {tensor.untyped_storage().data_ptr() for _, tensor in state}
-    for name, value in model.state_dict().items():
-        if name in names:
-            continue
-        if not isinstance(value, Tensor) or value.untyped_storage().data_ptr() not in memory:
-            message = f"extra state {name!r} is neither parameter nor buffer; register a buffer"
-            raise refuse(job, "model()", message)
-
-
 def build_dataset(app: TorchApp, job: Job) -> Any:
     """Call ``app.dataset()`` right after seeding, and refuse data that cannot be indexed."""
     seed_dataset(job.seed)
@@ -104,11 +61,15 @@ def build_dataset(app: TorchApp, job: Job) -> Any:
     if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
         message = f"must give a map-style Dataset or tensors, not {_kind(dataset)}"
         raise refuse(job, "dataset()", message)
-    if length(dataset) == 0:
+    items = length(dataset)
+    if items == 0:
         raise refuse(job, "dataset()", "has no samples")
     if (isinstance(dataset, Tensor | dict) or of_tensors(parts)) and own_collate(app):
         message = "is never called: dataset() gives tensors, which are indexed; give a Dataset"
         raise refuse(job, "collate()", message)
+    # A stream of epochs would give the same item several times in one batch.
+    if job.batch > items:
+        raise refuse(job, "batch", f"{job.batch} is more than the {items} items of dataset()")
     return dataset
 
 
