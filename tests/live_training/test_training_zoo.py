@@ -11,6 +11,7 @@ from zoo_bench import ENGINES, fresh, run, same_numbers, zoo_job
 from zoo_table import BUILT, ONE_SERVER, SAME, TABLE, TASK, Kind, rows
 
 from warren.live.oracle.plain import train
+from warren.live.training.isolation.task_rules import TaskRules
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.training.task_runner import TaskRunner
 from warren.model.errors import SpecError
@@ -97,3 +98,24 @@ def test_the_page_has_the_table_of_what_was_tried() -> None:
     for row in rows():
         assert row in page, row
     assert len({kind.app for kind in TABLE}) == len(TABLE)
+
+
+@pytest.mark.parametrize("app", ["memory.py:ClampsDataLate", "refused.py:ClampsData"])
+def test_a_write_that_no_comparison_finds_changes_no_bits_in_any_engine(
+    app: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TaskRules, "_is_compared", lambda self: False)
+    job = zoo_job(app, rounds=6)
+    plain = run("plain", job)
+    assert same_numbers(run("one server", job), plain)
+    assert same_numbers(run("two servers", job), plain)
+    assert same_numbers(run("ring", job), run("plain ring", job))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_write_past_autograd_is_refused_in_the_same_round_in_every_engine(engine: str) -> None:
+    """The state is right whatever was written, so it shows only where bytes are compared."""
+    job = zoo_job("memory.py:ClampsDataLater")
+    run(engine, replace(job, rounds=7))
+    with pytest.raises(SpecError, match=r"writes parameter '0\.weight'"):
+        run(engine, replace(job, rounds=8))

@@ -146,6 +146,14 @@ TABLE: Final = [
     Kind("weights clamped in `loss()`", "refused.py:Clamps", TASK, "writes parameter '0.weight'"),
     Kind("in a late round", "refused.py:ClampsLate", TASK, "writes parameter '0.weight'"),
     Kind("through `.data`", "refused.py:ClampsData", TASK, "writes parameter '0.weight'"),
+    Kind("so in a late round", "memory.py:ClampsDataLate", TASK, "writes parameter '0.weight'"),
+    Kind("through an array", "memory.py:ArrayLate", TASK, "writes parameter '0.weight'"),
+    Kind(
+        "weights tied by a task",
+        "memory.py:TiedByATask",
+        TASK,
+        "loss(): 'enc.weight' and 'dec.weight' are two tensors in the same memory",
+    ),
     Kind(
         "a second optimiser stepped in `loss()`",
         "refused.py:Adversary",

@@ -54,6 +54,17 @@ class Transposed(Tied):
         model["dec"].weight.data = model["enc"].weight.data.t()[:, :3]
 
 
+class TiedByATask(Tied):
+    """Equal at first, and in one memory from the first task on."""
+
+    def tie(self, model: Any) -> None:
+        model["dec"].load_state_dict(model["enc"].state_dict())
+
+    def loss(self, model: Any, batch: Any) -> Tensor:
+        super().tie(model)
+        return super().loss(model, batch)
+
+
 class TiedByTheOptimizer(Tied):
     def tie(self, model: Any) -> None:
         self.made = model
@@ -122,3 +133,36 @@ class Float8(WithABuffer):
 class FewItems(Base):
     def dataset(self) -> Any:
         return torch.ones(3, 4), torch.ones(3, 1)
+
+
+class ClampsDataLate(Base):
+    """Clamps past autograd, from its fourth round on, of which a buffer tells."""
+
+    first = 3
+
+    def model(self) -> nn.Module:
+        model = super().model()
+        model.register_buffer("seen", torch.zeros(1, dtype=torch.int64))
+        return model
+
+    def loss(self, model: Any, batch: Any) -> Tensor:
+        if model.seen >= self.first:
+            model[0].weight.data.clamp_(-0.1, 0.1)
+        model.seen += 1
+        return super().loss(model, batch)
+
+
+class ClampsDataLater(ClampsDataLate):
+    """From its sixth round on: the next in which bytes are compared is the eighth."""
+
+    first = 5
+
+
+class ArrayLate(ClampsDataLate):
+    """The same through an array."""
+
+    def loss(self, model: Any, batch: Any) -> Tensor:
+        if model.seen >= 3:
+            model[0].weight.detach().numpy().clip(-0.1, 0.1, out=model[0].weight.detach().numpy())
+        model.seen += 1
+        return Base.loss(self, model, batch)

@@ -197,7 +197,7 @@ def train(app: TorchApp, job: Job, on_device: OnDevice | None = None) -> PlainRe
                 at.model.train()
                 at.model.zero_grad()
                 _put(at.model, before)
-                rules.begin()
+                rules.begin(r, k)
                 reseed(job.seed, r, k)
                 loss = checked_loss(at.loss(batches.of(r, k)), job)
                 loss.backward()  # type: ignore[no-untyped-call]
@@ -211,7 +211,7 @@ def train(app: TorchApp, job: Job, on_device: OnDevice | None = None) -> PlainRe
         losses.append(sum(round_losses) / job.scale)
         check_converges(losses[-1], r, job)
         means, means_of_buffers = combine(gradients, buffers)
-        _put(model, means_of_buffers)
+        _put(model, before | means_of_buffers)  # whatever a task has written into parameters
         # The clip is by the global norm: of the means of all tensors together.
         factor = app.clip_norm and factor_of(map(square_of, means.values()), app.clip_norm)
         for name, parameter in model.named_parameters():

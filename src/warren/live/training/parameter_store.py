@@ -69,6 +69,7 @@ class ParameterStore:
     ) -> None:
         check_job(app, job)
         self._job = job
+        self._runner = runner
         # In a ring the ranks have summed already: a round's mean comes as one result.
         self._tasks = job.scale if runner is None else 1
         self._replica = Replica(app, job, part, parts, model_bytes, shared, runner, inputs, helpers)
@@ -180,7 +181,9 @@ class ParameterStore:
             raise ValueError(f"round {self.version - 1} is not concluded")
         if self._squares is None:
             # Packed now, since means of buffers are written into the model next.
-            self.state()
+            pieces = self.state()
+            if self._runner is not None:
+                self._runner.put_back(pieces[0], self.version)
             self._squares = self._replica.combine(self._in_order())
         return self._squares
 

@@ -157,7 +157,7 @@ class TaskRunner:
         # A second pass comes where the app may keep what it should not.
         for _ in self.rules.passes():
             before = self._reset(state, round_no)
-            self.rules.begin()
+            self.rules.begin(round_no, shard)
             batch = self._batch(round_no, shard)
             self._batches.guess(round_no + 1, shard)
             with self._memory.computing():
@@ -177,6 +177,14 @@ class TaskRunner:
             return TaskResult(loss=value, present=present, marks=marks, update=(whole,))
 
         return end
+
+    def put_back(self, state: Buffer, round_no: int) -> None:
+        """Put the state of a round back into a model that runs tasks and steps, as in a ring.
+
+        Else what a task writes past ``TaskRules`` would count there, and nowhere else.
+        """
+        if not self.on_device:
+            self._reset(state, round_no)
 
     def _batch(self, round_no: int, shard: int) -> Any:
         """Return the task's batch, once the generators are set: its samples may draw from them."""

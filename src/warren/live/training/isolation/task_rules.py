@@ -11,14 +11,19 @@ from torch import Tensor, nn
 
 from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.app.app_contract import refuse
+from warren.live.training.app.model_contract import check_memory
 from warren.live.training.isolation.outside_state import OutsideState, OutsideTasks
+from warren.live.training.memory.shared_memory import same_bytes
 from warren.live.training.tensor_layout import tensors
 from warren.model.job import Job
 
 _ALL: Final = 3
-_THEN_EVERY: Final = 32
-"""Versions of parameters are compared after every task, their bytes after the first ones and some
-later ones: only a write past autograd (``.data``, a fused step) moves no version."""
+"""Number of first rounds of a job of which all tasks have the bytes of parameters compared."""
+_LEAST: Final = 4
+_MOST: Final = 32
+"""Number of later rounds of which one task has them compared, by the size of parameters."""
+_EACH_BYTES: Final = 1 << 23
+"""Bytes of parameters by which there is one round more: comparing takes 1 % of a task or less."""
 
 
 class TaskRules:
@@ -26,9 +31,14 @@ class TaskRules:
 
     for _ in rules.passes():  # once for most tasks
         ...                   # the state of the round is put in place
-        rules.begin()
+        rules.begin(round_no, shard)
         ...                   # generators, batch, forward and backward
         rules.end(loss, state)
+
+    Versions of parameters are compared after every task. A write past autograd (``.data``, an
+    array, a fused step) moves no version. No result depends on it, since each task and each step
+    begins with the state of the round; still it is refused, once bytes are compared. The round and
+    the shard alone say after which tasks: every engine refuses in the same round.
     """
 
     def __init__(self, built: BuiltApp, job: Job) -> None:
@@ -55,7 +65,12 @@ class TaskRules:
         ]
         self._known = tensors(built.model)
         self._versions: list[int] = []
-        self._tasks = 0
+        self._addresses: list[int] = []
+        self._task = 0, 0
+        self._here = all(parameter.is_cpu for parameter in self._params)
+        nbytes = sum(parameter.nbytes for parameter in self._params)
+        # On a device the state would have to come over its bus once more.
+        self._every = min(_MOST, _LEAST + nbytes // _EACH_BYTES) if self._here else _MOST
         self._outside = OutsideTasks(built, job)
         self._app = vars(built.app)
         # An app may keep its optimiser or schedule; in a task a stand-in takes their places.
@@ -76,12 +91,14 @@ class TaskRules:
         """Return the state that tasks have left outside the model."""
         return self._outside.kept
 
-    def begin(self) -> None:
-        """Note what there is, now that the state of the round is in place."""
+    def begin(self, round_no: int, shard: int) -> None:
+        """Note what there is, now that the state of the round is in place for a task of it."""
+        self._task = round_no, shard
         if self._outside.watching:
             self._outside.begin()
         self._app.update(self._unseen)
         self._versions = [parameter._version for parameter in self._params]
+        self._addresses = [parameter.data_ptr() for parameter in self._params]
 
     def end(self, loss: Tensor, before: Iterable[Tensor]) -> None:
         """Refuse forbidden changes of the task; ``before`` is the state it was given, in order.
@@ -106,9 +123,12 @@ class TaskRules:
         for name, parameter in zip(self._names, params, strict=True):
             if parameter.grad is not None and parameter.grad.layout is not torch.strided:
                 raise refuse(self._job, name, "has a sparse gradient; use dense ones, sparse=False")
-        if self._tasks < _ALL or self._tasks % _THEN_EVERY == 0:
+        moved = [parameter.data_ptr() for parameter in params] != self._addresses
+        if (moved and self._here) or self._is_compared():
             self._compare(before)
-        self._tasks += 1
+        # Other memory with the same numbers in it is allowed, such as that of flattened weights.
+        if moved:
+            check_memory(self._model, self._job, "loss()")
         self._app.update(self._stepped)
         if self._outside.watching:
             self._outside.end(loss)
@@ -137,10 +157,17 @@ class TaskRules:
                 raise self._refuse(message)
         raise self._refuse("adds modules to the model, or takes some away; do so in model()")
 
+    def _is_compared(self) -> bool:
+        """Tell whether the bytes of parameters are compared after the task at hand."""
+        round_no, shard = self._task
+        # Each shard in its turn: what a task writes may depend on its batch.
+        turn, rest = divmod(round_no + 1, self._every)
+        return round_no < _ALL or (rest == 0 and turn % self._job.scale == shard)
+
     def _compare(self, before: Iterable[Tensor]) -> None:
         """Refuse parameters whose bytes are not those of the round's state."""
         for name, parameter, old in zip(self._names, self._params, before, strict=False):
-            if not torch.equal(_bytes(parameter), _bytes(old).to(parameter.device)):
+            if not same_bytes(parameter, old):
                 raise self._refuse(f"writes parameter {name!r}; {_ALLOWED}")
 
     def _refuse(self, message: str) -> Exception:
@@ -173,8 +200,3 @@ def _fits(now: Tensor | None, built: Tensor) -> bool:
 def _split(name: str) -> tuple[str, str]:
     path, _, leaf = name.rpartition(".")
     return path, leaf
-
-
-def _bytes(tensor: Tensor) -> Tensor:
-    """Return a tensor's bytes: equal bytes also where numbers are NaN."""
-    return tensor.detach().contiguous().view(-1).view(torch.uint8)

