@@ -165,6 +165,22 @@ def test_a_task_that_was_computed_in_an_earlier_life_must_repeat_its_bits(tmp_pa
     assert store.complete
 
 
+def test_other_bits_after_the_round_of_a_checkpoint_may_come_of_what_it_lacks() -> None:
+    """In its own round all ranks and servers begin with the same bytes, so it is the task."""
+    job = a_job(scale=1)
+    first, _ = serve(Points, job, stop_at=2)
+    saved, runner = bytes(first.checkpoint_part()), TaskRunner(Points(), job)
+    store = ParameterStore(Points(), job)
+    store.known.expected = lambda round_no, shard: bytes(4 * (1 + len(store.layout.entries)))
+    store.restore([saved])
+    told = []
+    for round_no in (2, 3):
+        with pytest.raises(SpecError, match="app is not deterministic: task 0") as found:
+            store.known.check(round_no, 0, runner.run(whole(store), round_no, 0).marks)
+        told.append("since round 2 the job goes on from a copy of its state" in str(found.value))
+    assert told == [False, True]
+
+
 def test_a_task_of_the_last_round_is_compared_until_it_is_forgotten() -> None:
     job = a_job(scale=1)
     store, runner = ParameterStore(Points(), job), TaskRunner(Points(), job)

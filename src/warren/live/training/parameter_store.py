@@ -300,7 +300,7 @@ class ParameterStore:
             The parts do not belong together, or are of another model or optimiser.
         """
         self.version, self.finished = checkpoint.decode(parts, self._replica)
-        self.known.clear()
+        self.known.go_on_from(self.version)
         self._begin(None)
 
     def piece_for(self, part: int, homes: int, model_bytes: Sequence[int]) -> memoryview:
@@ -331,7 +331,7 @@ class ParameterStore:
             The pieces do not belong together, or are not what this part owns.
         """
         self.version, self.finished = checkpoint.decode(pieces, self._replica, owned_only=True)
-        self.known.clear()
+        self.known.go_on_from(self.version)
         self._begin(None)
 
     def _in_order(self) -> list[TaskResult]:

@@ -228,6 +228,7 @@ class KnownHashes:
     def __init__(self, layout: Layout, job: Job) -> None:
         self._layout, self._job = layout, job
         self._marks: dict[tuple[int, int], bytes] = {}
+        self._copied: int | None = None
         self.expected: Expected | None = None
 
     def check(self, round_no: int, shard: int, marks: bytes) -> None:
@@ -246,6 +247,13 @@ class KnownHashes:
         if known is None or known == marks or self._job.numerics == "mixed":
             return
         message = nondeterministic(self._layout, round_no, shard, known, marks)
+        # The round of a copy begins with the same state to the bit; a later one with what the
+        # optimiser made of it.
+        if self._copied is not None and round_no > self._copied:
+            message += (
+                f"; or its optimizer, schedule or attributes keep what no checkpoint has: since "
+                f"round {self._copied} the job goes on from a copy of its state"
+            )
         raise refuse(self._job, "", message)
 
     def add(self, round_no: int, shard: int, marks: bytes) -> None:
@@ -256,6 +264,7 @@ class KnownHashes:
         """Forget tasks of earlier rounds, which will not run again."""
         self._marks = {key: marks for key, marks in self._marks.items() if key[0] >= round_no}
 
-    def clear(self) -> None:
-        """Forget all marks; ``expected`` stays."""
+    def go_on_from(self, round_no: int) -> None:
+        """Forget all marks, as the job goes on from a copy of a round; ``expected`` stays."""
         self._marks.clear()
+        self._copied = round_no
