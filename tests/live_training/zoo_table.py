@@ -57,6 +57,7 @@ TABLE: Final = [
         Small="parameters without dimension or without elements",
         Listed="a list as dataset",
         Threads="threads set in `loss()`",
+        Ema="a moving average in buffers",
     ),
     *_same(
         "memory",

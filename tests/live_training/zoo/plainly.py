@@ -249,3 +249,18 @@ class ClipsBefore(Base):
 
         optimizer.register_step_pre_hook(clip)
         return optimizer
+
+
+class Ema(Base):
+    """A moving average of the parameters, in buffers of the model."""
+
+    def model(self) -> nn.Module:
+        model = super().model()
+        for name, value in list(model.named_parameters()):
+            model.register_buffer(f"ema_{name.replace('.', '_')}", value.detach().clone())
+        return model
+
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        for name, value in model.named_parameters():
+            model.get_buffer(f"ema_{name.replace('.', '_')}").lerp_(value.detach(), 0.1)
+        return super().loss(model, batch)
