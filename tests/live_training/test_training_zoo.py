@@ -76,12 +76,6 @@ def test_what_only_the_clock_tells_apart_is_found_where_a_task_runs_twice() -> N
         store.add(0, runners[1].run(state, 0, 0))
 
 
-def test_what_only_a_loss_of_its_server_would_show_has_the_same_bits_without_one() -> None:
-    job = zoo_job("hidden.py:LosesSteps")
-    assert same_numbers(run("one server", job), run("plain", job))
-    assert same_numbers(run("ring", job), run("plain ring", job))
-
-
 def test_a_random_split_without_a_seed_stops_at_the_same_round_in_every_engine() -> None:
     job = zoo_job("apart.py:RandomSplit", rounds=20)
     values = sorted(one["error"] for one in train(fresh(job), job).metrics.values())

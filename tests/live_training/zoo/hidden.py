@@ -18,7 +18,7 @@ class WallClock(Base):
 
 
 class Counting(optim.SGD):
-    """Counts its steps where no checkpoint has them."""
+    """Counts its steps in an attribute."""
 
     steps = 0
 
@@ -29,7 +29,7 @@ class Counting(optim.SGD):
         return super().step(closure)
 
 
-class LosesSteps(Base):
+class CountsSteps(Base):
     def optimizer(self, named_parameters: Any) -> optim.Optimizer:
         return Counting((p for _, p in named_parameters), lr=0.1)
 

@@ -25,6 +25,7 @@ from warren.live.training.app.app_contract import (
     ends,
     own_collate,
 )
+from warren.live.training.checkpoints.barrier_state import BarrierState
 from warren.live.training.data_order import Batches
 from warren.live.training.evaluation import Evaluation
 from warren.live.training.gradient_clipping import factor_of, square_of
@@ -176,12 +177,13 @@ def train(app: TorchApp, job: Job, on_device: OnDevice | None = None) -> PlainRe
     check_job(app, job)
     built = build(app, job)
     model = built.model
-    optimizer = built.optimizer
-    schedule = built.schedule
+    optimizer, schedule = built.optimizer, built.schedule
     at = _Here(app, built) if on_device is None else _There(*on_device, job)
     batches = Batches(at.built.dataset, job, collate=own_collate(at.app))
     rules = TaskRules(at.built, job)
     evaluation = Evaluation(built, job, rules)
+    barrier = BarrierState(built, lambda: [*evaluation.left, *rules.kept.left.values()])
+    barrier.check(job, 0)
     every = _evaluates_every(job)
     combine = in_ring_order(model, job) if job.sync == "ring" else in_shard_order
     losses: list[float] = []
@@ -191,7 +193,6 @@ def train(app: TorchApp, job: Job, on_device: OnDevice | None = None) -> PlainRe
         round_losses = []
         gradients = []
         buffers = []
-
         for k in range(job.scale):  # a task: always from the state of the round's beginning
             for _ in rules.passes():  # a second time where the app may keep what it should not
                 at.model.train()
@@ -206,7 +207,6 @@ def train(app: TorchApp, job: Job, on_device: OnDevice | None = None) -> PlainRe
             round_losses.append(loss.item())
             gradients.append({name: _here(p.grad) for name, p in at.model.named_parameters()})
             buffers.append({name: b.clone().cpu() for name, b in at.model.named_buffers()})
-
         # The barrier: combine in shard order, step once, evaluate if due.
         losses.append(sum(round_losses) / job.scale)
         check_converges(losses[-1], r, job)
@@ -222,6 +222,7 @@ def train(app: TorchApp, job: Job, on_device: OnDevice | None = None) -> PlainRe
         if schedule:
             schedule.step()
         done = r + 1
+        barrier.check(job, done)
         if every and (done % every == 0 or done == job.rounds):
             metrics[done] = evaluation.of(model)
         numerics.pin()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -45,6 +45,11 @@ class Evaluation:
         self._tasks = tasks
         self._kept = OutsideState(built)
         self._times = 0
+
+    @property
+    def left(self) -> Iterable[KeptValue]:
+        """Return what evaluations have left in the app."""
+        return self._kept.left.values()
 
     def of(self, model: nn.Module) -> dict[str, float]:
         """Return the app's metrics of a model, which is in eval mode meanwhile.

@@ -12,6 +12,7 @@ from warren.live.training.app.app_contract import check_converges, check_job, en
 from warren.live.training.block_ownership import Ranges, owners_of
 from warren.live.training.checkpoints import state as checkpoint
 from warren.live.training.checkpoints.archive import Archive
+from warren.live.training.checkpoints.barrier_state import is_looked_at
 from warren.live.training.helpers import ALONE, Helpers
 from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.replica import Replica
@@ -81,6 +82,8 @@ class ParameterStore:
         self.finished = False
         self.known = KnownHashes(self.layout, job)
         self._archive = Archive()
+        # What no checkpoint can keep is refused now, and not when the first one is due.
+        checkpoint.check(self._replica)
         self._results: dict[int, TaskResult] = {}
         self._loss: float | None = None
         self._squares: tuple[float, ...] | None = None
@@ -200,6 +203,8 @@ class ParameterStore:
         check_converges(loss, self.version, self._job)
         self._replica.step(self.version, own if squares is None else squares)
         self.version += 1
+        if is_looked_at(self.version):
+            checkpoint.check(self._replica)
         self._begin(previous)
         if self._replica.part == 0:
             self._loss = loss
@@ -283,8 +288,8 @@ class ParameterStore:
         ------
         ValueError
             The step has been made and its evaluation has not.
-        WarrenError
-            The optimiser or the schedule holds what a checkpoint cannot keep.
+        SpecError
+            Barriers have changed something that a checkpoint cannot keep.
         """
         self._need_evaluated()
         return checkpoint.encode(self._replica, self._archive, self.version, finished=self.finished)
@@ -313,8 +318,8 @@ class ParameterStore:
         ------
         ValueError
             The step has been made and its evaluation has not.
-        WarrenError
-            The optimiser or the schedule holds what a checkpoint cannot keep.
+        SpecError
+            Barriers have changed something that a checkpoint cannot keep.
         """
         self._need_evaluated()
         heir = checkpoint.Heir(part, owners_of(self.layout, homes, model_bytes))

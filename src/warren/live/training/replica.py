@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final, cast
 
 import torch
@@ -18,11 +19,14 @@ from warren.live.training.app.app_contract import (
     tensorwise,
 )
 from warren.live.training.block_ownership import Ranges, owners_of, ranges_of, views_in
+from warren.live.training.checkpoints.barrier_state import BarrierState
 from warren.live.training.evaluation import Evaluation
 from warren.live.training.gradient_clipping import factor_of, square_of
 from warren.live.training.gradient_sum import GradientMeans
 from warren.live.training.helpers import ALONE, Helpers
 from warren.live.training.input_data.input_memory import InputMemory
+from warren.live.training.isolation.kept_values import KeptValue
+from warren.live.training.isolation.task_rules import TaskRules
 from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES, StatePool
 from warren.live.training.seeding import BARRIER, reseed
 from warren.live.training.shared_step import shared_step
@@ -76,6 +80,7 @@ class Replica:
         rules = None if runner is None else runner.rules
         # An evaluation is given no batch: without the data set, that is not searched either.
         self._evaluation = Evaluation(replace(built, dataset=None), job, rules)
+        self.barrier = BarrierState(built, lambda: self._left(rules))
         self.layout = Layout.of(self.model)
         self.owners = owners_of(self.layout, parts, model_bytes)
         self.ranges: Ranges = ranges_of(self.layout, self.owners, part)
@@ -182,6 +187,11 @@ class Replica:
             for tensor, value in zip(self._tensors(), before, strict=True):
                 tensor.copy_(value)
         self._seeded = None
+
+    def _left(self, rules: TaskRules | None) -> Iterable[KeptValue]:
+        """Return what evaluations, and tasks of the same app, have left in this process."""
+        tasks = () if rules is None else rules.kept.left.values()
+        return chain(self._evaluation.left, tasks)
 
     @torch.no_grad()
     def _combine(self, results: Sequence[TaskResult]) -> None:

@@ -30,6 +30,9 @@ _CODES: Final = {
     torch.int16: "I16",
     torch.int8: "I8",
     torch.uint8: "U8",
+    torch.uint16: "U16",
+    torch.uint32: "U32",
+    torch.uint64: "U64",
     torch.bool: "BOOL",
 }
 # The format: 8 bytes with the header's length, the header as JSON, then the tensors' bytes.

@@ -7,20 +7,23 @@ each new owner what that one will own of its part, and all pieces for one make t
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 
 from warren.live.training.app.app_contract import refuse
 from warren.live.training.checkpoints.archive import Archive, unpack
+from warren.live.training.checkpoints.saved_values import CannotKeep
 from warren.live.training.replica import Replica
 from warren.live.training.tensor_layout import tensors
 from warren.live.transport.frames import Buffer
 from warren.model.errors import WarrenError, text_of
+
+_FORMAT: Final = 2
+"""Number of the format of a part. Number 1 had no format: optimiser state by position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,29 +48,54 @@ def encode(
 ) -> memoryview:
     """Return the bytes of the part that a replica owns, or of what an ``heir`` is to own of it.
 
-    They hold the model (with buffers that are not persistent), optimiser state and schedule.
+    They hold the model (with buffers that are not persistent), and what barriers have changed
+    (``BarrierState``): the state of the optimiser by the names of parameters, and the schedule.
+
+    Raises
+    ------
+    SpecError
+        Something that barriers change cannot be saved.
     """
+    tree, found = _written(replica, version, finished=finished, heir=heir)
+    return archive.pack(found, tree)
+
+
+def check(replica: Replica) -> None:
+    """Refuse a job whose checkpoint could not be made now.
+
+    Raises
+    ------
+    SpecError
+        Something that its barriers change cannot be saved.
+    """
+    _written(replica, 0, finished=False, heir=None)
+
+
+def _written(
+    replica: Replica, version: int, *, finished: bool, heir: Heir | None
+) -> tuple[Any, dict[str, Tensor]]:
+    """Return what ``encode`` packs."""
     names = {e.name: i for i, e in enumerate(replica.layout.entries) if i in replica.owned}
     owned = {name for name, i in names.items() if heir is None or heir.owns(i)}
-    found = {
-        f"model/{name}": value.detach()
-        for name, value in tensors(replica.model).items()
-        if name in owned
-    }
-    optimizer = replica.optimizer.state_dict()
-    optimizer["state"] = _kept(optimizer["state"], replica, replica.owners, replica.part)
-    if heir is not None:
-        optimizer["state"] = _kept(optimizer["state"], replica, heir.owners, heir.part)
-    schedule = replica.schedule
+    alone = replica.parts == 1 and (heir is None or len(set(heir.owners)) == 1)
+    try:
+        kept, found = replica.barrier.write(
+            owned.__contains__, alone=alone, first=replica.part == 0
+        )
+    except CannotKeep as error:
+        raise refuse(replica.job, "", str(error)) from None
+    for name, value in tensors(replica.model).items():
+        if name in owned:
+            found[f"model/{name}"] = value.detach()
     tree = {
+        "format": _FORMAT,
         "version": version,
         "finished": finished,
         "part": replica.part,
         "parts": replica.parts,
-        "optimizer": _plain(optimizer, "optimizer", found),
-        "schedule": None if schedule is None else _plain(schedule.state_dict(), "schedule", found),
+        "kept": kept,
     }
-    return archive.pack(found, tree)
+    return tree, found
 
 
 def decode(
@@ -83,17 +111,26 @@ def decode(
         The parts do not belong together, or are of another model or optimiser.
     """
     try:
-        files = [unpack(part) for part in parts]
+        files = sorted(map(unpack, parts), key=lambda file: file[1].get("part", 0))
         trees = [tree for _, tree in files]
+        if any(tree.get("format") != _FORMAT for tree in trees):
+            raise WarrenError("another version of Warren has made it, go on with that one")
         # All parts must be of one version, numbered 0, 1, ..., and as many as each says there are.
         versions = {tree["version"] for tree in trees}
         numbers = sorted((tree["part"], tree["parts"]) for tree in trees)
         if len(versions) != 1 or numbers != [(part, len(trees)) for part in range(len(trees))]:
             raise WarrenError("its parts do not belong together, or some are missing")
-        found = {name: value for found, _ in files for name, value in found.items()}
+        model = {
+            name: value
+            for found, _ in files
+            for name, value in found.items()
+            if name.startswith("model/")
+        }
         every = frozenset(range(len(replica.owners)))
-        _put_model(found, replica, replica.owned if owned_only else every)
-        _put_optimizer(files, replica)
+        _put_model(model, replica, replica.owned if owned_only else every)
+        owned_names = {replica.layout.entries[i].name for i in replica.owned}
+        kept = [(tree["kept"], found) for found, tree in files]
+        replica.barrier.put(kept, owned_names.__contains__)
     except (WarrenError, ValueError, RuntimeError, KeyError) as error:
         text = f"the checkpoint does not fit: {text_of(error)}"
         raise refuse(replica.job, "", text) from None
@@ -107,7 +144,7 @@ def _put_model(found: Mapping[str, Tensor], replica: Replica, wanted: Set[int]) 
     """Put tensors into the model: those of the entries ``wanted``, no more and no fewer."""
     wanted_names = {e.name for i, e in enumerate(replica.layout.entries) if i in wanted}
     names = {f"model/{name}" for name in wanted_names}
-    if unknown := names ^ {name for name in found if name.startswith("model/")}:
+    if unknown := names ^ found.keys():
         raise WarrenError(f"it is of another model: {min(unknown)} is in one of them only")
     for name, tensor in tensors(replica.model).items():
         if name not in wanted_names:
@@ -119,61 +156,3 @@ def _put_model(found: Mapping[str, Tensor], replica: Replica, wanted: Set[int]) 
     # Tensors without bytes are never out of date.
     empty = {i for i, entry in enumerate(replica.layout.entries) if not entry.nbytes}
     replica.current = frozenset(wanted | empty)
-
-
-def _put_optimizer(files: Sequence[tuple[dict[str, Tensor], Any]], replica: Replica) -> None:
-    """Load the optimiser's state, joined from all parts, and the schedule's, equal in all."""
-    (found, tree), *_ = files
-    whole = _full(tree["optimizer"], found)
-    for others, other in files[1:]:
-        whole["state"] |= _full(other["optimizer"], others)["state"]
-    # The checkpoint may have had another number of parts: keep what this part owns now.
-    whole["state"] = _kept(whole["state"], replica, replica.owners, replica.part)
-    replica.optimizer.load_state_dict(whole)
-    if replica.schedule is not None:
-        replica.schedule.load_state_dict(_full(tree["schedule"], found))
-
-
-def _kept(
-    state: Mapping[Any, Any], replica: Replica, owners: Sequence[int], part: int
-) -> dict[Any, Any]:
-    """Return a part's share of an optimiser's state; part 0 also has what no tensor owns."""
-    # A state_dict numbers parameters in the order of the optimiser's groups, not of the model.
-    at = {id(tensor): i for i, tensor in enumerate(tensors(replica.model).values())}
-    groups = replica.optimizer.param_groups
-    order = [at.get(id(parameter)) for group in groups for parameter in group["params"]]
-    owner = {key: 0 if at is None else owners[at] for key, at in enumerate(order)}
-    return {key: value for key, value in state.items() if owner.get(key, 0) == part}
-
-
-def _plain(value: Any, path: str, found: dict[str, Tensor]) -> Any:
-    """Return ``value`` as JSON types; its tensors go to ``found`` under their path."""
-    if isinstance(value, Tensor):
-        found[path] = value.detach()
-        return {"tensor": path}
-    # Every container is wrapped in a mapping of one key, its kind, so that ``_full`` can invert it.
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, list | tuple):
-        items = [_plain(item, f"{path}/{index}", found) for index, item in enumerate(value)]
-        return {"tuple" if isinstance(value, tuple) else "list": items}
-    if isinstance(value, dict):
-        pairs = [
-            [_plain(k, path, found), _plain(v, f"{path}/{k}", found)] for k, v in value.items()
-        ]
-        return {"counter" if isinstance(value, Counter) else "dict": pairs}
-    raise WarrenError(f"{path} holds a {type(value).__name__}, which a checkpoint cannot keep")
-
-
-def _full(value: Any, found: Mapping[str, Tensor]) -> Any:
-    """Return the value that ``_plain`` was given, with its tensors from ``found``."""
-    if not isinstance(value, dict):
-        return value
-    ((kind, content),) = value.items()
-    if kind == "tensor":
-        return found[content]
-    if kind in ("list", "tuple"):
-        items = [_full(item, found) for item in content]
-        return items if kind == "list" else tuple(items)
-    pairs = {_full(key, found): _full(item, found) for key, item in content}
-    return Counter(pairs) if kind == "counter" else pairs

@@ -1,0 +1,14 @@
+"""All apps of this project that keep something, by the file and class that have them."""
+
+from __future__ import annotations
+
+from _restored_base import Base
+from _restored_hooks import HOOKS
+from _restored_optimisers import OPTIMISERS
+from _restored_schedules import SCHEDULES
+
+
+def own_kinds() -> dict[str, type[Base]]:
+    """The apps, by ``file.py:Class``."""
+    every = [*OPTIMISERS.values(), *HOOKS.values(), *SCHEDULES.values()]
+    return {f"{one.__module__}.py:{one.__name__}": one for one in every}

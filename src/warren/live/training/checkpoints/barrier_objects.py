@@ -1,0 +1,405 @@
+"""Find all objects that a barrier's code can reach, and tell which have changed since the build.
+
+A barrier steps the optimiser, then the schedule, and asks ``finished``. What these change is state
+of the job, wherever it is kept: in attributes, in closures, in an average that a hook holds. The
+search follows attributes, items of containers, closures, default arguments, and globals of the
+user's files. Objects of the standard library are not entered; they are compared by identity.
+"""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
+from xxhash import xxh3_64_intdigest
+
+from warren.apps.protocol import TorchApp
+from warren.live.training.app.app_calls import BuiltApp
+from warren.live.training.app.user_files import is_users
+from warren.live.training.isolation.kept_values import GENERATORS, PLAIN, content
+from warren.live.training.tensor_layout import tensors
+
+CONTAINERS: Final = (dict, list, tuple, deque, set, frozenset)
+LEAVES: Final = (Tensor, np.ndarray, *GENERATORS)
+_DEPTH: Final = 16
+"""Most objects on the way from an optimiser or schedule to an object that is found."""
+_MOST: Final = 50_000
+"""Most objects that are found."""
+_LONG: Final = 10_000
+"""Most items of a container that is searched; a longer one is compared by its length."""
+_HASHED_BYTES: Final = 1 << 26
+"""Size above which a tensor is compared by its version and a sample of its elements."""
+_SAMPLES: Final = 1 << 20
+_COPIED_BYTES: Final = 1 << 16
+"""Size up to which the first content of a tensor is kept, so that it can be put back."""
+_CLOSED: Final = frozenset(sys.stdlib_module_names) | {"numpy", "torch", "warren"}
+_ENTERED: Final = ("torch.optim", "torch.nn", "torch.amp", "torch.utils.data")
+_OF_MODULES: Final = frozenset(vars(nn.Module()))
+_HOOKS: Final = "_hooks"
+HOOKS_OF_ALL: Final = "hooks of all optimisers"
+_OF_HOOKS: Final = ("_hooks_with_kwargs", "_hooks_always_called")
+_CELL: Final = " (cell)"
+_GLOBALS: Final = "globals"
+"""Name of the globals of the app's own file."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Known:
+    """An object that was there when the app was built.
+
+    ``name``: the way to it, equal in each process. ``entry``: name of the parameter by which a dict
+    on this way has it, else empty. ``always``: it belongs to an optimiser or a schedule, and its
+    values are saved whether they have changed or not. ``strict``: it is ``state`` or
+    ``param_groups`` of an optimiser or in them. ``first``: only the first server's counts, which
+    alone evaluates and asks ``finished``. ``before``: its values when it was built; of a leaf
+    its content. ``copy``: that content where it can be put back.
+    """
+
+    name: str
+    value: Any
+    entry: str = ""
+    always: bool = False
+    strict: bool = False
+    first: bool = False
+    before: Any = None
+    copy: Any = None
+
+    @property
+    def is_container(self) -> bool:
+        """Tell whether it holds items, and not attributes."""
+        return isinstance(self.value, CONTAINERS) and not self.is_globals
+
+    @property
+    def is_globals(self) -> bool:
+        """Tell whether it is the globals of a file."""
+        return isinstance(self.value, dict) and "__builtins__" in self.value
+
+    @property
+    def home(self) -> int:
+        """Return the identity of what holds its values."""
+        return id(vars(self.value)) if _has_vars(self.value) else id(self.value)
+
+
+@dataclass(slots=True)
+class BarrierObjects:
+    """The objects that were found, in an order that is equal in each process.
+
+    ``at``: by identity; ``named``: by name. ``trained``: identities of the modules of the trained
+    model. ``scratch``: what the app names so.
+    """
+
+    trained: frozenset[int]
+    scratch: tuple[str, ...]
+    at: dict[int, Known] = field(default_factory=dict)
+    named: dict[str, Known] = field(default_factory=dict)
+
+    def label(self, known: Known, key: Any) -> str:
+        """Return the name of one value of an object, as the app's author knows it."""
+        if known.is_globals:
+            return key if known.name == _GLOBALS else f"{known.value['__name__']}.{key}"
+        if isinstance(known.value, CellType):
+            return known.name.removesuffix(_CELL)
+        if not known.is_container:
+            return f"{known.name}.{key}"
+        inner = self.at.get(id(key))
+        return f"{known.name}[{key!r}]" if inner is None else f"{known.name}[{inner.name}]"
+
+    def is_scratch(self, name: str) -> bool:
+        """Tell whether the app names a value, or what it is in, as scratch."""
+        return any(name == one or name.startswith((f"{one}.", f"{one}[")) for one in self.scratch)
+
+
+def find(built: BuiltApp) -> BarrierObjects:
+    """Return the objects that the barrier of a job can reach, as they are now."""
+    search = _Search(built)
+    search.enter("optimizer", built.optimizer)
+    if built.schedule is not None:
+        search.enter("schedule", built.schedule)
+    for hooks in (_global_optimizer_pre_hooks, _global_optimizer_post_hooks):
+        search.enter(HOOKS_OF_ALL, hooks)
+    # Some optimisers keep their state in attributes of parameters.
+    for name, parameter in built.model.named_parameters():
+        search.enter(f"parameter {name!r}", parameter, entry=name)
+    if type(built.app).finished is not TorchApp.finished:
+        before = len(search.found.at)
+        search.enter("self", built.app)
+        for known in list(search.found.at.values())[before:]:
+            known.first = True
+    return search.found
+
+
+def values(known: Known, trained: frozenset[int] = frozenset()) -> dict[Any, Any]:
+    """Return the values that an object holds now, by key: attributes, items or a cell's content.
+
+    ``trained``: identities of the modules of the trained model; attributes of torch's own in them
+    are no state of a barrier.
+    """
+    value = known.value
+    if value is _global_optimizer_pre_hooks or value is _global_optimizer_post_hooks:
+        return dict(enumerate(value.values()))
+    if known.is_globals:
+        return {key: one for key, one in value.items() if _is_variable(key, one)}
+    if isinstance(value, dict):
+        return dict(value)
+    if isinstance(value, list | tuple | deque):
+        return dict(enumerate(value))
+    if isinstance(value, CellType):
+        return {"cell_contents": value.cell_contents} if _is_filled(value) else {}
+    if isinstance(value, type):
+        own = {key: one for key, one in vars(value).items() if _is_variable(key, one)}
+        return {key: one for key, one in own.items() if not hasattr(type(one), "__get__")}
+    own = dict(vars(value)) if _has_vars(value) else {}
+    if isinstance(value, nn.Module):
+        skipped = _OF_MODULES if id(value) in trained else frozenset[str]()
+        own = {key: one for key, one in own.items() if key not in skipped}
+    if isinstance(value, nn.Module | Optimizer):
+        own = _with_hooks(own)
+    for kind in type(value).__mro__:
+        for key in _slots(kind):
+            with_value = getattr(value, key, _NOTHING)
+            if with_value is not _NOTHING:
+                own[key] = with_value
+    return {key: one for key, one in own.items() if not str(key).startswith("__")}
+
+
+def _with_hooks(own: dict[str, Any]) -> dict[str, Any]:
+    """Return attributes with each hook under its position: its key differs between processes."""
+    found: dict[str, Any] = {}
+    for key, one in own.items():
+        if key.endswith(_HOOKS) and isinstance(one, dict):
+            found |= {f"{key}[{at}]": hook for at, hook in enumerate(one.values())}
+        elif not key.endswith(_OF_HOOKS):
+            found[key] = one
+    return found
+
+
+def same(one: Any, other: Any) -> bool:
+    """Tell whether two values are one object, or equal numbers or texts of one type."""
+    if one is other:
+        return True
+    plain = isinstance(one, PLAIN) and type(one) is type(other)
+    # Compared as text, NaN equals NaN, and 0.0 differs from -0.0.
+    return plain and repr(one) == repr(other)
+
+
+def mark(value: Any) -> object:
+    """Return what differs once the content of a leaf, or of an object not entered, has changed."""
+    if isinstance(value, Tensor) and value.nbytes > _HASHED_BYTES:
+        sample = value.detach().reshape(-1)[:: 1 + value.numel() // _SAMPLES]
+        version = 0 if value.is_inference() else value._version
+        return value.data_ptr(), version, content(sample.contiguous())
+    if isinstance(value, set | frozenset):
+        return len(value), frozenset(map(repr, value))
+    if isinstance(value, (*LEAVES, Iterator)):
+        return content(value)
+    # Of an object that is not entered, this tells whether it has changed; it is not saved so.
+    try:
+        return type(value), xxh3_64_intdigest(pickle.dumps(value, protocol=4))
+    except Exception:  # objects may refuse in any way
+        return type(value)
+
+
+def is_leaf(value: Any) -> bool:
+    """Tell whether a value is compared by its content: it holds numbers and no other objects."""
+    return isinstance(value, (*LEAVES, set, frozenset))
+
+
+_NOTHING: Final = object()
+
+
+class _Search:
+    """One walk; each object is entered once, under the first name by which it is found."""
+
+    def __init__(self, built: BuiltApp) -> None:
+        modules = built.model.named_modules()
+        self._modules = {id(one): f"model.{at}" if at else "model" for at, one in modules}
+        self.found = BarrierObjects(frozenset(self._modules), built.app.scratch)
+        self._names = {id(one): name for name, one in tensors(built.model).items()}
+        self._data = set(_ids_of_data(built.dataset))
+        self._app = built.app
+        self._module = type(built.app).__module__
+
+    def enter(
+        self,
+        name: str,
+        value: Any,
+        depth: int = 0,
+        *,
+        entry: str = "",
+        always: bool = False,
+        strict: bool = False,
+    ) -> None:
+        """Note an object, and what it holds."""
+        if isinstance(value, (*PLAIN, torch.dtype, torch.device, Enum)) or id(value) in self._data:
+            return
+        if id(value) in self.found.at or depth > _DEPTH or len(self.found.at) >= _MOST:
+            return
+        of_model = id(value) in self._names
+        name = self._known_name(name, value)
+        if self.found.is_scratch(name) or (of_model and not entry):
+            return
+        always = always or isinstance(value, Optimizer | LRScheduler)
+        known = Known(name=name, value=value, entry=entry, always=always, strict=strict)
+        self.found.at[id(value)] = known
+        self.found.named[name] = known
+        if isinstance(value, Tensor) and of_model:
+            self._attributes(known, depth)
+        elif is_leaf(value) or not self._is_entered(value):
+            known.before = mark(value)
+            known.copy = _copy(value)
+        else:
+            self._attributes(known, depth)
+            for label, one in self._others(value):
+                self.enter(f"{name}{label}", one, depth + 1)
+
+    def _attributes(self, known: Known, depth: int) -> None:
+        """Note the values of an object, then search them."""
+        known.before = values(known, self.found.trained)
+        if len(known.before) > _LONG:
+            known.before = len(known.before)
+            return
+        inherits = known.always and known.is_container
+        owner = isinstance(known.value, Optimizer | LRScheduler)
+        for key, one in known.before.items():
+            # A dict by parameters has its items under the names of these, in each process.
+            of_parameter = self._names.get(id(key), "") if known.is_container else ""
+            groups = isinstance(known.value, Optimizer) and key in ("state", "param_groups")
+            contained = isinstance(one, (*CONTAINERS, Tensor))
+            label = f"{known.name}[{of_parameter}]" if of_parameter else ""
+            self.enter(
+                label or self.found.label(known, key),
+                one,
+                depth + 1,
+                entry=of_parameter or (known.entry if contained else ""),
+                always=(owner or inherits) and contained,
+                strict=groups or (known.strict and contained),
+            )
+
+    def _known_name(self, name: str, value: Any) -> str:
+        """Return the name of an object: the usual one where it has any, and no other's."""
+        if value is self._app:
+            name = "self"
+        elif isinstance(value, type):
+            name = value.__name__
+        elif isinstance(value, dict) and "__builtins__" in value:
+            own = value.get("__name__") == self._module
+            name = _GLOBALS if own else f"globals of {value.get('__name__')}"
+        else:
+            name = self._modules.get(id(value), name)
+        while name in self.found.named:
+            name += "'"
+        return name
+
+    def _others(self, value: Any) -> Iterator[tuple[str, Any]]:
+        """Yield what an object reaches in other ways than by its values."""
+        if isinstance(value, FunctionType):
+            cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=False)
+            yield from ((f".{name}{_CELL}", cell) for name, cell in cells if name != "__class__")
+            yield from ((f".default {at}", one) for at, one in enumerate(value.__defaults__ or ()))
+            yield from ((f".{key}", one) for key, one in (value.__kwdefaults__ or {}).items())
+            if self._is_users(value.__globals__):
+                yield f" of {value.__globals__.get('__name__')}", value.__globals__
+        elif isinstance(value, MethodType):
+            yield from ((" of", value.__self__), ("", value.__func__))
+        elif isinstance(value, functools.partial):
+            yield from ((".func", value.func), (".args", value.args))
+            yield ".keywords", value.keywords
+        elif isinstance(value, ModuleType):
+            yield "", vars(value)
+        elif isinstance(value, type):
+            for key, one in vars(value).items():
+                if isinstance(one, FunctionType | classmethod | staticmethod | property):
+                    yield f".{key}", _function_of(one)
+        elif isinstance(value, dict) and "__builtins__" in value:
+            for key, one in value.items():
+                if isinstance(one, FunctionType | type):
+                    yield f".{key}", one
+        else:
+            if id(value) in self._modules:
+                yield from ((f".{name}", one) for name, one in value._modules.items())
+            if not isinstance(value, CONTAINERS):
+                yield from ((f" class {kind.__name__}", kind) for kind in type(value).__mro__)
+
+    def _is_entered(self, value: Any) -> bool:
+        """Tell whether to look into an object: not where it is Python's or a library's own."""
+        if isinstance(value, type):
+            return _is_open(value.__module__) and not issubclass(value, Enum)
+        if isinstance(value, ModuleType):
+            return self._is_users(vars(value))
+        if isinstance(value, (*CONTAINERS, CellType, FunctionType, MethodType, nn.Module)):
+            return True
+        kinds = (Optimizer, LRScheduler, functools.partial, SimpleNamespace, TorchApp)
+        if isinstance(value, threading.local):
+            return True
+        return isinstance(value, kinds) or _is_open(type(value).__module__)
+
+    def _is_users(self, names: dict[str, Any]) -> bool:
+        """Tell whether these are the globals of a file of the user's."""
+        file = names.get("__file__")
+        own = names.get("__name__") == self._module
+        return own or (isinstance(file, str) and is_users(file))
+
+
+def _is_open(module: str) -> bool:
+    """Tell whether objects of a module's classes are looked into."""
+    return module.partition(".")[0] not in _CLOSED or module.startswith(_ENTERED)
+
+
+def _is_variable(key: Any, value: Any) -> bool:
+    """Tell whether a name of a file or class is a variable: neither code nor Python's own."""
+    code = (type, FunctionType, ModuleType, classmethod, staticmethod, property)
+    return not str(key).startswith(("__", "_abc")) and not isinstance(value, code)
+
+
+def _has_vars(value: Any) -> bool:
+    return hasattr(value, "__dict__") and not isinstance(value, type)
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    slots = vars(kind).get("__slots__", ()) if _is_open(kind.__module__) else ()
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
+
+
+def _function_of(value: Any) -> Any:
+    """Return the function behind a method of a class."""
+    return value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, Tensor) and value.layout is torch.strided:
+        return value.detach().clone() if value.nbytes <= _COPIED_BYTES else None
+    return value.copy() if isinstance(value, np.ndarray | set) else None
+
+
+def _ids_of_data(dataset: Any, depth: int = 0) -> Iterator[int]:
+    """Yield the identities of a data set and what it holds: data are no state, and may be large."""
+    yield id(dataset)
+    if depth > 3:
+        return
+    inner: Any = vars(dataset).values() if _has_vars(dataset) else ()
+    if isinstance(dataset, list | tuple | dict) and len(dataset) <= _LONG:
+        inner = dataset.values() if isinstance(dataset, dict) else dataset
+    for one in inner:
+        if not isinstance(one, PLAIN):
+            yield from _ids_of_data(one, depth + 1)

@@ -1,0 +1,177 @@
+"""Whatever optimisers, schedules and hooks keep goes on after a loss and a move, or is refused."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import nn, optim
+from training_bench import Points, a_job, drive, serve
+
+from warren.live.oracle.plain import train
+from warren.live.training.app.app_loader import build_app
+from warren.live.training.checkpoints.archive import Archive, unpack
+from warren.live.training.parameter_store import ParameterStore
+from warren.model.errors import SpecError
+from warren.model.job import Evaluate, Job
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
+from _restored_base import Base
+from _restored_kinds import own_kinds
+from _restored_run import Loss, alone, struck
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:.*mutable default|.*lr_scheduler.step:UserWarning"),
+]
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+KINDS = own_kinds()
+OPTIMISERS: dict[str, Any] = {
+    "SGD": lambda ps: optim.SGD(ps, lr=0.05, momentum=0.9, nesterov=True),
+    "Adam": lambda ps: optim.Adam(ps, lr=0.01, amsgrad=True),
+    "AdamW": lambda ps: optim.AdamW(ps, lr=0.01),
+    "Adamax": lambda ps: optim.Adamax(ps, lr=0.01),
+    "NAdam": lambda ps: optim.NAdam(ps, lr=0.01, momentum_decay=0.1),
+    "RAdam": lambda ps: optim.RAdam(ps, lr=0.01),
+    "ASGD": lambda ps: optim.ASGD(ps, lr=0.05, t0=2),
+    "Adagrad": lambda ps: optim.Adagrad(ps, lr=0.05, lr_decay=0.1),
+    "Adadelta": lambda ps: optim.Adadelta(ps),
+    "RMSprop": lambda ps: optim.RMSprop(ps, lr=0.01, momentum=0.5, centered=True),
+    "Rprop": lambda ps: optim.Rprop(ps, lr=0.01),
+    "Adafactor": lambda ps: optim.Adafactor(ps, lr=0.01),
+    "Muon": lambda ps: optim.Muon([one for one in ps if one.dim() == 2], lr=0.01),
+}
+
+
+class Typed(Base):
+    """The small perceptron in some type."""
+
+    dtype: str = "float32"
+    chosen: str = "SGD"
+
+    def model(self) -> nn.Module:
+        return super().model().to(getattr(torch, self.dtype))
+
+    def steps(self, parameters: list[nn.Parameter]) -> optim.Optimizer:
+        found: optim.Optimizer = OPTIMISERS[self.chosen](parameters)
+        return found
+
+
+def test_every_optimiser_of_torch_that_needs_no_closure_is_tried() -> None:
+    known = {name for name, one in vars(optim).items() if isinstance(one, type)}
+    refused = {"LBFGS", "SparseAdam", "Optimizer"}
+    assert known - refused == set(OPTIMISERS)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+@pytest.mark.parametrize("chosen", OPTIMISERS)
+def test_an_optimiser_of_torch_goes_on_with_its_bits_in_every_type(chosen: str, dtype: str) -> None:
+    job = a_job(rounds=5, scale=1)
+
+    def make() -> Typed:
+        return Typed(chosen=chosen, dtype=dtype)
+
+    expected = alone(make, job)
+    assert not expected.line
+    parts = 1 if chosen in ("Adafactor", "Muon") else 2
+    losses = [Loss(1, 1, moved=False), Loss(2, parts, moved=True), Loss(4, 1, moved=False)]
+    assert struck(make, job, losses) == expected
+
+
+def fresh(job: Job) -> Any:
+    """The app as a new process has it."""
+    for name in [name for name in sys.modules if name.startswith("warren_app_")]:
+        del sys.modules[name]
+    return build_app(job, str(EXPERIMENTS))
+
+
+@pytest.mark.parametrize("app", KINDS)
+def test_what_barriers_change_goes_on_after_losses_and_moves_or_is_refused(app: str) -> None:
+    job = a_job(rounds=9, scale=1, app=app, evaluate=Evaluate(every=3))
+    expected = alone(lambda: fresh(job), job)
+    # The same line in the plain loop, where nothing is lost.
+    assert bool(expected.line) == bool(KINDS[app].refused)
+    assert KINDS[app].refused in expected.line
+    assert expected.line == "" or expected.line.startswith(app)
+    losses = [Loss(2, 1, moved=False), Loss(7, 1, moved=True)]
+    assert struck(lambda: fresh(job), job, losses) == expected
+
+
+@pytest.mark.parametrize(
+    "kind", ["CountsSteps", "SlowByParameter", "OnParameters", "Masters", "OddKeys", "SetOrder"]
+)
+def test_several_servers_divide_what_belongs_to_parameters(kind: str) -> None:
+    job = a_job(rounds=8, scale=1, app=f"_restored_optimisers.py:{kind}")
+    expected = alone(lambda: fresh(job), job)
+    losses = [Loss(0, 2, moved=False), Loss(3, 3, moved=False), Loss(5, 1, moved=True)]
+    assert struck(lambda: fresh(job), job, losses) == expected
+    assert not expected.line
+
+
+class Listed(Base):
+    """Says that it is separable, and keeps a list by position."""
+
+    separable = True
+
+    def steps(self, parameters: list[nn.Parameter]) -> optim.Optimizer:
+        class Lists(optim.SGD):
+            last: Any = None
+
+            def step(self, closure: Any = None) -> Any:
+                self.last = [one.detach().clone() for one in parameters]
+                return super().step(closure)
+
+        return Lists(parameters, lr=0.1, fused=False)
+
+
+def test_tensors_that_no_server_owns_are_refused_by_name_with_several_servers() -> None:
+    found = struck(Listed, a_job(), [Loss(0, 2, moved=False)])
+    assert "optimizer.last holds tensors that belong to no single parameter" in found.line
+
+
+class Odd(Points):
+    """What its first step leaves in the state no checkpoint can keep."""
+
+    value: ClassVar[Any] = object()
+
+    def optimizer(self, named_parameters: Any) -> optim.Optimizer:
+        optimizer = optim.SGD([one for _, one in named_parameters], lr=0.1)
+        optimizer.register_step_post_hook(self.odd)
+        return optimizer
+
+    def odd(self, optimizer: Any, *_: Any) -> None:
+        optimizer.state["odd"] = self.value
+
+
+def test_what_no_checkpoint_can_keep_is_refused_at_the_first_step_and_not_when_one_is_due() -> None:
+    line = r"optimizer.state\['odd'\] holds a object, which a checkpoint cannot keep"
+    with pytest.raises(SpecError, match=line):
+        serve(Odd, a_job(rounds=1))
+    with pytest.raises(SpecError, match=line):
+        train(Odd(), a_job(rounds=1))
+
+
+def test_a_checkpoint_of_another_format_is_refused_in_one_line() -> None:
+    store, _ = serve(Points, a_job(), stop_at=2)
+    found, tree = unpack(store.checkpoint_part())
+    for change in ({"format": 1}, {"format": None}):
+        old = Archive().pack(found, json.loads(json.dumps({**tree, **change})))
+        with pytest.raises(SpecError, match="another version of Warren has made it") as raised:
+            ParameterStore(Points(), a_job()).restore([old])
+        assert "\n" not in str(raised.value)
+
+
+def test_a_store_that_went_on_goes_back_to_what_a_checkpoint_holds() -> None:
+    job = a_job(rounds=8, scale=1, app="_restored_hooks.py:AverageInApp")
+    store, _ = serve(lambda: fresh(job), job, stop_at=3)
+    saved = bytes(store.checkpoint_part())
+    drive(store, lambda: fresh(job), job)
+    ended = bytes(store.checkpoint_part())
+    store.restore([saved])
+    assert bytes(store.checkpoint_part()) == saved
+    drive(store, lambda: fresh(job), job)
+    assert bytes(store.checkpoint_part()) == ended
