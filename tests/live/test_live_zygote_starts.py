@@ -15,7 +15,7 @@ from live_worlds import drive, ended, job, of, plain_hashes, shuffled, world
 from warren.live.control.local_engine import LivePort
 from warren.live.control.plain_engine import PlainPort
 from warren.live.oracle.determinism_check import check_jobs
-from warren.live.process import preload, process_pool
+from warren.live.process import process_pool, zygote
 from warren.live.process.preload import ALWAYS
 from warren.live.process.process_pool import ZygoteLost, ZygoteStarts
 from warren.model.decision import Assignment
@@ -171,9 +171,9 @@ def test_a_library_that_cannot_be_loaded_ahead_is_a_note_and_nothing_of_it_stays
         seen.extend(what)
         raise Restarted
 
-    monkeypatch.setattr(preload.os, "execve", restart)
+    monkeypatch.setattr(zygote.os, "execve", restart)
     with pytest.raises(Restarted):
-        preload.load_ahead(["not_installed", "numpy", name, "wave"])
+        zygote.load_ahead(["not_installed", "numpy", name, "wave"], zygote._start_without)
     _, program, environment = seen
     assert program[-4:] == ["[]", "7", "numpy", "wave"]
     assert environment[b"PATH"] == os.environb[b"PATH"]

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NoReturn
 
-from warren.live.own_programs import own_program
 from warren.live.process.linux import thread_names
 from warren.model.errors import one_line
 from warren.model.job import Sources
@@ -34,13 +31,18 @@ def libraries(sources: Sources) -> tuple[str, ...]:
     return (*ALWAYS, *wanted)
 
 
-def load_ahead(names: Iterable[str]) -> None:
+def load_ahead(names: Iterable[str], start_without: Callable[[str], NoReturn]) -> None:
     """Load libraries in a zygote; start it anew without one that fails and is not always needed.
 
     A zygote must have nothing of a library that failed: its children would find it half loaded, and
     fail otherwise than it does. The job that needs the library loads it by itself, and fails alone.
 
-    ``names``: of libraries; those that are not installed are left out.
+    Parameters
+    ----------
+    names
+        Names of libraries; those that are not installed are left out.
+    start_without
+        Starts the zygote anew without a library.
     """
     for name in names:
         why = ""
@@ -57,13 +59,4 @@ def load_ahead(names: Iterable[str]) -> None:
                 why = "it starts threads"
         if why:
             print(f"{name} is not loaded ahead of its jobs: {why}", file=sys.stderr, flush=True)
-            _start_without(name)
-
-
-def _start_without(name: str) -> None:
-    """Let this process begin anew, as it was started, but for one library."""
-    rest = [one for one in sys.argv[1:] if one != name]
-    program = own_program("warren.live.process.zygote", *rest)
-    # Not ``os.environ``, to which the library may have added.
-    given = Path("/proc/self/environ").read_bytes().split(b"\0")
-    os.execve(program[0], program, dict(one.split(b"=", 1) for one in given if b"=" in one))
+            start_without(name)

@@ -29,6 +29,7 @@ import msgspec
 
 from warren.live import run_clock
 from warren.live.gpu.discovery import has_driver
+from warren.live.own_programs import own_program
 from warren.live.process import memory_limit
 from warren.live.process.child_limits import LIMITED, LOOK_MS, USERS, ChildLimits
 from warren.live.process.cleanup_guard import end_cgroups
@@ -289,7 +290,7 @@ def _warm_up(preload: Sequence[str]) -> str:
     gc.disable()
     # One thread before anything computes: a process that has threads cannot be forked safely.
     numerics.pin()
-    load_ahead(preload)
+    load_ahead(preload, _start_without)
     for name in ROLES.values():
         importlib.import_module(name)
     keep_out()
@@ -300,6 +301,15 @@ def _warm_up(preload: Sequence[str]) -> str:
     gc.freeze()
     gc.enable()
     return numerics.numerics_class()
+
+
+def _start_without(name: str) -> NoReturn:
+    """Let this process begin anew, as it was started, but for one library."""
+    rest = [one for one in sys.argv[1:] if one != name]
+    program = own_program("warren.live.process.zygote", *rest)
+    # Not ``os.environ``, to which the library may have added.
+    given = Path("/proc/self/environ").read_bytes().split(b"\0")
+    os.execve(program[0], program, dict(one.split(b"=", 1) for one in given if b"=" in one))
 
 
 def _take_apps(folder: Path) -> None:
