@@ -49,6 +49,14 @@ def _own_history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         os.environ["WARREN_HISTORY"] = before
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_claims() -> Iterator[None]:
+    """Tests run beside each other, and beside the runs of whoever runs them, on few processors."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WARREN_CLAIMS", "")
+        yield
+
+
 @pytest.fixture(scope="session")
 def warm_zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmZygote]:
     """What the zygotes of runs in this process are forked from."""

@@ -195,6 +195,7 @@ def run(
     out: str | Path | None = None,
     place: str | None = None,
     history: bool = True,
+    share: bool = False,
 ) -> Result:
     """Train a run for real and write its folder (``out/<name>-<policy>`` unless given).
 
@@ -207,27 +208,31 @@ def run(
     history
         Whether to take what is known from the history database, and remember in it what ended and
         what tasks took.
+    share
+        Whether to take devices that another run on this machine has.
 
     Raises
     ------
     SpecError
-        If what the run needs is wrong or missing, or ``out`` is taken.
+        If what the run needs is wrong or missing, ``out`` is taken, or another run has its devices.
     """
     resolved = _resolve(run, place, history=history)
     path = str(out) if out else default_dir(resolved)
     prepared = PreparedRun(run=resolved, world=LIVE, history=history)
-    train(prepared, path, file=_file_of(run))
+    train(prepared, path, file=_file_of(run), share=share)
     return load(path)
 
 
-def resume(folder: str | Path, *, history: bool = True, app: str = "pinned") -> Result:
-    """Go on with a run that was cut off, from its folder; ``history`` as for ``run``.
+def resume(
+    folder: str | Path, *, history: bool = True, app: str = "pinned", share: bool = False
+) -> Result:
+    """Go on with a run that was cut off, from its folder; ``history``, ``share`` as for ``run``.
 
     ``app``: ``pinned``, with the texts of apps that the run has, or ``new``, with those on disk.
     """
     from warren.runs.resume import resume as go_on
 
-    go_on(str(folder), remember=history, app=app)
+    go_on(str(folder), remember=history, app=app, share=share)
     return load(folder)
 
 

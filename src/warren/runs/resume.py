@@ -42,6 +42,7 @@ def resume(
     watch: Watch | None = None,
     remember: bool = True,
     app: str = PINNED,
+    share: bool = False,
     on_error: OnError | None = None,
 ) -> Record:
     """Go on with the run in a folder, from where it was cut off.
@@ -56,6 +57,8 @@ def resume(
         Whether what ended goes into the history database.
     app
         ``pinned``, with the texts of apps that the run has, or ``new``, with those on disk.
+    share
+        Whether it takes devices that another run on this machine has.
     on_error
         Called with the folder, open no more, when the run ends before its end.
 
@@ -68,7 +71,7 @@ def resume(
     folder = ReopenedFolder(path)
     try:
         with folder:
-            return _resume(path, folder, check, watch, remember, app)
+            return _resume(path, folder, check, watch, remember, app, share)
     except BaseException as error:
         if on_error is not None:
             on_error(folder, error)
@@ -82,9 +85,11 @@ def _resume(
     watch: Watch | None,
     remember: bool,
     app: str,
+    share: bool,
 ) -> Record:
     """Go on with the run of an open folder."""
     from warren.live.emulated_times import check_jitter
+    from warren.live.process.device_claims import devices_held
 
     files = read_dir(path)
     run = load_folders_run(path, files)
@@ -102,7 +107,7 @@ def _resume(
     need("live")
     if watch:
         _say_where(path, history, files["journal"])
-    with named_after(f"{path}/run.yaml", run):
+    with named_after(f"{path}/run.yaml", run), devices_held(run, path, share=share):
         run = with_kept_apps(path, run, history, app)
         run = check_apps(run, unfinished(run, history))
         check_jitter(run)

@@ -18,7 +18,7 @@ from warren.report.record import Record
 from warren.runs.choose_policy import TimedPolicies, is_foreign
 from warren.runs.compose import Attend, Options, PreparedRun, RunParts, simulate
 from warren.runs.inputs import named_after
-from warren.runs.notices import COMPILING
+from warren.runs.notices import COMPILING, say
 from warren.runs.pinned_apps import text_files
 from warren.runs.results import hash_of, input_files, result_files
 from warren.store.files import DISK_ERRORS, refused, unwritable
@@ -43,6 +43,7 @@ def train(
     *,
     file: str | None = None,
     check: bool = False,
+    share: bool = False,
     watch: Watch | None = None,
     on_error: OnError | None = None,
 ) -> Record:
@@ -56,6 +57,8 @@ def train(
         The run file that problems of the run are told of; None: they name the run.
     check
         Whether the core's invariants are checked after every step.
+    share
+        Whether it takes devices that another run on this machine has.
     watch
         How a person sees the run going.
     on_error
@@ -69,29 +72,33 @@ def train(
     InfeasibleDecision
         If the policy breaks a rule.
     """
+    from warren.live.process.device_claims import devices_held
     from warren.runs.history_writer import remembered
 
-    with named_after(file, prepared.run):
-        prepared = prepared.trainable()
-        need("live")
-        if prepared.run.cluster.ray is not None:
-            need("ray")
-        if not prepared.is_plain:
-            prepared.check()
-    # Durable: a run that is killed loses no record, and can go on.
-    run, folder = prepared.run, RunFolder(path, durable=True)
-    try:
-        with (
-            named_after(file, run),
-            folder,
-            remembered(run, folder, wanted=prepared.history),
-        ):
-            attend = watch(run, path, ()) if watch else None
-            return run_live(prepared, folder, Options(check=check, attend=attend))
-    except BaseException as error:
-        if on_error is not None:
-            on_error(folder, error)
-        raise
+    with ExitStack() as held:
+        with named_after(file, prepared.run):
+            need("live")
+            # Before anything is measured, and to the end.
+            held.enter_context(devices_held(prepared.run, path, share=share))
+            prepared = prepared.trainable()
+            if prepared.run.cluster.ray is not None:
+                need("ray")
+            if not prepared.is_plain:
+                prepared.check()
+        # Durable: a run that is killed loses no record, and can go on.
+        run, folder = prepared.run, RunFolder(path, durable=True)
+        try:
+            with (
+                named_after(file, run),
+                folder,
+                remembered(run, folder, wanted=prepared.history),
+            ):
+                attend = watch(run, path, ()) if watch else None
+                return run_live(prepared, folder, Options(check=check, attend=attend))
+        except BaseException as error:
+            if on_error is not None:
+                on_error(folder, error)
+            raise
 
 
 def run_live(
@@ -112,9 +119,14 @@ def run_live(
     InfeasibleDecision
         If the policy breaks a rule, or decides otherwise than it did.
     """
+    from warren.live.process.device_claims import claimed_by_others
+
     begin, options = perf_counter(), options or Options()
     COMPILING.watch()
     run, costs = prepared.run, prepared.costs
+    # Emulated devices are not claimed: they are many on few processors.
+    if run.cluster.live_emulate is not None and (whose := claimed_by_others()):
+        say(f"processors are taken: {whose}; emulated times may not be kept")
     policies = TimedPolicies(prepared.policies)
     port = _live_port(run, costs, out)
     # Their hash stands in the journal, by which a run that goes on knows that they are the same.

@@ -69,6 +69,10 @@ DryRun = Annotated[
 Check = Annotated[
     bool, typer.Option("--check", help="Check the core's invariants after every step.")
 ]
+Share = Annotated[
+    bool, typer.Option("--share", help="Take devices too that another run on this machine has.")
+]
+NoHistory = Annotated[bool, typer.Option("--no-history", help="Leave the history database alone.")]
 
 
 @simulate_app.command(
@@ -147,9 +151,8 @@ def run(
     app_: Apps = None,
     dry_run: DryRun = False,
     check: Check = False,
-    no_history: Annotated[
-        bool, typer.Option("--no-history", help="Leave the history database alone.")
-    ] = False,
+    share: Share = False,
+    no_history: NoHistory = False,
     json_: Json = False,
 ) -> None:
     """Train for real under a scheduler.
@@ -163,7 +166,7 @@ def run(
         given: dict[str, Any] = {"RUN.yaml": run_file, "--place": place}
         given |= {f"--{one}": name for one, name in others.items()}
         given |= {"--out": out, "--set": set_, "--dry-run": dry_run}
-        _go_on(resume, given, check, json_, not no_history, app_ or "pinned")
+        _go_on(resume, given, check, json_, not no_history, app_ or "pinned", share)
         return
     if app_ is not None:
         raise SpecError(Problem(file="run", field="--app", message="goes with --resume DIR"))
@@ -182,9 +185,8 @@ def run(
     # Imported here: the same file has the command that simulates.
     from warren.runs.train import train
 
-    record = train(
-        prepared, path, file=run_file, check=check, watch=_watch_start, on_error=say_what_is_left
-    )
+    watched: Any = {"watch": _watch_start, "on_error": say_what_is_left}
+    record = train(prepared, path, file=run_file, check=check, share=share, **watched)
     finish(record, path, json_)
 
 
@@ -197,7 +199,13 @@ def _watch_start(run: Run, path: str, past: Sequence[RoundsDone]) -> Attend:
 
 
 def _go_on(
-    path: str, given: Mapping[str, Any], check: bool, json_: bool, history: bool, app: str
+    path: str,
+    given: Mapping[str, Any],
+    check: bool,
+    json_: bool,
+    history: bool,
+    app: str,
+    share: bool,
 ) -> None:
     """Go on with the run of a folder.
 
@@ -211,7 +219,13 @@ def _go_on(
         message = f"takes the run, its policy and its folder from DIR; leave out {', '.join(wrong)}"
         raise SpecError(Problem(file="--resume", message=message))
     record = resume(
-        path, check=check, watch=live_view, remember=history, app=app, on_error=say_what_is_left
+        path,
+        check=check,
+        watch=live_view,
+        remember=history,
+        app=app,
+        share=share,
+        on_error=say_what_is_left,
     )
     finish(record, path, json_)
 

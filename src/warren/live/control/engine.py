@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -17,6 +18,7 @@ from warren.live.gpu.discovery import class_of, classes_of, gpus_of
 from warren.live.process.agents.agent_pool import AgentPool
 from warren.live.process.agents.messages import StartZygote
 from warren.live.process.child_limits import USERS
+from warren.live.process.device_claims import devices_held
 from warren.live.process.host_placement import HostPlacement, placement_of
 from warren.live.process.linux import NoInterrupt, parents
 from warren.live.process.memory_limit import MemoryLimit, cgroups_of, memory_limit
@@ -82,6 +84,7 @@ class LiveEngine(ABC):
         self._hub_or_none: Hub | None = None
         self._poller_or_none: Poller | None = None
         self._gpus: tuple[int | None, ...] = (None,) * len(self._devices)
+        self._claims = ExitStack()
         # What they add to the numerics class: of the run, and of each job.
         self._of_gpus = ""
         self._of_gpus_J = ("",) * len(self._jobs)
@@ -115,9 +118,10 @@ class LiveEngine(ABC):
             If a process of Warren's own does not come up.
         SpecError
             If the run that is to go on computes in another numerics class, its hosts are not up,
-            or it names GPUs that are not here.
+            it names GPUs that are not here, or another run has its devices.
         """
         self._find_gpus()
+        self._claims.enter_context(devices_held(self._run, self._journal.parent))
         # A testbed may have been set up anew since ``__init__``.
         self._placement = self._placement_now()
         # Whatever is made must be known to ``close`` before a signal can end the run.
@@ -208,6 +212,7 @@ class LiveEngine(ABC):
                 self._guard.close()
                 self._guard = None
             self._outputs.close()
+            self._claims.close()
 
     def wake_at(self, time_ns: int) -> None:
         """Ask for a ``Woken`` event at a cluster time."""

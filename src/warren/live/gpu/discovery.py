@@ -27,18 +27,23 @@ import json, torch
 cuda = torch.cuda
 found = [cuda.get_device_properties(at) for at in range(cuda.device_count())]
 words = f"CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}" if found else ""
-print(json.dumps([[one.name, one.total_memory, words] for one in found]))
+known = [(one.name, one.total_memory, words, str(getattr(one, "uuid", ""))) for one in found]
+print(json.dumps(known))
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU: its number for CUDA, its own name, its memory, and the libraries it computes with."""
+    """A GPU: its number for CUDA, its own name, its memory, and the libraries it computes with.
+
+    ``uuid``: what tells it from all others, whatever its number in a process is; empty: unknown.
+    """
 
     index: int
     name: str
     memory_bytes: int
     libraries: str
+    uuid: str = ""
 
     def is_called(self, type_name: str) -> bool:
         """Tell whether a device type means this GPU: ``cuda``, its name or a word of that."""
