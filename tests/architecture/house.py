@@ -31,7 +31,8 @@ ROOMS: Final[Mapping[str, frozenset[str]]] = {
     "sim": frozenset({"model", "cost", "profile", "solve", "core.ports"}),
     "apps": frozenset({"model"}),
     # What orders flows of foreign jobs over hosts puts them into classes as flow policies do.
-    "live": frozenset({"model", "apps", "predict", "core.ports", "solve.flows.class_order"}),
+    # Files of a run's folder, which anybody may have changed, are read in one way.
+    "live": frozenset(words("model apps predict core.ports solve.flows.class_order store.files")),
     "report": frozenset({"model", "core.journal", "core.journal_reader"}),
     "store": frozenset({"model"}),
     "runs": frozenset(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -216,6 +217,60 @@ def test_a_folder_that_is_not_as_the_run_left_it_is_refused_and_stays_so(
     assert len(complaint) == 1
     assert words in complaint[0]
     assert before == {p.name: p.read_bytes() for p in world.out.iterdir() if p.is_file()}
+
+
+def test_what_stands_in_the_way_of_a_run_that_goes_on_is_renamed_and_named(world: World) -> None:
+    world.begin(10)
+    out = world.out
+    for name in ("checkpoints/a", "logs", "metrics", "params"):
+        (out / name).mkdir(parents=True, exist_ok=True)
+    (out / "checkpoints/b").write_text("no folder")
+    (out / "metrics/a.csv").mkdir()
+    (out / "metrics/b.csv").write_bytes(b"")
+    (out / "logs/a.log").symlink_to("/nonexistent/log")
+    for name in ("checkpoints/a/10.json", "checkpoints/a/marks.0-of-1", "params/a.safetensors"):
+        os.mkfifo(out / name)
+    (out / "report.html").unlink()
+    (out / "report.html").mkdir()
+    told = world.resume()
+    assert told.code == 0
+    assert [line for line in told.err if "damaged" in line] == [
+        *(f"{out / name} is not what a run puts there; it is called {Path(name).name}.damaged now"
+          for name in ("checkpoints/b", "report.html", "checkpoints/a/10.json",
+                       "checkpoints/a/marks.0-of-1", "logs/a.log", "metrics/a.csv",
+                       "params/a.safetensors")),
+        f"{out}/metrics/b.csv is damaged; it is written again from the journal",
+    ]  # fmt: skip
+    assert (out / "report.html").is_file()
+    assert world.warren("report", out, "--check").code == 0
+
+
+def test_a_run_that_was_killed_before_anything_ran_is_reported_as_that(world: World) -> None:
+    world.begin(25)
+    whole = world.journal
+    for size in (0, 3, JOURNAL_OPENS, JOURNAL_OPENS + 5):
+        (world.out / "journal").write_bytes(whole[:size])
+        for command in ("report", "compare"):
+            told = world.warren(command, world.out)
+            assert told.code == 2
+            assert told.complaint == (
+                f"{world.out}/journal: is empty: nothing had run yet; "
+                f"`warren run --resume {world.out}` starts the run"
+            )
+
+
+def test_a_check_of_a_run_that_was_killed_says_that_its_tables_are_not_there(world: World) -> None:
+    world.begin(25)
+    for name in ("jobs.csv", "timeline.parquet", "summary.json"):
+        (world.out / name).unlink()
+    told = world.warren("report", world.out, "--check")
+    assert (told.code, told.out.splitlines()) == (1, [
+        f"{world.out}: tables: are not there: the run was killed, or goes on; "
+        "expected those `warren report` writes",
+        f"{world.out}: 1 fault",
+    ])  # fmt: skip
+    assert world.warren("report", world.out).code == 0
+    assert world.warren("report", world.out, "--check").code == 0
 
 
 def test_a_run_of_another_numerics_class_does_not_go_on_and_is_told_both(

@@ -16,6 +16,7 @@ import pytest
 from training_bench import Points, a_job, drive, drive_split
 
 from warren.live.oracle.plain import train
+from warren.live.server.checkpoint_schedule import CheckpointSchedule
 from warren.live.training.checkpoints.files import (
     latest_round,
     load_parts,
@@ -25,7 +26,7 @@ from warren.live.training.checkpoints.files import (
     write_whole,
 )
 from warren.live.training.parameter_store import ParameterStore
-from warren.model.errors import WarrenError
+from warren.model.errors import SpecError, WarrenError
 
 
 def save(folder: Path, round_no: int, *parts: bytes) -> None:
@@ -100,6 +101,9 @@ DAMAGE: dict[str, Callable[[Path], Any]] = {
     "gone": lambda path: path.unlink(),
     "grown": lambda path: path.write_bytes(path.read_bytes() + b"\0"),
     "a folder": lambda path: (path.unlink(), path.mkdir()),
+    "a pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+    "deep JSON": lambda path: path.write_text("[" * 4000),
+    "large": lambda path: os.truncate(path, 1 << 40),
 }
 
 
@@ -119,11 +123,42 @@ def test_a_damaged_file_makes_the_one_before_count(tmp_path: Path, name: str, da
     assert latest_round(tmp_path) == 0
 
 
+def test_a_checkpoint_of_another_round_or_job_makes_the_one_before_count_and_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for job, content in (("a", b"of a"), ("b", b"of b")):
+        save(tmp_path / job, 4, content)
+        save(tmp_path / job, 8, content, content)
+    a, b = tmp_path / "a", tmp_path / "b"
+    shutil.copy(b / "8-1.part", a / "8-1.part")
+    assert latest_round(a) == 4
+    with pytest.raises(WarrenError, match=r"8-1\.part is damaged"):
+        load_parts(a, 8)
+    for part in (0, 1):
+        shutil.copy(b / f"8-{part}.part", b / f"9-{part}.part")
+    publish(b, 9, 2)
+    assert latest_round(b) == 8
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{a}/8-1.part is damaged; an earlier checkpoint is used",
+        f"{b}/9-0.part is damaged; an earlier checkpoint is used",
+    ]
+
+
+def test_a_server_does_not_begin_at_another_round_than_it_is_asked_for(tmp_path: Path) -> None:
+    job = a_job()
+    store = ParameterStore(Points(), job)
+    drive(store, Points, job, stop_at=2)
+    save(tmp_path, 5, bytes(store.checkpoint_part()))
+    with pytest.raises(SpecError, match="checkpoint 5 holds round 2"):
+        CheckpointSchedule(ParameterStore(Points(), job), job, str(tmp_path), 5, 0, 1)
+
+
 def test_a_note_of_another_kind_does_not_count(tmp_path: Path) -> None:
     save(tmp_path, 4, b"four")
     for note in ("[]", "3", '{"format": 2, "round": 4, "parts": 1}', '{"round": 4}',
                  '{"format": 1, "round": 5, "parts": 1}', '{"format": 1, "round": 4, "parts": "x"}',
-                 '{"format": 1, "round": 4, "parts": -1}'):  # fmt: skip
+                 '{"format": 1, "round": 4, "parts": -1}',
+                 '{"format": 1, "round": 4, "parts": 1e999}', "[" * 4000):  # fmt: skip
         (tmp_path / "4.json").write_text(note)
         assert latest_round(tmp_path) == 0, note
     (tmp_path / "4.json").write_text(json.dumps({"format": 1, "round": 4, "parts": 1}))

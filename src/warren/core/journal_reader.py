@@ -389,6 +389,17 @@ def decode(data: bytes | memoryview) -> Iterator[Record]:
     return (record for record, _ in frames(data))
 
 
+def is_empty(data: bytes) -> bool:
+    """Tell whether a run was cut off before its journal had a whole record.
+
+    Raises
+    ------
+    JournalError
+        As ``decode``.
+    """
+    return MAGIC.startswith(data) or not any(frames(data))
+
+
 def frames(data: bytes | memoryview) -> Iterator[tuple[Record, int]]:
     """Yield all records of a journal, each with the number of bytes up to its end.
 
@@ -418,7 +429,7 @@ def frames(data: bytes | memoryview) -> Iterator[tuple[Record, int]]:
             raise JournalError(f"damaged record at byte {offset}")
         try:
             record = _DECODER.decode(payload)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise JournalError(f"unreadable record at byte {offset}: {error}") from error
         yield record, end
         offset = end

@@ -188,7 +188,7 @@ def _costs(one: EndedJob) -> Mapping[str, Mapping[str, Any]]:
             0 < cost["comp_s"] < math.inf and 0 <= cost["sync_s"] < math.inf
             for cost in costs.values()
         )
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         good = False
     if not good:
         raise ValueError(f"table jobs: job {one.name} of run {one.run_name}: costs are damaged")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from warren.runs.compose import simulate as simulate_run
 from warren.runs.history_source import recorded, recorded_elsewhere
 from warren.runs.inputs import named_after, placed, with_absolute_base
 from warren.runs.machine import hosts_here
+from warren.runs.results import read_summary
 from warren.runs.train import train
 from warren.store.files import read, read_dir
 from warren.store.run_folder import RunFolder, default_dir
@@ -183,7 +183,7 @@ def simulate(run: RunLike, *, out: str | Path | None = None, place: str | None =
     if out is None:
         with named_after(file, resolved):
             record = simulate_run(resolved)
-        return _result(summary(record), jobs_csv(record), None)
+        return _result(summary(record), jobs_csv(record).encode(), None)
     with named_after(file, resolved), RunFolder(str(out)) as folder:
         simulate_run(resolved, folder)
     return load(out)
@@ -248,14 +248,14 @@ def load(folder: str | Path) -> Result:
     for name in ("summary.json", "jobs.csv"):
         if name not in files:
             raise SpecError(Problem(file=f"{folder}/{name}", message="is missing"))
-    return _result(json.loads(files["summary.json"]), files["jobs.csv"].decode(), Path(folder))
+    return _result(read_summary(str(folder), files), files["jobs.csv"], Path(folder))
 
 
-def _result(values: Mapping[str, Any], jobs: str, folder: Path | None) -> Result:
-    """Return the result that a summary and the text of ``jobs.csv`` tell."""
+def _result(values: Mapping[str, Any], jobs: bytes, folder: Path | None) -> Result:
+    """Return the result that a summary and the bytes of ``jobs.csv`` tell."""
     from warren.report.tables import read_jobs_csv
 
-    rows = read_jobs_csv(jobs.encode())
+    rows = read_jobs_csv(jobs)
     found = {
         row["job"]: JobResult(name=row["job"], row=row, folder=folder or Path()) for row in rows
     }

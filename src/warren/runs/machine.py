@@ -22,7 +22,7 @@ from typing import Any, Final
 from warren.live.gpu.discovery import ANY, gpus_here, gpus_of
 from warren.model.cluster import PROCESSOR, Cluster
 from warren.model.errors import Problem, SpecError
-from warren.store.files import write_atomic
+from warren.store.files import parsed_json, read, write_atomic
 
 _FEATURES: Final = ("flags", "Features", "model name")
 """How lines of ``/proc/cpuinfo`` begin that tell what a processor can do."""
@@ -45,7 +45,7 @@ def known_numerics(history: Path | None) -> str:
     if path is None or not key:
         return numerics_class(threads=1)
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        known = json.loads(path.read_text())
+        known = parsed_json(read(path))
         if known["of"] == key and isinstance(known["numerics"], str):
             return str(known["numerics"])
     numerics = numerics_class(threads=1)

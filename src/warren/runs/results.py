@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from warren.core.journal import Header
-from warren.core.journal_reader import History, read_history
+from warren.core.journal_reader import History, is_empty, read_history
 from warren.model.costs import CostTable
 from warren.model.errors import JournalError, Problem, SpecError
 from warren.model.run import Run
 from warren.model.timeline import Timeline
 from warren.report.record import Record
 from warren.runs.bound_of_run import lower_bound
+from warren.store.files import parsed_json
 
 
 def input_files(run: Run, costs: CostTable) -> dict[str, bytes | str]:
@@ -91,7 +93,7 @@ def load_record(name: str, files: dict[str, bytes]) -> Record:
     run = load_folders_run(name, files)
     history = load_history(name, files["journal"], run)
     costs = load_costs(name, files, run)
-    extra = _measured(f"{name}/summary.json", files.get("summary.json", b"{}"))
+    extra = _measured(name, files)
     bound = lower_bound(run, costs, history)
     return Record(run=run, history=history, costs=costs, extra=extra, bound=bound)
 
@@ -141,10 +143,14 @@ def load_history(name: str, data: bytes, run: Run) -> History:
     Raises
     ------
     SpecError
-        If it is damaged, or has other jobs or devices than the run.
+        If it is damaged, has other jobs or devices than the run, or the run was cut off before
+        anything had run.
     """
     file = f"{name}/journal"
     try:
+        if is_empty(data):
+            message = f"is empty: nothing had run yet; `warren run --resume {name}` starts the run"
+            raise SpecError(Problem(file=file, message=message))
         history = read_history(data)
     except JournalError as error:
         raise SpecError(Problem(file=file, message=str(error))) from None
@@ -161,15 +167,30 @@ def load_history(name: str, data: bytes, run: Run) -> History:
     return history
 
 
-def _measured(file: str, data: bytes) -> dict[str, float]:
-    """Return the figures of an old summary that only the run itself could measure."""
+def read_summary(name: str, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return the summary of a folder; an empty one where it has none.
+
+    Raises
+    ------
+    SpecError
+        If it is not a JSON object.
+    """
+    file = f"{name}/summary.json"
     try:
-        old = json.loads(data)
+        found = parsed_json(files.get("summary.json", b"{}"))
     except ValueError as error:
         raise SpecError(Problem(file=file, message=f"is not JSON: {error}")) from None
-    if not isinstance(old, dict):
+    if not isinstance(found, dict):
         raise SpecError(Problem(file=file, message="is not a JSON object"))
+    return found
+
+
+def _measured(name: str, files: Mapping[str, bytes]) -> dict[str, float]:
+    """Return the figures of an old summary that only the run itself could measure."""
+    old = read_summary(name, files)
     # Everything else in a summary follows from the journal and is computed again.
     figures = ("decide_s", "compile_s", "wall_s", "overruns", "verified_tasks", "verify_s")
     kept = (*figures, "stale_messages", "strangers")
-    return {key: float(old[key]) for key in kept if isinstance(old.get(key), int | float)}
+    # A file may hold what is no number of seconds or tasks, such as 1e999 or an int of any size.
+    known = {key: old[key] for key in kept if isinstance(old.get(key), int | float)}
+    return {key: float(value) for key, value in known.items() if abs(value) < sys.float_info.max}

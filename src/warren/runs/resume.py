@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warren.core.journal import MAGIC, Step
-from warren.core.journal_reader import History, decode, frames
+from warren.core.journal import Step
+from warren.core.journal_reader import History, decode, is_empty
 from warren.live.extras import need
 from warren.model.errors import JournalError
 from warren.model.run import Run
@@ -99,6 +99,7 @@ def _resume(
         say(f"{path}: every job has ended; nothing is left to run")
         # It may have been cut off between its last event and its tables, or the history.
         record = load_record(path, files)
+        _set_aside(folder)
         folder.write(result_files(record))
         folder.keep()
         run = kept_apps(path, run, history)
@@ -114,6 +115,9 @@ def _resume(
         done = () if history is None else history.rounds
         attend = watch(run, path, done) if watch else None
         prepared = PreparedRun(run=run, world=LIVE, history=remember, recorded=costs)
+        _set_aside(folder)
+        if history is not None:
+            _restore_metrics(path, run, history)
         with remembered(run, folder, wanted=remember):
             return run_live(prepared, folder, Options(check=check, attend=attend), files["journal"])
 
@@ -122,7 +126,7 @@ def _history(path: str, journal: bytes, run: Run) -> History | None:
     """Return what the journal tells; None if it was cut off before its header was whole."""
     file = Path(path) / "journal"
     try:
-        if MAGIC.startswith(journal) or not any(frames(journal)):
+        if is_empty(journal):
             return None
     except JournalError as error:
         raise refused(file, str(error)) from None
@@ -130,6 +134,22 @@ def _history(path: str, journal: bytes, run: Run) -> History | None:
     if history.header.world != LIVE:
         raise refused(file, "is of a simulation; only a run of `warren run` can go on")
     return history
+
+
+def _set_aside(folder: ReopenedFolder) -> None:
+    """Rename what stands in the way of the run's files, and tell of it."""
+    for old, new in folder.set_aside().items():
+        say(f"{old} is not what a run puts there; it is called {new.name} now")
+
+
+def _restore_metrics(path: str, run: Run, history: History) -> None:
+    """Write the metrics of jobs that go on again, as far as the journal tells of their rounds."""
+    from warren.live.control.run_files import RunFiles
+
+    outputs = RunFiles(Path(path), run.workload.jobs)
+    for job in run.workload.jobs:
+        if history.status(job.index) == "unfinished":
+            outputs.restore_metrics(job.index, history.rounds)
 
 
 def _is_over(history: History) -> bool:

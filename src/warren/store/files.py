@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import errno
+import io
+import json
 import os
+import stat
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from warren.model.errors import Problem, SpecError
 
 MAX_INPUT_BYTES: Final = 1 << 30
 """A larger input is refused rather than read into memory."""
+MAX_RESULT_BYTES: Final = 1 << 32
+"""Largest file of a run's folder, in bytes, that is read into memory."""
 DISK_ERRORS: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 )
@@ -32,24 +37,45 @@ LINK_FILES: Final = ("links.parquet", "servers.csv")
 """Files that the folder of a run has besides whose bytes on links were counted."""
 
 
-def read(path: str) -> bytes:
-    """Return the content of an input file.
+def read(path: str | Path, limit: int = MAX_INPUT_BYTES) -> bytes:
+    """Return the content of a file that anybody may have put there.
 
-    Raises OSError if it cannot be read, is not a regular file, or is larger than
-    ``MAX_INPUT_BYTES``; the text does not repeat the path.
+    Raises OSError if it cannot be read, is not a regular file, or is larger than ``limit`` bytes;
+    the text does not repeat the path.
     """
-    file = Path(path)
     try:
-        if not file.exists():
-            raise FileNotFoundError("no such file")
-        # A pipe or a device could be read for ever.
-        if not file.is_file():
-            raise OSError("not a file")
-        if file.stat().st_size > MAX_INPUT_BYTES:
-            raise OSError(f"larger than {MAX_INPUT_BYTES >> 20} MiB")
-        return file.read_bytes()
+        with open_regular(path) as file:
+            if os.fstat(file.fileno()).st_size > limit:
+                raise OSError(f"larger than {limit:,} bytes")
+            return file.readall()
+    except FileNotFoundError:
+        raise FileNotFoundError("no such file") from None
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         raise OSError(getattr(error, "strerror", None) or str(error)) from None
+
+
+def parsed_json(text: bytes | str) -> Any:
+    """Return the value of a JSON text that anybody may have written.
+
+    Raises ValueError if it is no JSON, or is nested too deeply to be read.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def open_regular(path: str | Path) -> io.FileIO:
+    """Open a file for reading without a buffer; a pipe or a device could be read for ever.
+
+    Raises OSError if it cannot be opened or is not a regular file.
+    """
+    # Without O_NONBLOCK opening a pipe waits for its other end.
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a file", str(path))
+    return io.FileIO(fd)
 
 
 def write_atomic(path: Path, content: bytes | str) -> None:
@@ -88,11 +114,13 @@ def read_dir(path: str) -> dict[str, bytes]:
         raise refused(folder, "no such folder")
     if not folder.is_dir():
         raise refused(folder, "is not a folder")
-    files = {name: folder / name for name in (*OUTPUT_FILES, *LINK_FILES)}
-    try:
-        found = {name: file.read_bytes() for name, file in files.items() if file.is_file()}
-    except OSError as error:
-        raise refused(folder, f"cannot be read: {error.strerror or error}") from None
+    found = {}
+    for file in (folder / name for name in (*OUTPUT_FILES, *LINK_FILES)):
+        try:
+            if file.is_file():
+                found[file.name] = read(file, MAX_RESULT_BYTES)
+        except OSError as error:
+            raise refused(file, f"cannot be read: {error}") from None
     if "journal" not in found and "jobs.csv" not in found:
         raise refused(folder, "is not the folder of a run (no journal and no jobs.csv)")
     return found

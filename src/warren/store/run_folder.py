@@ -8,11 +8,12 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from typing import Final, Self
 
 from warren.model.run import Run
-from warren.store.files import refused, unwritable, write_atomic
+from warren.store.files import LINK_FILES, OUTPUT_FILES, refused, unwritable, write_atomic
 from warren.store.signals import held
 
 _BUFFER_BYTES: Final = 1 << 20
@@ -159,8 +160,42 @@ class ReopenedFolder(RunFolder):
             raise
         return self
 
+    def set_aside(self) -> dict[Path, Path]:
+        """Rename what stands where the run will write and is of another kind, such as a pipe.
+
+        Returns
+        -------
+        dict of Path to Path
+            What it was called, and what it is called now.
+
+        Raises
+        ------
+        SpecError
+            If it cannot be renamed.
+        """
+        folders = [self.path / name for name in ("checkpoints", "logs", "metrics", "params")]
+        stores = _entries(folders[0])
+        files = [self.path / name for name in (*OUTPUT_FILES, *LINK_FILES, "run.log")]
+        files += [file for folder in (*stores, *folders[1:]) for file in _entries(folder)]
+        wrong = [one for one in (*folders, *stores) if os.path.lexists(one) and not one.is_dir()]
+        wrong += [one for one in files if os.path.lexists(one) and not one.is_file()]
+        moved = {}
+        for one in wrong:
+            free = (one.with_name(f"{one.name}.damaged{n or ''}") for n in count())
+            moved[one] = next(new for new in free if not os.path.lexists(new))
+            try:
+                one.rename(moved[one])
+            except OSError as error:
+                raise unwritable(one, error) from None
+        return moved
+
     def _remove(self) -> None:
         """Remove nothing: all that is in the folder was there before."""
+
+
+def _entries(folder: Path) -> list[Path]:
+    """Return what is in a folder, by name; nothing where it is none."""
+    return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
 def lock(journal: int, folder: Path) -> None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import logging
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from warren.live.training.checkpoints.files import write_all
+from warren.live.training.checkpoints.files import write_all, write_whole
 from warren.model.errors import Problem, SpecError
+from warren.model.events import RoundsDone
 from warren.model.job import ROUND_COLUMNS, Job, metric_column
 from warren.model.units import ns_to_seconds
+from warren.store.files import MAX_RESULT_BYTES, read
 
+_LOGGER: Final = logging.getLogger("warren")
 _OPEN_FILES: Final = 64
 """Metrics files that stay open: to open one for each row would take longer than to write it."""
 
@@ -80,16 +84,44 @@ class RunFiles:
             folder.parent.rmdir()
 
     def drop_metrics(self, job: int, round_no: int) -> None:
-        """Remove the rows of rounds from this one on, which run again."""
+        """Remove the rows of rounds from this one on, which run again.
+
+        A damaged file is told of and removed: it begins anew.
+        """
         path = self._metrics(job)
-        if not path.exists():
-            return
         self._close(job)
-        rows = list(csv.reader(path.read_text().splitlines()))
+        if not os.path.lexists(path):
+            return
+        rows = _sound_rows(path)
+        if rows is None:
+            _LOGGER.warning("%s is damaged; it begins anew with round %d", path, round_no)
+            rows = [[*ROUND_COLUMNS]]
         self._columns[job] = rows[0][len(ROUND_COLUMNS) :]
-        # The last row is torn if the disk filled up.
-        whole = [row for row in rows[1:] if len(row) == len(rows[0])]
-        _write(path, rows[:1] + [row for row in whole if int(row[0]) < round_no])
+        _write(path, rows[:1] + [row for row in rows[1:] if int(row[0]) < round_no])
+
+    def restore_metrics(self, job: int, rounds: Iterable[RoundsDone]) -> None:
+        """Write a job's metrics file anew from its barriers; a damaged one is told of.
+
+        Parameters
+        ----------
+        job : int
+            The job's index.
+        rounds : iterable of RoundsDone
+            The barriers of any jobs that a journal tells of, in order.
+        """
+        path = self._metrics(job)
+        if os.path.lexists(path) and _sound_rows(path) is None:
+            _LOGGER.warning("%s is damaged; it is written again from the journal", path)
+        known = [one for one in rounds if one.job == job and one.loss is not None]
+        columns = list(
+            dict.fromkeys(metric_column(name) for one in known for name, _ in one.metrics)
+        )
+        rows = [
+            _row(one.round + one.rounds - 1, one.barrier_ns, one.loss, dict(one.metrics), columns)
+            for one in known
+        ]
+        if known or os.path.lexists(path):
+            _write(path, [[*ROUND_COLUMNS, *columns], *rows])
 
     def add_metrics(
         self, job: int, round_no: int, time_ns: int, loss: float, metrics: Mapping[str, float]
@@ -110,15 +142,15 @@ class RunFiles:
             What was evaluated after it, by name; empty where nothing was.
         """
         columns = self._columns.setdefault(job, [])
-        values = {metric_column(name): value for name, value in metrics.items()}
         # A metric seen for the first time is a new column: the whole file gets a longer header.
-        new = [name for name in values if name not in columns]
+        new = [name for name in map(metric_column, metrics) if name not in columns]
         if new or job not in self._files:
             columns.extend(new)
             self._open(job, rewrite=bool(new))
         text = io.StringIO()
-        row = [round_no, ns_to_seconds(time_ns), loss, *(values.get(name, "") for name in columns)]
-        csv.writer(text, lineterminator="\n").writerow(row)
+        csv.writer(text, lineterminator="\n").writerow(
+            _row(round_no, time_ns, loss, metrics, columns)
+        )
         write_all(self._files[job], text.getvalue().encode())
 
     def _metrics(self, job: int) -> Path:
@@ -141,15 +173,41 @@ class RunFiles:
             os.close(self._files.pop(job))
 
 
+def _row(
+    round_no: int,
+    time_ns: int,
+    loss: float | None,
+    metrics: Mapping[str, float],
+    columns: Sequence[str],
+) -> list[object]:
+    """Return a row of a metrics file whose columns of metrics are these."""
+    values = {metric_column(name): value for name, value in metrics.items()}
+    return [round_no, ns_to_seconds(time_ns), loss, *(values.get(name, "") for name in columns)]
+
+
 def _rewrite(path: Path, header: list[str]) -> None:
     """Put a longer header on a metrics file; earlier rows get empty cells."""
-    rows = list(csv.reader(path.read_text().splitlines()))[1:] if path.exists() else []
+    rows = (_sound_rows(path) or [])[1:]
     _write(path, [header, *(row + [""] * (len(header) - len(row)) for row in rows)])
 
 
-def _write(path: Path, rows: list[list[str]]) -> None:
-    """Replace a file at once: a reader or a kill never meets half of it."""
-    part = path.with_suffix(".part")
-    with part.open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)
-    os.replace(part, path)
+def _sound_rows(path: Path) -> list[list[str]] | None:
+    """Return the header and the whole rows of a metrics file; None if it is damaged or not there.
+
+    The last row is torn if the disk filled up.
+    """
+    try:
+        text = read(path, MAX_RESULT_BYTES).decode()
+        header, *rows = csv.reader(text.splitlines())
+        whole = [row for row in rows if len(row) == len(header)]
+        sound = header[: len(ROUND_COLUMNS)] == [*ROUND_COLUMNS]
+        return [header, *whole] if sound and all(int(row[0]) >= 0 for row in whole) else None
+    except (OSError, ValueError, csv.Error):
+        return None
+
+
+def _write(path: Path, rows: Iterable[Sequence[object]]) -> None:
+    """Replace a file at once: a reader, a kill or a power cut never meets half of it."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    write_whole(path, text.getvalue().encode())

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from warren.live import run_clock
+from warren.live.training.app.app_contract import refuse
 from warren.live.training.checkpoints.files import load_parts, prune, publish, save_part
 from warren.live.training.parameter_store import ParameterStore
 from warren.model.job import Job
@@ -49,6 +50,10 @@ class CheckpointSchedule:
         self.previous = self.last = self.kept = begin
         if begin:
             store.restore(load_parts(self._folder, begin))
+            # Else the controller waits for a round that is over here, or is still to come.
+            if store.version != begin:
+                message = f"{self._folder}: checkpoint {begin} holds round {store.version}"
+                raise refuse(job, "", message)
 
     def follow(self, kept: int, saved: int, not_before_ns: int) -> None:
         """Go on with the checkpoints of other servers.

@@ -21,6 +21,7 @@ from warren.live.training.helpers import ALONE, Helpers
 from warren.live.training.tensor_layout import Layout
 from warren.live.transport.frames import Buffer
 from warren.model.job import Job
+from warren.store.files import MAX_RESULT_BYTES, read
 
 MARK_BYTES: Final = 4
 
@@ -134,7 +135,7 @@ class HashLog:
             It is there and cannot be read, or cannot be cut off.
         """
         try:
-            data = self._path.read_bytes()
+            data = read(self._path, MAX_RESULT_BYTES)
         except FileNotFoundError:
             return
         size = self._record.size + _CRC.size

@@ -109,6 +109,9 @@ class FolderTables:
 
 def load(files: Mapping[str, bytes]) -> tuple[FolderTables | None, list[Fault]]:
     """Return the folder as arrays, or None and the reasons why it cannot be read."""
+    if "journal" in files and not {JOBS, TIMELINE, SUMMARY} & files.keys():
+        what = "are not there: the run was killed, or goes on"
+        return None, [Fault(place="tables", what=what, expected="those `warren report` writes")]
     # Each file is read whatever is wrong with the others, so that a user learns all at once.
     faults: list[Fault] = []
     jobs = _read(files, JOBS, read_jobs_csv, faults)
@@ -164,7 +167,10 @@ def _read(
 
 def _read_summary(data: bytes) -> Summary:
     """Read ``summary.json``; ValueError if a value that rules compute with is of a wrong kind."""
-    summary = json.loads(data)
+    try:
+        summary = json.loads(data)
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
     if not isinstance(summary, dict):
         raise ValueError("is not a JSON object")
     missing = [key for key in _KEYS if key not in summary]

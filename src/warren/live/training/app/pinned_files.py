@@ -15,6 +15,7 @@ import msgspec
 
 from warren.model.errors import Problem, SpecError
 from warren.model.job import AppSource, Sources
+from warren.store.files import read
 
 APPS: Final = "apps"
 """The folder's name, in a run's folder and in its private one."""
@@ -70,7 +71,7 @@ def load_pins(folder: Path) -> list[Sources]:
     index = folder / INDEX
     try:
         sets = msgspec.json.decode(_read(index), type=_Index).sets
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise SpecError(Problem(file=str(index), message=f"is damaged: {error}")) from None
     # Sets share most files, so each text is read and hashed once.
     texts: dict[str, bytes] = {}
@@ -100,9 +101,9 @@ def _text(path: Path, digest: str) -> bytes:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read(path)
     except FileNotFoundError:
         raise SpecError(Problem(file=str(path), message="is missing")) from None
     except OSError as error:
-        message = f"cannot be read: {error.strerror or error}"
+        message = f"cannot be read: {error}"
         raise SpecError(Problem(file=str(path), message=message)) from None

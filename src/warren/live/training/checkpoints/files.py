@@ -2,33 +2,39 @@
 
 ``ROUND-PART.part`` holds what one server gave, ``ROUND.json`` says that all parts are there. Both
 come by rename after their bytes are on disk, so that a checkpoint is there whole or not at all,
-whenever a process or the machine stops. A part ends with its length and CRC-32, so that a damaged
-one is noticed and the checkpoint before it is used.
+whenever a process or the machine stops. A part ends with its length and the CRC-32 of its job,
+round, number and bytes, so that one that is damaged, or is another's, is noticed and the checkpoint
+before it is used.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import re
 import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 from typing import Final
 
 from warren.live.transport.frames import Buffer
 from warren.model.errors import WarrenError
+from warren.store.files import open_regular, parsed_json, read
 
+_LOGGER: Final = logging.getLogger("warren")
 # ``_KEEP``: two checkpoints stay, so that a damaged one has another before it.
 _FORMAT: Final = 1
 _KEEP: Final = 2
-# What a part ends with: magic, length and CRC-32 of the bytes before, little-endian.
+# What a part ends with: magic, length of the bytes before, and CRC-32, little-endian.
 _TAIL: Final = struct.Struct("<8sQI")
 _MAGIC: Final = b"WRN-part"
 _READ_BYTES: Final = 1 << 20
+_NOTE_BYTES: Final = 1 << 12
 # So often a folder that was just removed by another process is made again.
 _TRIES: Final = 100
 _NOTE: Final = re.compile(r"(\d+)\.json")
@@ -48,10 +54,10 @@ def save_part(folder: str | Path, round_no: int, part: int, data: Buffer) -> Non
     path = Path(folder)
     make_folder(path)
     # Without the note, old and new parts of a round cannot pass for one checkpoint.
-    with _named(path / f"{round_no}.json"), contextlib.suppress(FileNotFoundError):
-        os.unlink(path / f"{round_no}.json")
-    size = memoryview(data).nbytes
-    write_whole(_part(path, round_no, part), data, _TAIL.pack(_MAGIC, size, zlib.crc32(data)))
+    with _named(_note(path, round_no)), contextlib.suppress(FileNotFoundError):
+        os.unlink(_note(path, round_no))
+    file, size = _part(path, round_no, part), memoryview(data).nbytes
+    write_whole(file, data, _TAIL.pack(_MAGIC, size, zlib.crc32(data, _seed(file))))
 
 
 def publish(folder: str | Path, round_no: int, parts: int) -> None:
@@ -63,7 +69,7 @@ def publish(folder: str | Path, round_no: int, parts: int) -> None:
         With the name of the file.
     """
     note = json.dumps({"format": _FORMAT, "round": round_no, "parts": parts}) + "\n"
-    write_whole(Path(folder) / f"{round_no}.json", note.encode())
+    write_whole(_note(Path(folder), round_no), note.encode())
 
 
 def prune(folder: str | Path, before: int) -> None:
@@ -85,15 +91,18 @@ def prune(folder: str | Path, before: int) -> None:
 def latest_round(folder: str | Path, at_most: int | None = None) -> int:
     """Return the newest round, up to ``at_most``, whose checkpoint is whole; 0 where none is.
 
-    Every byte is read for that, at about two gigabytes a second.
+    Every byte is read for that, at about two gigabytes a second. A damaged file is told of.
     """
     path = Path(folder)
     for round_no in _published(path):
         if at_most is not None and round_no > at_most:
             continue
         parts = _parts(path, round_no)
-        if parts and all(_sound(_part(path, round_no, part)) for part in range(parts)):
+        files = (_part(path, round_no, part) for part in range(parts))
+        damaged = _note(path, round_no) if not parts else next(filter(_is_damaged, files), None)
+        if damaged is None:
             return round_no
+        _LOGGER.warning("%s is damaged; an earlier checkpoint is used", damaged)
     return 0
 
 
@@ -158,6 +167,10 @@ def make_folder(path: Path) -> None:
         os.makedirs(path, exist_ok=True)
 
 
+def _note(folder: Path, round_no: int) -> Path:
+    return folder / f"{round_no}.json"
+
+
 def _part(folder: Path, round_no: int, part: int) -> Path:
     return folder / f"{round_no}-{part}.part"
 
@@ -166,7 +179,7 @@ def _published(folder: Path) -> list[int]:
     """Return the rounds that have a note, the newest first."""
     try:
         names = os.listdir(folder)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     found = (_NOTE.fullmatch(name) for name in names)
     return sorted((int(match[1]) for match in found if match is not None), reverse=True)
@@ -175,39 +188,60 @@ def _published(folder: Path) -> list[int]:
 def _parts(folder: Path, round_no: int) -> int:
     """Return the number of parts that a round's note states; 0 where there is no sound note."""
     try:
-        note = json.loads((folder / f"{round_no}.json").read_bytes())
+        note = parsed_json(read(_note(folder, round_no), _NOTE_BYTES))
         if (note["format"], note["round"]) == (_FORMAT, round_no):
             return max(0, int(note["parts"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         pass
     return 0
 
 
-def _sound(path: Path) -> bool:
-    """Tell whether a part is as it was written; it is read in pieces, into the same memory."""
+def _seed(path: Path) -> int:
+    """Return what the CRC-32 of a part begins with: its job, its round and its number."""
+    return zlib.crc32(f"{path.parent.name}/{path.name}".encode())
+
+
+def _is_damaged(path: Path) -> bool:
+    """Tell whether a part is not as it was written; it is read in pieces, into the same memory."""
     try:
-        with path.open("rb", buffering=0) as file:
-            left = os.fstat(file.fileno()).st_size - _TAIL.size
-            expected = left
-            total = 0
+        with open_regular(path) as file:
+            left, stated = _read_tail(file)
+            total = _seed(path)
             piece = memoryview(bytearray(_READ_BYTES))
             # CRC-32 of the pieces one after another is that of the whole.
             while left > 0 and (count := file.readinto(piece[: min(left, _READ_BYTES)])):
                 total, left = zlib.crc32(piece[:count], total), left - count
-            return left == 0 and _TAIL.unpack(file.read()) == (_MAGIC, expected, total)
-    except (OSError, struct.error):
-        return False
+            return (left, total) != (0, stated)
+    except (OSError, ValueError):
+        return True
 
 
 def _load(path: Path) -> bytes:
-    with _named(path):
-        whole = path.read_bytes()
-    # A file shorter than a tail has a negative size, and is refused below.
-    size = len(whole) - _TAIL.size
-    tail = _TAIL.pack(_MAGIC, max(0, size), zlib.crc32(memoryview(whole)[: max(0, size)]))
-    if size < 0 or whole[size:] != tail:
+    with _named(path), open_regular(path) as file:
+        try:
+            size, stated = _read_tail(file)
+        except ValueError:
+            raise WarrenError(f"{path} is damaged") from None
+        data = file.readall()[:size]
+    if zlib.crc32(data, _seed(path)) != stated:
         raise WarrenError(f"{path} is damaged")
-    return whole[:size]
+    return data
+
+
+def _read_tail(file: FileIO) -> tuple[int, int]:
+    """Return how many bytes a part has before its tail, and their CRC-32 as the tail states it.
+
+    Raises
+    ------
+    ValueError
+        It has no tail, or its tail states another length.
+    """
+    size = os.fstat(file.fileno()).st_size - _TAIL.size
+    # Before a byte of it is read: a damaged file may be of any length.
+    tail = os.pread(file.fileno(), _TAIL.size, size) if size >= 0 else b""
+    if len(tail) < _TAIL.size or _TAIL.unpack(tail)[:2] != (_MAGIC, size):
+        raise ValueError("no tail, or of another length")
+    return size, int(_TAIL.unpack(tail)[2])
 
 
 def write_all(fd: int, data: Buffer) -> None:
