@@ -10,6 +10,7 @@ from cli_runs import JOBS, Warren, write_run
 
 from warren.core.journal import MAGIC, Header, encode
 from warren.core.journal_reader import decode
+from warren.report.seeds import half_interval
 from warren.runs.comparison import compared as comparing
 
 
@@ -93,6 +94,50 @@ def test_policies_are_set_against_one_seed_by_seed(warren: Warren, tiny: str) ->
     pairs = zip(found[:3], found[3:], strict=True)
     ratios = [b["weighted_jct_s"] / a["weighted_jct_s"] - 1 for a, b in pairs]
     assert f"{100 * sum(ratios) / 3:+.1f} ± " in fifo
+
+
+def test_means_and_intervals_are_in_csv_and_json(warren: Warren, tiny: str, tmp_path: Path) -> None:
+    asked = ("compare", tiny, "--place", "srtf,gavel-fifo", "--seeds", "3", "--against", "srtf")
+    noise = ("--set", "truth.task_cv=0.3")
+    told = warren(*asked, *noise, "--csv", tmp_path / "t.csv", "--json").json
+    rows = list(csv.DictReader((tmp_path / "t.csv").read_text().splitlines()))
+    assert len(rows) == len(told) == 6
+    values = [one["weighted_jct_s"] for one in told[3:]]
+    base = [one["weighted_jct_s"] for one in told[:3]]
+    for row, one in zip(rows[3:], told[3:], strict=True):
+        over = one["over_seeds"]
+        assert (over["seeds"], row["seeds"]) == (3, "3")
+        assert over["mean"]["weighted_jct_s"] == pytest.approx(sum(values) / 3)
+        assert over["ci95"]["weighted_jct_s"] == pytest.approx(half_interval(values))
+        assert float(row["weighted_jct_s_mean"]) == over["mean"]["weighted_jct_s"]
+        assert float(row["weighted_jct_s_ci95"]) == over["ci95"]["weighted_jct_s"]
+        ratios = [a / b - 1 for a, b in zip(values, base, strict=True)]
+        assert over["against"]["weighted_jct"] == pytest.approx(sum(ratios) / 3)
+        assert float(row["against_ci95"]) == pytest.approx(half_interval(ratios))
+    assert told[0]["over_seeds"]["against"] == {
+        "place": "srtf", "weighted_jct": None, "ci95": None
+    }  # fmt: skip
+    one_seed = warren("compare", tiny, "--csv", tmp_path / "one.csv", "--json").json
+    assert "over_seeds" not in one_seed[0]
+    assert "seeds" not in (tmp_path / "one.csv").read_text()
+
+
+def test_seeds_that_change_nothing_are_said_to_and_have_no_interval(
+    warren: Warren, tiny: str, tmp_path: Path
+) -> None:
+    asked = ("compare", tiny, "--place", "srtf,gavel-fifo", "--seeds", "2", "--against", "srtf")
+    told = warren(*asked, "--csv", tmp_path / "t.csv", "--out", tmp_path / "t.html")
+    assert "±" not in told.out
+    assert told.out.splitlines()[-1].startswith(
+        "Seeds change nothing under srtf, gavel-fifo: each gave the same results"
+    )
+    assert "Seeds change nothing under srtf, gavel-fifo" in (tmp_path / "t.html").read_text()
+    row = next(csv.DictReader((tmp_path / "t.csv").read_text().splitlines()))
+    assert row["weighted_jct_s_mean"] == row["weighted_jct_s"]
+    assert row["weighted_jct_s_ci95"] == ""
+    (_, other) = (warren(*asked, "--json").json[at]["over_seeds"] for at in (0, 2))
+    assert other["ci95"] is other["against"]["ci95"] is None
+    assert other["against"]["weighted_jct"] is not None
 
 
 def test_what_a_simulation_in_another_process_refuses_is_one_line(

@@ -111,6 +111,20 @@ def test_nothing_finished_is_a_sentence_not_a_crash():
     )
 
 
+@pytest.mark.parametrize(("overruns", "told"), [(0, False), (1, False), (500, True)])
+def test_a_live_run_too_slow_for_its_emulated_times_says_so_beside_its_jct_error(overruns, told):
+    live = replace(record_of(world="live"), extra={"overruns": overruns})
+    tasks = summary(live)["tasks"]
+    (error,) = jct_errors([live, record_of()])
+    cause = f"{overruns:,} of {tasks:,} tasks took longer than their emulated time"
+    assert (cause in error_line(error)) is told
+    assert error["slow_machine"] == (cause if told else "")
+    text = page([live, record_of()])
+    assert (text.count(f"{cause} in {live.run.name}") == 1) is told
+    assert ('<p class="banner">' in page(live)) is told
+    assert 'class="banner"' not in page(record_of())
+
+
 def test_lines_are_aligned_text():
     rows = compare([record_of(), record_of(name="a much longer name")])
     lines = comparison_lines(rows)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from warren.report.seeds import half_interval, mean_rows, paired
+from warren.report.compare import difference_text
+from warren.report.seeds import half_interval, is_fixed, mean_rows, paired, seeds_note
 
 
 def row(seed: int, place: str, value: float, **more: Any) -> dict[str, Any]:
@@ -54,3 +55,23 @@ def test_runs_of_other_worlds_or_more_jobs_are_other_groups() -> None:
     found = mean_rows(rows, ["weighted_jct_s"])
     assert [one["weighted_jct_s"] for one in found] == [2.0, 9.0]
     assert mean_rows(rows[:1], ["weighted_jct_s"]) == []
+
+
+def test_where_seeds_change_nothing_there_is_no_interval_and_it_is_said() -> None:
+    same = [row(seed, "a", 100.0) for seed in (1, 2, 3)]
+    other = [row(seed, "b", 50.0) for seed in (1, 2, 3)]
+    varied = [row(seed, "c", 90.0 + seed) for seed in (1, 2, 3)]
+    found = mean_rows([*same, *other, *varied], ["weighted_jct_s"], against="a")
+    assert [one["half"] != {} for one in found] == [False, False, True]
+    assert found[1]["difference"] == (-0.5, None)
+    assert found[2]["difference"][1] > 0
+    note = seeds_note(found)
+    assert note.startswith("Seeds change nothing under a, b: each gave the same results")
+    assert "--set truth.task_cv=0.2" in note
+    assert seeds_note(found[2:]) == seeds_note([]) == ""
+    assert difference_text(found[1]) == "-50.0 %"
+
+
+def test_a_seed_in_which_fewer_jobs_finished_is_no_sign_that_seeds_change_nothing() -> None:
+    rows = [row(1, "a", 100.0), row(2, "a", 100.0, finished=3)]
+    assert not is_fixed(rows)

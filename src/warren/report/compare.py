@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypedDict
 
 import numpy as np
 
 from warren.report.metrics import Summary, summary
-from warren.report.number_text import aligned, count, number, percent
+from warren.report.number_text import aligned, count, percent, time_unit
+from warren.report.overruns import too_slow
 from warren.report.record import Record
 from warren.report.seeds import Row, mean_rows
 
@@ -17,20 +19,58 @@ COLUMNS: Final = (
     ("place", "place"),
     ("world", "world"),
     ("finished", "finished"),
-    ("weighted_jct_s", "sum of weighted JCTs s"),
+    ("mean_jct_s", "mean JCT"),
+    ("p95_jct_s", "p95 JCT"),
+    ("makespan_s", "makespan"),
+    ("weighted_jct_s", "sum of weighted JCTs"),
     ("vs_best", "vs best"),
-    ("mean_jct_s", "mean JCT s"),
-    ("p95_jct_s", "p95 JCT s"),
-    ("makespan_s", "makespan s"),
     ("utilization", "use"),
     ("gap", "gap"),
-    ("decide_s", "decide s"),
+    ("decide_s", "decide"),
 )
-"""Key of a comparison row and its heading in a table."""
+"""Key of a comparison row and its heading in a table, without the unit."""
 _NAMES: Final = 5
 """A line names at most this many jobs."""
-_PERCENT: Final = frozenset({"vs_best", "utilization", "gap"})
-"""The columns that are shares of one, shown as per cent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a comparison: its key, its heading with the unit, and the unit in seconds."""
+
+    key: str
+    heading: str
+    unit_s: float | None = None
+    """None: its values are no times."""
+
+    def text(self, row: Row) -> str:
+        """Return the value of a row; a mean is followed by half its 95 % interval."""
+        half = row.get("half", {}).get(self.key)
+        text = self._cell(row.get(self.key))
+        # The sign of per cent stands once, behind both.
+        return text if half is None else f"{text.removesuffix(' %')} ± {self._cell(half)}"
+
+    def _cell(self, value: object) -> str:
+        """Return one value as text, shares as per cent; '-' for None."""
+        if value is None:
+            return "-"
+        if isinstance(value, int):
+            return f"{value:,}"
+        if not isinstance(value, float):
+            return str(value)
+        # One unit and as many decimals in all rows, so that values compare at a glance.
+        return percent(value) if self.unit_s is None else f"{value / self.unit_s:,.2f}"
+
+
+def columns_of(rows: Sequence[Row]) -> list[Column]:
+    """Return the columns of a comparison, each time in the unit that suits the largest of it."""
+    found = []
+    for key, heading in COLUMNS:
+        if not key.endswith("_s"):
+            found.append(Column(key, heading))
+            continue
+        unit_s, sign = time_unit(max((row.get(key) or 0.0 for row in rows), default=0.0))
+        found.append(Column(key, f"{heading} {sign}", unit_s))
+    return found
 
 
 class JobError(TypedDict):
@@ -43,7 +83,10 @@ class JobError(TypedDict):
 
 
 class JctError(TypedDict):
-    """How well one simulation predicted one live run; None where no job finished in both."""
+    """How well one simulation predicted one live run; None where no job finished in both.
+
+    ``slow_machine`` tells of tasks of the live run that overran; empty: few did.
+    """
 
     live: str
     simulated: str
@@ -55,6 +98,7 @@ class JctError(TypedDict):
     p95_error_pct: float | None
     max_error_pct: float | None
     bias_pct: float | None
+    slow_machine: str
     per_job: list[JobError]
 
 
@@ -184,6 +228,7 @@ def _jct_error(live: Record, simulated: Record) -> JctError:
         "p95_error_pct": float(np.percentile(size, 95)) if known else None,
         "max_error_pct": float(size.max()) if known else None,
         "bias_pct": float(errors.mean()) if known else None,
+        "slow_machine": too_slow(summary(live)),
         "per_job": per_job,
     }
 
@@ -206,8 +251,9 @@ def comparison_table(
     ``against`` adds a column for the difference to that policy, seed by seed.
     """
     rows = list(rows)
-    headings = [heading for _, heading in COLUMNS]
-    cells = [[cell_of(row, key) for key, _ in COLUMNS] for row in rows]
+    columns = columns_of(rows)
+    headings = [column.heading for column in columns]
+    cells = [[column.text(row) for column in columns] for row in rows]
     if against is not None:
         headings.append(f"against {against}")
         for row, line in zip(rows, cells, strict=True):
@@ -215,28 +261,12 @@ def comparison_table(
     return headings, cells
 
 
-def cell_of(row: Row, key: str) -> str:
-    """Return a value of a row as text; a mean is followed by half its 95 % interval."""
-    half = row.get("half", {}).get(key)
-    text = cell(key, row.get(key))
-    return text if half is None else f"{text} ± {cell(key, half)}"
-
-
 def difference_text(row: Row) -> str:
     """Tell in per cent how much more or less a policy has than the one it is set against."""
-    found = row.get("difference")
-    return "-" if found is None else f"{100 * found[0]:+.1f} ± {100 * found[1]:.1f} %"
-
-
-def cell(key: str, value: object) -> str:
-    """Return one value as text, shares as per cent; '-' for None."""
-    if value is None:
+    if (found := row.get("difference")) is None:
         return "-"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if not isinstance(value, float):
-        return str(value)
-    return percent(value) if key in _PERCENT else number(value)
+    mean, half = found
+    return f"{100 * mean:+.1f}{'' if half is None else f' ± {100 * half:.1f}'} %"
 
 
 def comparison_lines(
@@ -258,7 +288,9 @@ def error_line(error: JctError) -> str:
     early = error["stopped_early"]
     more = ", ..." if len(early) > _NAMES else ""
     stopped = f"; stopped early live: {', '.join(early[:_NAMES])}{more}" if early else ""
+    slow = error["slow_machine"]
+    cause = f"; {slow} in {error['live']}: its machine was too slow for them" if slow else ""
     return head + (
         f"JCT error of {count(error['jobs'], 'job')}: mean {error['mean_error_pct']:.2f} %, "
-        f"p95 {error['p95_error_pct']:.2f} %, max {error['max_error_pct']:.2f} %{stopped}"
+        f"p95 {error['p95_error_pct']:.2f} %, max {error['max_error_pct']:.2f} %{stopped}{cause}"
     )

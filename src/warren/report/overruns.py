@@ -1,15 +1,39 @@
-"""How long an emulated second must be for tasks to fit their pads."""
+"""Tasks that took longer than their emulated time: how many, and which time scale they need."""
 
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 
+from warren.report.metrics import Summary
 from warren.report.record import Record
 
+OVERRUN_SHARE: Final = 0.05
+"""Share of the tasks above which overruns are told."""
 
-def needed_time_scale(record: Record, share: float) -> float | None:
+
+def too_slow(found: Summary) -> str:
+    """Tell of a summary in which so many tasks overran that its times say little; else nothing."""
+    overruns, tasks = int(found.get("overruns") or 0), int(found.get("tasks") or 0)
+    if overruns <= OVERRUN_SHARE * tasks:
+        return ""
+    return f"{overruns:,} of {tasks:,} tasks took longer than their emulated time"
+
+
+def slow_machine(found: Summary, time_scale: float | None) -> str:
+    """Return what ``too_slow`` tells, and the way out; empty where there is nothing to tell.
+
+    ``time_scale`` is one at which nearly all tasks would have kept their emulated time.
+    """
+    if not (said := too_slow(found)):
+        return ""
+    way = "" if time_scale is None else f": `--set cluster.emulate.time_scale={time_scale:g}`"
+    return f"{said}, so this machine is too slow for these times; raise emulate.time_scale{way}"
+
+
+def needed_time_scale(record: Record, share: float = OVERRUN_SHARE) -> float | None:
     """Return the ``time_scale`` at which all but ``share`` of the tasks would have kept their time.
 
     It is rounded up to two digits; None for a run that emulates nothing or ran no task. Hidden

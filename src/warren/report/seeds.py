@@ -16,6 +16,8 @@ SURE: Final = 0.95
 """An interval holds the mean of all seeds with this chance, if rows are normal."""
 SPREAD: Final = ("weighted_jct_s", "mean_jct_s", "p95_jct_s", "makespan_s", "gap")
 """The columns whose means have an interval."""
+
+
 PAIRED: Final = "weighted_jct_s"
 """The column that is set against another policy's."""
 
@@ -46,17 +48,45 @@ def mean_rows(
     """Return a row a policy with the means over its seeds, None where one value is not known.
 
     ``finished`` is the least. ``half`` has by column half the 95 % interval of the mean, by
-    Student's t. With ``against``, ``difference`` is the mean and half interval of weighted JCT over
-    that policy's of the same seed, minus one.
+    Student's t; it is empty where seeds change nothing (``fixed``). With ``against``,
+    ``difference`` is the mean and half interval of weighted JCT over that policy's of the same
+    seed, minus one; the half interval is None where seeds change neither.
     """
     every = groups(rows)
     found = []
     for (name, place, world, jobs), own in every.items():
         row = _mean(name, own, columns)
         if against is not None and place != against:
-            row["difference"] = paired(own, every.get((name, against, world, jobs), []))
+            others = every.get((name, against, world, jobs), [])
+            difference = paired(own, others)
+            if difference is not None and row["fixed"] and is_fixed(others):
+                difference = difference[0], None
+            row["difference"] = difference
         found.append(row)
     return found
+
+
+def is_fixed(rows: Sequence[Row]) -> bool:
+    """Tell whether seeds change nothing: all runs have the same results."""
+    return len({tuple(row.get(key) for key in (*SPREAD, "finished")) for row in rows}) == 1
+
+
+def seeds_note(means: Iterable[Row]) -> str:
+    """Tell of which policies seeds change nothing, and what would; empty where they change all."""
+    fixed = list(dict.fromkeys(str(row["place"]) for row in means if row["fixed"]))
+    if not fixed:
+        return ""
+    return (
+        f"Seeds change nothing under {', '.join(fixed)}: each gave the same results, so no "
+        "interval is given. Noise (--set truth.task_cv=0.2) or a generated workload without a "
+        "seed of its own varies them."
+    )
+
+
+def over_seeds(rows: Sequence[Row], means: Iterable[Row]) -> list[Row | None]:
+    """Return for each run's row the row of means that it is part of; None: of none."""
+    of = dict(zip(groups(rows), means, strict=True))
+    return [of.get(key) if (key := group_of(row)) is not None else None for row in rows]
 
 
 def _mean(name: str, rows: Sequence[Row], columns: Sequence[str]) -> dict[str, Any]:
@@ -67,6 +97,7 @@ def _mean(name: str, rows: Sequence[Row], columns: Sequence[str]) -> dict[str, A
         "world": rows[0]["world"],
         "seeds": len(rows),
         "finished": min(row["finished"] for row in rows),
+        "fixed": is_fixed(rows),
     }
     half = {}
     for key in columns:
@@ -76,7 +107,7 @@ def _mean(name: str, rows: Sequence[Row], columns: Sequence[str]) -> dict[str, A
         # A mean over the seeds that happen to have a value would be one of other seeds than the
         # mean of the policy beside it.
         found[key] = None if None in values else float(np.mean(values))  # type: ignore[arg-type]
-        if key in SPREAD and None not in values:
+        if key in SPREAD and None not in values and not found["fixed"]:
             half[key] = half_interval(values)  # type: ignore[arg-type]
     return found | {"half": half}
 

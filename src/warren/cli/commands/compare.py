@@ -57,7 +57,10 @@ def compare(
         typer.Option("--out", "-o", metavar="PAGE.html", help="Write a page (an old one goes)."),
     ] = None,
     csv: Annotated[
-        str | None, typer.Option("--csv", metavar="FILE", help="Write a row a run.")
+        str | None,
+        typer.Option(
+            "--csv", metavar="FILE", help="Write a row a run, with means over seeds in columns."
+        ),
     ] = None,
     set_: Set = None,
     json_: Json = False,
@@ -66,10 +69,13 @@ def compare(
 
     A run file is simulated now, under each policy and seed; a folder is read. Where a live
     folder and a simulation have the same jobs and policy, each job's JCT error is given too.
-    With --seeds each policy has a row of means, with 95 % intervals by Student's t.
+    With --seeds each policy has a row of means, with 95 % intervals by Student's t. In --csv they
+    are columns: KEY_mean and KEY_ci95 (mean ± ci95), the same in each row of a policy; with
+    --against, against_mean is its weighted JCT over the other's, minus one, seed by seed.
     --json prints a list of summaries in the order given; that of a folder has "dir", that of a
     live run "jct_errors": one entry a simulation of it, with every job's error, and
     "same_params": one entry another live run of the same jobs, and which have the same bits.
+    One of several seeds has "over_seeds": "seeds", "mean" and "ci95" by key, and "against".
     """
     # Before simulations, which may take long: files that could not be written are told first.
     _check_page(out)
@@ -93,12 +99,15 @@ def compare(
 
 def _print(found: Comparison, against: str | None) -> None:
     """Print a row a run, how well simulations predicted live runs, and whose bits are the same."""
-    from warren.report.compare import comparison_lines, jct_errors
+    from warren.report.compare import comparison_lines, jct_errors, means
     from warren.report.same_params import agreement_line, same_params
+    from warren.report.seeds import seeds_note
 
-    records = found.records()
-    for line in comparison_lines(found.rows(), jct_errors(records), against):
+    records, rows = found.records(), found.rows()
+    for line in comparison_lines(rows, jct_errors(records), against):
         answer(line)
+    if note := seeds_note(means(rows)):
+        answer(note)
     for one in same_params(records):
         answer(agreement_line(one))
 

@@ -278,20 +278,16 @@ def _say_what_ray_is_asked(run: Run) -> None:
 
 def finish(record: Record, out: str | None, json_: bool) -> None:
     """Print the summary; exit code 1 if a job did not finish."""
-    from warren.cli.views.summary_text import OVERRUN_SHARE, summary_lines
+    from warren.cli.views.summary_text import summary_lines
     from warren.report.metrics import summary
+    from warren.report.overruns import needed_time_scale
     from warren.runs.grain_advice import MANY_SINGLE, fine_note
 
     values = summary(record)
     if json_:
         print_json(values)
     else:
-        scale = None
-        if values["overruns"]:
-            from warren.report.overruns import needed_time_scale
-
-            # At which most tasks would have kept their emulated time, for the advice on overruns.
-            scale = needed_time_scale(record, OVERRUN_SHARE)
+        scale = needed_time_scale(record) if values["overruns"] else None
         for line in summary_lines(values, _notes(record.run), scale):
             answer(line)
     many = len(record.history.timeline.job_R) >= MANY_SINGLE

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from warren.report.metrics import loss_sentence
 from warren.report.number_text import count, duration, percent, seconds
-
-OVERRUN_SHARE: Final = 0.05
-"""Overruns above this share of the tasks are told."""
+from warren.report.overruns import slow_machine
 
 
 def summary_lines(
@@ -39,14 +37,14 @@ def summary_lines(
         )
     elif reason := values.get("gap_reason") or values.get("lower_bound_reason"):
         lines.append(f"no lower bound: {reason}")
-    if "switches" in values:
-        time = duration(abs(values["switching_s"]))
-        took = f"{time} of device time"
-        if "switch_s" in values:  # measured, and tasks vary
-            longer = "longer" if values["switching_s"] >= 0 else "less"
-            took = f"tasks after that took {time} {longer} in all"
-        lines.append(f"devices went to another job {count(values['switches'], 'time')}: {took}")
-    lines += _overruns(values, time_scale)
+    if switches := values.get("switches"):
+        # Measured on tasks, which vary: their sum may come out below zero.
+        cost_s = values["switching_s"]
+        cost = duration(cost_s) if cost_s > 0 else "nothing that could be measured"
+        said = "switch between jobs" if switches == 1 else "switches between jobs"
+        lines.append(f"{switches:,} {said} cost {cost}")
+    if slow := slow_machine(values, time_scale):
+        lines.append(slow)
     if losses := loss_sentence(values):
         lines.append(losses)
     # Only the run itself could measure these: one that was cut off has none.
@@ -57,18 +55,3 @@ def summary_lines(
         parts.append(f"{duration(values['wall_s'])} in all (real time)")
         lines.append(", ".join(parts))
     return lines
-
-
-def _overruns(values: Mapping[str, Any], time_scale: float | None) -> list[str]:
-    """Return a warning where so many tasks outlasted their pad that the times say little.
-
-    With ``time_scale`` it names the value that would do.
-    """
-    overruns, tasks = int(values.get("overruns") or 0), int(values["tasks"])
-    if overruns <= OVERRUN_SHARE * tasks:
-        return []
-    way = "" if time_scale is None else f": `--set cluster.emulate.time_scale={time_scale:g}`"
-    return [
-        f"{overruns:,} of {tasks:,} tasks took longer than their emulated time, so this machine is "
-        f"too slow for these times; raise emulate.time_scale{way}"
-    ]

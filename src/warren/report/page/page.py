@@ -10,9 +10,11 @@ from typing import Final
 from markupsafe import Markup
 
 from warren.report.compare import compare, jct_errors
+from warren.report.compare import means as mean_rows
 from warren.report.metrics import JobRow, job_rows, loss_sentence, summary
 from warren.report.number_text import duration
 from warren.report.number_text import number as number_text
+from warren.report.overruns import needed_time_scale, slow_machine
 from warren.report.page.answers import answer_lines, answers_of
 from warren.report.page.colours import Colouring, colour_css, colouring
 from warren.report.page.curves import jct_chart, learning_charts
@@ -24,9 +26,9 @@ from warren.report.page.links import link_charts, link_table
 from warren.report.page.seeds import by_group, seeds_chart
 from warren.report.page.svg import Scale
 from warren.report.page.use import jobs_chart, share_chart, use_chart
-from warren.report.page.versus import comparison_table, prediction
+from warren.report.page.versus import comparison_table, means_table, prediction
 from warren.report.record import Record
-from warren.report.seeds import Row
+from warren.report.seeds import Row, seeds_note
 from warren.report.slices import span_ns
 
 MOST_RUNS: Final = 8
@@ -58,7 +60,9 @@ def page(
     body = fill(
         "comparison.html",
         count=len(rows),
-        table=comparison_table(rows, against),
+        means=means_table(rows, against),
+        seeds_note=seeds_note(mean_rows(rows)),
+        table=comparison_table(rows),
         chart=chart,
         predictions=[prediction(error) for error in jct_errors(records)],
         runs=[
@@ -107,6 +111,7 @@ def _run(record: Record, number: int) -> Markup:
         subtitle=subtitle(found),
         tiles=tiles(found),
         bound=bound_sentence(found),
+        slow_machine=slow_machine(found, needed_time_scale(record) if found["overruns"] else None),
         losses=loss_sentence(found),
         returns=[
             one | {"at": number_text(one["time_s"])} for one in found.get("rolled_back", [])[:50]

@@ -55,4 +55,5 @@ def table(headings: Iterable[tuple[str, bool]], rows: Iterable[TableRow], note: 
 
 def _unit_held(heading: str) -> str:
     """Return a heading that wraps in a narrow table, but not between a word and its unit."""
-    return "\u00a0".join(heading.rsplit(" ", 1)) if heading.endswith(" s") else heading
+    words = heading.rsplit(" ", 1)
+    return "\u00a0".join(words) if words[-1] in ("ms", "s", "min", "h", "d") else heading

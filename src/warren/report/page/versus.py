@@ -9,10 +9,10 @@ from typing import Final, Literal
 from markupsafe import Markup
 
 from warren.report.compare import (
-    COLUMNS,
+    Column,
     JctError,
     JobError,
-    cell_of,
+    columns_of,
     difference_text,
     error_line,
     means,
@@ -27,35 +27,54 @@ _SIDE: Final = 340
 """CSS pixels of a side of the scatter."""
 _TEXT: Final = frozenset({"run", "place", "world"})
 """The columns of text; all others have numbers."""
+_AGAINST_AT: Final = 2
+"""Place of the column ``against``: behind run and policy, where no width hides it."""
 _ErrorColumn = Literal["live_jct_s", "simulated_jct_s", "error_pct"]
 
 
-def comparison_table(rows: Sequence[Row], against: str | None = None) -> Markup:
-    """Make one row a run, then the means by seed; a bar sets the weighted JCT against the largest.
+def comparison_table(rows: Sequence[Row]) -> Markup:
+    """Make one row a run; a bar sets the weighted JCT against the largest.
 
     Runs that differ in their seed alone have one colour, that of their curve.
     """
-    largest = max((row["weighted_jct_s"] or 0.0 for row in rows), default=0.0)
     known: dict[object, int] = {}
     colours = [known.setdefault(group_of(row) or n, len(known)) for n, row in enumerate(rows)]
-    # A row of means has no curve of its own, hence no colour: its 0 is not shown.
-    lines = [*rows, *means(rows, against)]
-    colours += [0] * (len(lines) - len(rows))
-    headings = [(label, key in _TEXT) for key, label in COLUMNS]
+    return _table(rows, colours, None)
+
+
+def means_table(rows: Sequence[Row], against: str | None = None) -> Markup:
+    """Make one row a policy of the means over its seeds; empty where there are none."""
+    found = means(rows, against)
+    # The colours of curves go by policy in the order of the runs, as means do.
+    return _table(found, list(range(len(found))), against) if found else Markup()
+
+
+def _table(rows: Sequence[Row], colours: Sequence[int], against: str | None) -> Markup:
+    """Make a table of runs or of means."""
+    largest = max((row["weighted_jct_s"] or 0.0 for row in rows), default=0.0)
+    # What is the same in all rows takes room from what is not.
+    few = [column for column in columns_of(rows) if not _says_nothing(column.key, rows)]
+    headings = [(column.heading, column.key in _TEXT) for column in few]
     if against is not None:
-        headings.append((f"against {against}", False))
+        headings.insert(_AGAINST_AT, (f"against {against}", False))
     body = []
-    for index, (row, colour) in enumerate(zip(lines, colours, strict=True)):
-        cells = [_cell(key, row, largest, (index, colour)) for key, _ in COLUMNS]
+    for index, (row, colour) in enumerate(zip(rows, colours, strict=True)):
+        cells = [_cell(column, row, largest, (index, colour)) for column in few]
         if against is not None:
-            cells.append(Cell(text=difference_text(row), kind="n"))
+            cells.insert(_AGAINST_AT, Cell(text=difference_text(row), kind="n"))
         body.append(TableRow(cells=cells, key=f"r{colour}"))
     return table(headings, body)
 
 
-def _cell(key: str, row: Row, largest: float, place: tuple[int, int]) -> Cell:
+def _says_nothing(key: str, rows: Sequence[Row]) -> bool:
+    """Tell whether a column may be left out: one world, or no gap known."""
+    values = {row.get(key) for row in rows}
+    return (key == "world" and values == {"sim"}) or (key == "gap" and values == {None})
+
+
+def _cell(column: Column, row: Row, largest: float, place: tuple[int, int]) -> Cell:
     """Make a cell of a run in row ``place[0]``, of colour ``place[1]``."""
-    value = row.get(key)
+    key, value = column.key, row.get(column.key)
     # A run links to its part of the page; means ("seeds") have none.
     if key == "run" and "seeds" not in row:
         return Cell(text=value, colour=f"c{place[1] % COLOURS}", link=f"#run-{place[0]}")
@@ -64,7 +83,7 @@ def _cell(key: str, row: Row, largest: float, place: tuple[int, int]) -> Cell:
     share_pct = None
     if key == "weighted_jct_s" and value and largest:
         share_pct = 100 * value / largest
-    return number_cell(cell_of(row, key), value, share_pct)
+    return number_cell(column.text(row), value, share_pct)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

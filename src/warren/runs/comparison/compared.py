@@ -53,6 +53,8 @@ class Comparison:
     """Runs side by side, in the order in which they were given."""
 
     runs: tuple[ComparedRun, ...]
+    against: str | None = None
+    """The policy that the others are set against; None: none is."""
 
     def records(self) -> list[Record]:
         """Return the records as a person tells them apart: by run file, or else by folder."""
@@ -71,13 +73,16 @@ class Comparison:
         """Return the runs' summaries; that of a folder tells it as ``dir``.
 
         A live one carries how well each simulation predicted it (``jct_errors``), and whether the
-        other live runs of its jobs ended with the same parameters (``same_params``).
+        other live runs of its jobs ended with the same parameters (``same_params``). One of
+        several seeds carries their means and 95 % intervals (``over_seeds``).
         """
         from warren.report.metrics import summary
 
         found = []
-        for one in self.runs:
+        for one, mean in zip(self.runs, self._means(), strict=True):
             values = summary(one.record)
+            if mean is not None:
+                values["over_seeds"] = _over_seeds(mean, self.against)
             if one.folder is not None:
                 values["dir"] = one.folder
             if one.record.live:
@@ -86,18 +91,40 @@ class Comparison:
         return found
 
     def csv_text(self) -> str:
-        """Return a table of one row a run, by name of column, with a column a key of --sweep."""
+        """Return a table of one row a run, by name of column, with a column a key of --sweep.
+
+        Runs of several seeds have their number, and means and 95 % intervals over them, in columns
+        of their own: the same in each row of a policy.
+        """
         text = io.StringIO()
         # All rows have all swept keys, so that folders and other run files have empty cells.
         swept = dict.fromkeys((key for one in self.runs for key in one.swept), "")
+        means = [_mean_cells(mean, self.against) for mean in self._means()]
+        empty = dict.fromkeys((key for cells in means for key in cells), "")
         rows = [
-            {"run": row["run"], "place": row["place"], **swept, **one.swept, **row}
-            for row, one in zip(self.rows(), self.runs, strict=True)
+            {
+                "run": row["run"],
+                "place": row["place"],
+                **swept,
+                **one.swept,
+                **row,
+                **empty,
+                **cells,
+            }
+            for row, one, cells in zip(self.rows(), self.runs, means, strict=True)
         ]
         writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
         return text.getvalue()
+
+    def _means(self) -> list[Mapping[str, Any] | None]:
+        """Return for each run the row of means over seeds that it is part of; None: of none."""
+        from warren.report.compare import means
+        from warren.report.seeds import over_seeds
+
+        rows = self.rows()
+        return over_seeds(rows, means(rows, self.against))
 
     def _against_others(self, live: ComparedRun) -> dict[str, Any]:
         """Return how a live run compares with the simulations, and with the other live runs."""
@@ -110,6 +137,38 @@ class Comparison:
         # Pairs of other live runs are told with those.
         same = [one for one in same_params([own, *others]) if one["live"] == own.run.name]
         return {"jct_errors": jct_errors([own, *simulations]), "same_params": same}
+
+
+def _over_seeds(mean: Mapping[str, Any], against: str | None) -> dict[str, Any]:
+    """Return a row of means as a value for JSON."""
+    from warren.report.seeds import SPREAD
+
+    found: dict[str, Any] = {
+        "seeds": mean["seeds"],
+        "mean": {key: mean[key] for key in SPREAD},
+        # A mean of all seeds is mean ± ci95; null where seeds change nothing.
+        "ci95": mean["half"] or None,
+    }
+    if against is not None:
+        difference, half = mean.get("difference") or (None, None)
+        found["against"] = {"place": against, "weighted_jct": difference, "ci95": half}
+    return found
+
+
+def _mean_cells(mean: Mapping[str, Any] | None, against: str | None) -> dict[str, Any]:
+    """Return a row of means as cells of its runs' rows, by column; empty: what is not known."""
+    if mean is None:
+        return {}
+    found = _over_seeds(mean, against)
+    half = found["ci95"] or {}
+    cells: dict[str, Any] = {"seeds": found["seeds"]}
+    for key, value in found["mean"].items():
+        cells |= {f"{key}_mean": value, f"{key}_ci95": half.get(key)}
+    if against is not None:
+        cells["against"] = against
+        cells["against_mean"] = found["against"]["weighted_jct"]
+        cells["against_ci95"] = found["against"]["ci95"]
+    return cells
 
 
 def compared(
@@ -152,7 +211,7 @@ def compared(
         else ComparedRun(record=next(records), folder=None, swept=entry.swept)
         for entry in found
     )
-    return Comparison(runs=tuple(entries))
+    return Comparison(runs=tuple(entries), against=against)
 
 
 def _check_use(wanted: Variations, runs: Sequence[PlannedSimulation]) -> None:
