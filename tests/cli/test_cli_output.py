@@ -6,14 +6,16 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_runs import RUN, Warren, write_run
 
 from warren.model.errors import SpecError
 from warren.runs.inputs import run_of
-from warren.store.files import OUTPUT_FILES
+from warren.store.files import OUTPUT_FILES, write_atomic
 from warren.store.run_folder import RunFolder, default_dir
 
 
@@ -158,7 +160,102 @@ def test_the_folder_of_a_live_run_is_named_after_run_and_policy(
     path = write_run(tmp_path, run=RUN.replace("name: tiny", "name: '../a b'"))
     assert default_dir(run_of(path, None, [])) == "out/a-b-srtf"
     (tmp_path / "out" / "a-b-Mine").mkdir(parents=True)
-    assert default_dir(run_of(path, "some/file.py:Mine", [])) == "out/a-b-Mine-2"
+    name = default_dir(run_of(path, "some/file.py:Mine", []))
+    assert name == "out/a-b-Mine"
+    with RunFolder(name, numbered=True) as folder:
+        assert str(folder.path) == "out/a-b-Mine-2"
+
+
+class Meanwhile:
+    """Lets another process act once, right before a call of the file system."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, call: str, act: Callable[[], Any]) -> None:
+        self.acted = False
+        real = getattr(os, call)
+
+        def called(*args: Any, **more: Any) -> Any:
+            if not self.acted:
+                self.acted = True
+                act()
+            return real(*args, **more)
+
+        monkeypatch.setattr(os, call, called)
+
+
+def other_run(path: Path) -> None:
+    path.mkdir(parents=True)
+    (path / "journal").write_bytes(b"of another run")
+
+
+@pytest.mark.parametrize("call", ["mkdir", "open"])
+def test_a_run_that_names_no_folder_gets_the_next_name_if_another_run_takes_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    out = tmp_path / "out" / "a-srtf"
+
+    def act() -> None:
+        if call == "open":  # this run has made the folder
+            (out / "journal").write_bytes(b"of another run")
+        else:
+            other_run(out)
+
+    meanwhile = Meanwhile(monkeypatch, call, act)
+    with RunFolder(str(out), durable=True, numbered=True) as folder:
+        assert meanwhile.acted
+        assert folder.path == out.with_name("a-srtf-2")
+        folder.keep()
+    assert tree(tmp_path) == {"out/a-srtf/journal": b"of another run", "out/a-srtf-2/journal": b""}
+
+
+@pytest.mark.parametrize("what", ["journal", "notes.txt"])
+def test_what_comes_into_a_named_folder_meanwhile_is_refused_and_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    out = tmp_path / "out"
+    Meanwhile(monkeypatch, "open", lambda: (out / what).write_bytes(b"mine"))
+    with pytest.raises(SpecError, match="exists already; give a new folder"), RunFolder(str(out)):
+        pass
+    assert tree(tmp_path) == {f"out/{what}": b"mine"}
+
+
+def test_a_folder_that_another_run_removes_meanwhile_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out" / "a"
+    # A run beside this one ended before its begin, and removed ``out``, which it had made.
+    Meanwhile(monkeypatch, "open", lambda: (out.rmdir(), out.parent.rmdir()))
+    with RunFolder(str(out)) as folder:
+        folder.keep()
+    assert tree(tmp_path) == {"out/a/journal": b""}
+
+
+def test_two_that_write_one_file_at_once_leave_one_whole_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, mine = tmp_path / "page.html", os.getpid()
+
+    def act() -> None:
+        monkeypatch.setattr(os, "getpid", lambda: mine + 1)
+        write_atomic(page, "of the other")
+        monkeypatch.setattr(os, "getpid", lambda: mine)
+
+    Meanwhile(monkeypatch, "replace", act)
+    write_atomic(page, "mine")
+    assert tree(tmp_path) == {"page.html": b"mine"}
+
+
+def test_a_file_that_comes_while_simulations_run_is_no_page_and_stays(
+    warren: Warren, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "results"
+    Meanwhile(monkeypatch, "link", lambda: kept.write_bytes(b"mine"))
+    told = warren("compare", tiny, "--out", kept)
+    assert (told.code, kept.read_bytes()) == (2, b"mine")
+    assert "results: cannot be written: File exists" in told.err[-1]
+    kept.unlink()
+    assert warren("compare", tiny, "--out", kept).code == 0
+    assert kept.read_bytes().startswith(b"<!doctype html>")
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".part")] == []
 
 
 def test_a_dry_run_writes_nothing_and_prints_a_run_file_that_is_the_same_run(

@@ -12,6 +12,7 @@ from warren.live.control.agent_hosts import epoch_of, next_epoch
 from warren.live.process.agents.folder_watch import FolderWatch
 from warren.live.process.agents.machine_lock import MachineLock
 from warren.live.process.agents.ray_helper import nodes_of
+from warren.model.errors import SpecError
 
 
 def let_go(lock: MachineLock) -> None:
@@ -87,3 +88,8 @@ def test_controllers_of_a_run_are_counted_in_its_folder(tmp_path: Path) -> None:
     assert [next_epoch(tmp_path) for _ in range(3)] == [1, 2, 3]
     assert epoch_of(tmp_path) == 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["epoch"]
+    for damage in (b"", b"\xff", b"three"):
+        (tmp_path / "epoch").write_bytes(damage)
+        with pytest.raises(SpecError, match="epoch: is damaged"):
+            next_epoch(tmp_path)
+        assert (tmp_path / "epoch").read_bytes() == damage

@@ -218,9 +218,10 @@ def run(
     """
     resolved = _resolve(run, place, history=history)
     path = str(out) if out else default_dir(resolved)
+    to = RunFolder(path, durable=True, numbered=not out)
     prepared = PreparedRun(run=resolved, world=LIVE, history=history)
-    train(prepared, path, file=_file_of(run), share=share)
-    return load(path)
+    train(prepared, to, file=_file_of(run), share=share)
+    return load(to.path)
 
 
 def resume(

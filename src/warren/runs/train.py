@@ -39,7 +39,7 @@ OnError = Callable[[RunFolder, BaseException], None]
 
 def train(
     prepared: PreparedRun,
-    path: str,
+    folder: RunFolder,
     *,
     file: str | None = None,
     check: bool = False,
@@ -51,8 +51,8 @@ def train(
 
     Parameters
     ----------
-    path
-        The folder, which may be an empty one.
+    folder
+        The folder, which may be an empty one, not entered; a durable one.
     file
         The run file that problems of the run are told of; None: they name the run.
     check
@@ -79,21 +79,20 @@ def train(
         with named_after(file, prepared.run):
             need("live")
             # Before anything is measured, and to the end.
-            held.enter_context(devices_held(prepared.run, path, share=share))
+            held.enter_context(devices_held(prepared.run, str(folder.path), share=share))
             prepared = prepared.trainable()
             if prepared.run.cluster.ray is not None:
                 need("ray")
             if not prepared.is_plain:
                 prepared.check()
-        # Durable: a run that is killed loses no record, and can go on.
-        run, folder = prepared.run, RunFolder(path, durable=True)
+        run = prepared.run
         try:
             with (
                 named_after(file, run),
                 folder,
                 remembered(run, folder, wanted=prepared.history),
             ):
-                attend = watch(run, path, ()) if watch else None
+                attend = watch(run, str(folder.path), ()) if watch else None
                 return run_live(prepared, folder, Options(check=check, attend=attend))
         except BaseException as error:
             if on_error is not None:

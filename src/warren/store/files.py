@@ -78,17 +78,23 @@ def open_regular(path: str | Path) -> io.FileIO:
     return io.FileIO(fd)
 
 
-def write_atomic(path: Path, content: bytes | str) -> None:
+def write_atomic(path: Path, content: bytes | str, *, replace: bool = True) -> None:
     """Write a file beside its place and rename it, so that readers see the old one or the new one.
 
-    Raises SpecError if it cannot be written; nothing is left beside.
+    Raises SpecError if it cannot be written, or without ``replace`` if there is one; nothing is
+    left beside.
     """
     data = content.encode() if isinstance(content, str) else content
-    # In the same folder: a rename is atomic only within one file system.
-    beside = path.with_name(f".{path.name}.part")
+    # In the same folder: a rename is atomic only within one file system. The name is this
+    # process's own, as another one may write the same file at the same time.
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         beside.write_bytes(data)
-        os.replace(beside, path)
+        if replace:
+            os.replace(beside, path)
+        else:
+            os.link(beside, path)  # which fails where a rename would replace
+            beside.unlink()
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise unwritable(path, error) from None

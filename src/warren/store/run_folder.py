@@ -7,7 +7,7 @@ import fcntl
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Final, Self
@@ -18,6 +18,8 @@ from warren.store.signals import held
 
 _BUFFER_BYTES: Final = 1 << 20
 """How much of a simulation's journal may wait in memory before it is written."""
+_TRIES: Final = 100
+"""Number of times a folder is made that another process removes."""
 
 
 class RunFolder:
@@ -25,11 +27,13 @@ class RunFolder:
 
     Leaving the context before ``keep`` was called removes all of it again, with the folders made
     above it: wrong input and broken simulations leave nothing behind. ``durable``: the system has
-    every record as soon as it was appended, so that a killed run loses none.
+    every record as soon as it was appended, so that a killed run loses none. ``numbered``: where
+    the name is taken, ``path`` becomes the first of NAME-2, NAME-3, ... that is not.
     """
 
-    def __init__(self, path: str, *, durable: bool = False) -> None:
+    def __init__(self, path: str, *, durable: bool = False, numbered: bool = False) -> None:
         self.path = Path(path)
+        self._numbered = numbered
         self.kept = False
         self.whole = False
         """Whether the tables that belong to the journal are written too."""
@@ -39,23 +43,43 @@ class RunFolder:
         self._made: list[Path] = []
 
     def __enter__(self) -> Self:
-        check_free(self.path)
-        try:
-            self._make()
-            # O_EXCL: of two runs that begin at once in one folder, one is refused.
-            self._journal = os.open(
-                self.path / "journal", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666
-            )
-            lock(self._journal, self.path)
-        except FileExistsError:  # another run took the folder just now
-            raise refused(self.path, "exists already; give a new folder") from None
-        except OSError as error:
-            self._remove()
-            raise unwritable(self.path, error) from None
-        except BaseException:
-            self._remove()
-            raise
-        return self
+        names = numbered_paths(self.path)
+        while True:
+            if self._numbered:
+                self.path = next(name for name in names if not os.path.lexists(name))
+            check_free(self.path)
+            try:
+                self._claim()
+                return self
+            except FileExistsError:  # another run took the folder just now
+                if not self._numbered:
+                    raise refused(self.path, "exists already; give a new folder") from None
+            except OSError as error:
+                self._remove()
+                raise unwritable(self.path, error) from None
+            except BaseException:
+                self._remove()
+                raise
+
+    def _claim(self) -> None:
+        """Make the folder and its journal, which one of several runs that begin at once can.
+
+        Raises FileExistsError if another run, or anything else, came first.
+        """
+        for left in reversed(range(_TRIES)):
+            try:
+                self._make()
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                self._journal = os.open(self.path / "journal", flags, 0o666)
+                break
+            except FileNotFoundError:  # a run that ended removed a folder above, or this one
+                if not left:
+                    raise
+        lock(self._journal, self.path)
+        if len(os.listdir(self.path)) > 1:
+            (self.path / "journal").unlink()
+            os.close(self._journal)
+            raise FileExistsError
 
     def __exit__(self, *_: object) -> None:
         with held():
@@ -120,8 +144,9 @@ class RunFolder:
         missing = [self.path, *self.path.parents]
         missing = missing[: next((i for i, p in enumerate(missing) if p.exists()), 0)]
         for folder in reversed(missing):
+            # A numbered folder is this run's alone.
+            folder.mkdir(exist_ok=not self._numbered or folder != self.path)
             self._made.append(folder)
-            folder.mkdir(exist_ok=True)
 
     def _remove(self) -> None:
         """Remove the folder with all that is in it: it was empty or not there before."""
@@ -225,13 +250,14 @@ def check_free(path: Path) -> None:
         raise unwritable(path, error) from None
 
 
+def numbered_paths(path: Path) -> Iterator[Path]:
+    """Yield a path, then the same with -2, -3, ... behind its name."""
+    yield path
+    yield from (path.with_name(f"{path.name}-{number}") for number in count(2))
+
+
 def default_dir(run: Run) -> str:
-    """Return ``out/NAME-PLACE``, or the first of ``out/NAME-PLACE-2``, ... that is not there."""
+    """Return ``out/NAME-PLACE``, where a run goes that names no folder; see ``numbered``."""
     # Of a policy in a file of the user's only the class goes into the name.
     place = run.live_place.rpartition(":")[2]
-    stem = "out/" + re.sub(r"[^\w.-]+", "-", f"{run.name}-{place}").strip(".-")
-    path, number = Path(stem), 1
-    while path.exists():
-        number += 1
-        path = Path(f"{stem}-{number}")
-    return str(path)
+    return "out/" + re.sub(r"[^\w.-]+", "-", f"{run.name}-{place}").strip(".-")

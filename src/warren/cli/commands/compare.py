@@ -119,13 +119,20 @@ def _check_page(out: str | None) -> None:
     if out is not None and not Path(out).absolute().parent.is_dir():
         raise refused(Path(out).parent, "no such folder; make it first")
     # ``--out`` names a folder in other commands, and a run file is easily typed there.
-    if out is not None and Path(out).exists() and Path(out).suffix not in (".html", ".htm"):
+    if out is not None and Path(out).exists() and not _is_page(out):
         raise refused(Path(out), "exists already and is no page; --out names an .html file")
+
+
+def _is_page(out: str) -> bool:
+    """Tell whether a file may be replaced by a page, by its name."""
+    return Path(out).suffix in (".html", ".htm")
 
 
 def _write_page(out: str, found: Comparison, against: str | None) -> None:
     """Write the comparison as an HTML page."""
     from warren.report.page.page import page
 
-    write_atomic(Path(out), page(found.records(), found.rows(), against))
+    # What is no page may have come there while simulations ran.
+    text = page(found.records(), found.rows(), against)
+    write_atomic(Path(out), text, replace=_is_page(out))
     say(f"page: {out}")

@@ -181,13 +181,14 @@ def run(
             _show_resolved(prepared.trainable(), out, json_)
             _say_what_ray_is_asked(run)
         return
-    path = out or default_dir(run)
+    # Durable: a run that is killed loses no record, and can go on.
+    folder = RunFolder(out or default_dir(run), durable=True, numbered=not out)
     # Imported here: the same file has the command that simulates.
     from warren.runs.train import train
 
     watched: Any = {"watch": _watch_start, "on_error": say_what_is_left}
-    record = train(prepared, path, file=run_file, check=check, share=share, **watched)
-    finish(record, path, json_)
+    record = train(prepared, folder, file=run_file, check=check, share=share, **watched)
+    finish(record, str(folder.path), json_)
 
 
 def _watch_start(run: Run, path: str, past: Sequence[RoundsDone]) -> Attend:

@@ -22,11 +22,13 @@ from warren.live.process.host_placement import HostPlacement
 from warren.live.process.leases.lease_grants import LeaseGrants
 from warren.live.process.leases.timing import LeaseTiming
 from warren.live.testbed.namespaces import HERE, inside
+from warren.live.training.checkpoints.files import write_whole
 from warren.live.transport.sockets import controller_address
 from warren.live.transport.tcp_listener import SUFFIX, TcpListener
 from warren.model.cluster import Cluster
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
+from warren.store.files import read
 
 _AGENTS: Final = "agents"
 """Where agents find the controller: the name of that address in its folder."""
@@ -43,18 +45,26 @@ def refuse_agents(cluster: Cluster, jobs: tuple[Job, ...]) -> None:
 
 
 def epoch_of(out_dir: Path) -> int:
-    """Return how many controllers a run has had."""
+    """Return how many controllers a run has had.
+
+    Raises SpecError if the file that says so is damaged: a controller without a number of its own
+    could give leases that an earlier one has given.
+    """
     path = out_dir / _EPOCH
-    return int(path.read_text()) if path.exists() else 0
+    try:
+        return int(read(path))
+    except FileNotFoundError:
+        return 0
+    except (OSError, ValueError) as error:
+        message = f"is damaged ({error}); write into it a number larger than any before, such as 99"
+        raise SpecError(Problem(file=str(path), message=message)) from None
 
 
 def next_epoch(out_dir: Path) -> int:
     """Return how many controllers a run has had, with the one that asks, and write that down."""
     path = out_dir / _EPOCH
     epoch = epoch_of(out_dir) + 1
-    part = path.with_suffix(".part")
-    part.write_text(f"{epoch}\n")
-    os.replace(part, path)
+    write_whole(path, f"{epoch}\n".encode())
     return epoch
 
 
