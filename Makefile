@@ -17,7 +17,7 @@ QUICKLY := -m "not live and not slow" --ignore=tests/cli --ignore=tests/experime
   --ignore=tests/live --ignore=tests/live_training
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick check docs bench experiments clean
+.PHONY: help install demo test quick check docs wheel bench experiments clean
 
 help: ## this list
 	@echo "make TARGET, each of which first installs what it needs into $(VENV):"
@@ -46,6 +46,9 @@ check: $(STAMP) ## ruff, the formatter and mypy --strict only
 docs: $(SITE) ## the site with search, in build/site; a broken link fails
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "Open build/site/index.html"
+
+wheel: $(STAMP) ## build the wheel, install it into a clean environment and try it there
+	@scripts/wheel_check $(BIN)/python
 
 bench: $(KERNELS) ## every program in benchmarks/
 	@$(KEEP) scripts/run_all benchmarks $(BIN)/python
