@@ -51,6 +51,10 @@ Each job begins as 5 + 1 (`all` and `optimus`, which measures small shapes first
 themselves) and has {long} rounds; one run each. *first*: median of rounds 2 to 5, *last*: of the
 last ten whole ones. All policies of an app give the same parameters to the bit: {bits}.
 
+*The runs of policies, here and below, are from before `cruise` split the model by the linear
+program, measured the rates of links, took noise for noise and went back where rounds did not get
+shorter. They were not made again.*
+
 ![Rounds over time](cruise-policies.svg)
 
 Rounds over time, as in the paper's Fig. 3.4; dotted: servers move.

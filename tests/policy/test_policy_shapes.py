@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -264,6 +265,24 @@ def noisy(truth: dict[str, Any]) -> dict[str, Any]:
     )  # fmt: skip
     run["profiles"]["m"]["model"] = "3.6 MB"
     return run | {"truth": truth}
+
+
+@pytest.mark.parametrize("stated", [1 / 100, 1 / 10])
+def test_cruise_decides_by_rates_of_links_that_it_has_measured(
+    stated: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Links carry ten and a hundred times what the cluster file states."""
+    decide = Cruise.decide
+
+    def told(self: Cruise, view: View, memory: ShapeMemory) -> tuple[Decision, ShapeMemory]:
+        hosts = tuple(replace(one, nic_bps=one.nic_bps * stated) for one in view.cluster.hosts)
+        other = replace(view.cluster, hosts=hosts)
+        return decide(self, msgspec.structs.replace(view, cluster=other), memory)
+
+    monkeypatch.setattr(Cruise, "decide", told)
+    run = described(4, 4, {"A": "0.5 s"}, "cruise", workers=3, rounds=30)
+    # All do both: 3/4 of 20 MB over 50 MB/s, half a second, and as long back.
+    assert round_s(simulated(tmp_path, run))[-1] == pytest.approx(2 * 0.3 + 0.5)
 
 
 def test_cruise_goes_back_where_rounds_did_not_get_shorter_and_tries_ever_less_often(

@@ -3,8 +3,9 @@
 What
     When a job arrives it gets the shape that a cost model finds best by what is known of its tasks,
     or, if its job file states hosts, those. While it trains, what its tasks take on each host is
-    measured; after some rounds, and again and again, the best shape is looked for anew, and taken
-    if a round would be shorter by more than ``threshold``. Servers then move while the job goes on.
+    measured, and how long its pulls take. After some rounds, and again and again, the best shape is
+    looked for anew, and taken if a round would be shorter by more than ``threshold``. Servers then
+    move while the job goes on.
     What rounds take beyond the cost model counts as the same in every shape. When a host comes or
     goes (``away``) jobs get the best shape on those that are there at once. Where new servers do
     not come up (``ServersMoved.reason``) it waits for twice as many rounds before it tries again,
@@ -19,8 +20,9 @@ Differs
     number of workers, and an update a task (``warren.solve.shapes.task_rounds``); and a host may
     both work and serve. ``cruise-published`` decides by (3.4), where a host does one of both, each
     worker has mini-batches of its own and the model is counted once; its shape is carried out by
-    the same rounds. Rates of links are those of the cluster file, not measured. Data is not split
-    ahead: who is done gets the next task, which is the paper's remedy for stragglers, too (3.2.1).
+    the same rounds. Links are as unequal as the cluster file states; how fast they are is measured,
+    by one factor, from pulls. Data is not split ahead: who is done gets the next task, which is the
+    paper's remedy for stragglers, too (3.2.1).
     Each job is shaped as if it had the cluster, or the hosts of its group, for itself.
 """
 
@@ -262,7 +264,7 @@ class Cruise:
         hosts, before = list(self._hosts(view, job)), view.servers_J[job]
         machines = TaskMachines(
             task_s_N=memory.measured.task_s_H(view, job)[hosts],
-            rate_N=np.array(view.cluster.link_bytes_per_s, dtype=float)[hosts],
+            rate_N=memory.measured.rate_H(view, job)[hosts],
             devices_N=np.maximum(1, view.hosts.devices_H[hosts]),
         )
         # Of the others the last ones: the first stay workers, where their trainers are.

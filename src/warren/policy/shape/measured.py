@@ -19,6 +19,7 @@ from warren.model.events import (
 )
 from warren.model.units import NS_PER_S
 from warren.model.view import View
+from warren.policy.common.link_loads import server_shares_H
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -57,6 +58,11 @@ class Measured:
     ``weight``: by (job, host), how many values a mean counts for, and the last round of these: the
     older it is, the less it is worth. ``noise``: by job, the mean square by which a value deviates
     from its mean before, as a part of that, and how many values this is of.
+
+    ``free_ns``: by device, when the last computation there ended. ``waits``: by job, of each device
+    that has worked in this round its host, and how long after the barrier its first task had the
+    state, in ns; -1: not known, since the device was at work. ``slower``: by job, how many times as
+    long all pulls of a round took as by the stated rates of links.
     """
 
     comp_s: Map[tuple[int, int], float] = field(default_factory=Map)
@@ -68,6 +74,9 @@ class Measured:
     barrier_ns: Map[int, int] = field(default_factory=Map)
     weight: Map[tuple[int, int], tuple[float, int]] = field(default_factory=Map)
     noise: Map[int, tuple[float, int]] = field(default_factory=Map)
+    free_ns: Map[int, int] = field(default_factory=Map)
+    waits: Map[int, tuple[tuple[int, int], ...]] = field(default_factory=Map)
+    slower: Map[int, float] = field(default_factory=Map)
 
     def after(self, view: View) -> Measured:
         """Return it with what has happened at this instant."""
@@ -77,7 +86,7 @@ class Measured:
                 case TasksDone():
                     seen = seen.computed(event, int(view.hosts.host_D[event.device]))
                 case RoundsDone():
-                    seen = seen._passed(event)
+                    seen = seen._pulled(view, event.job)._passed(event)
                 case ServersMoved():
                     seen = seen.anew(event.job)
                 case RolledBack():
@@ -93,7 +102,16 @@ class Measured:
             round_s=without(self.round_s, job),
             rounds=without(self.rounds, job),
             barrier_ns=without(self.barrier_ns, job),
+            waits=without(self.waits, job),
         )
+
+    def rate_H(self, view: View, job: int) -> FloatArray:
+        """Return the rates of all links, in bytes a second, as the job's pulls have shown them.
+
+        Links are taken to be as unequal as is stated.
+        """
+        rate_H: FloatArray = np.array(view.cluster.link_bytes_per_s, dtype=float)
+        return rate_H / self.slower.get(job, 1.0)
 
     def task_s_H(self, view: View, job: int) -> FloatArray:
         """Return what a task of the job takes on one device of each host; infinite: on none.
@@ -131,6 +149,9 @@ class Measured:
         comp_s = _mean(self.comp_s, key, value_s)
         where, turn_s = (event.job, event.device), self.turn_s
         before = self.last.get(where, ())
+        if not before or before[-1].round != event.round:
+            seen = seen._waited(event, host)
+        free_ns = self.free_ns.set(event.device, event.comp_end_ns)
         if count > 1 or not before or before[-1].round != event.round:
             before = ()
         elif len(before) == 1 or before[0].end_ns <= before[1].comp_end_ns:
@@ -138,7 +159,37 @@ class Measured:
             seen = seen._deviates(event.job, took_ns / NS_PER_S, turn_s.get(key))
             turn_s = _mean(turn_s, key, took_ns / NS_PER_S)
         last = self.last.set(where, (*before[-1:], event))
-        return replace(seen, comp_s=comp_s, turn_s=turn_s, last=last)
+        return replace(seen, comp_s=comp_s, turn_s=turn_s, last=last, free_ns=free_ns)
+
+    def _waited(self, event: TasksDone, host: int) -> Measured:
+        """Return it with the first task of a device in a round."""
+        barrier_ns = self.barrier_ns.get(event.job)
+        if barrier_ns is None:
+            return self
+        free = self.free_ns.get(event.device, 0) <= barrier_ns
+        one = host, max(1, event.start_ns - barrier_ns) if free else -1
+        waits = self.waits.set(event.job, (*self.waits.get(event.job, ()), one))
+        return replace(self, waits=waits)
+
+    def _pulled(self, view: View, job: int) -> Measured:
+        """Return it with the pulls of a round that has ended, if all of them are known.
+
+        By the stated rates they take as long as on the link that takes longest
+        (``warren.solve.shapes.task_rounds``).
+        """
+        waits = self.waits.get(job, ())
+        seen = replace(self, waits=without(self.waits, job))
+        model = view.costs.model_bytes_J
+        if not waits or min(wait for _, wait in waits) < 0 or model is None:
+            return seen
+        share_H = server_shares_H(view, job)
+        pulls_H = np.bincount([host for host, _ in waits], minlength=len(share_H))
+        parts_H = np.maximum(share_H * (len(waits) - pulls_H), (1 - share_H) * pulls_H)
+        stated_s = float((parts_H * model[job] / np.array(view.cluster.link_bytes_per_s)).max())
+        if not share_H.any() or not stated_s:
+            return seen
+        took_s = max(wait for _, wait in waits) / NS_PER_S
+        return replace(seen, slower=_mean(self.slower, job, took_s / stated_s))
 
     def _weighed(self, key: tuple[int, int], newest: int) -> Measured:
         """Return it with one more value in a mean."""
