@@ -177,16 +177,22 @@ def test_a_gain_nobody_asked_for_is_a_fault_and_changes_nothing() -> None:
     assert core.order() == {"x": 1, "y": 0}
 
 
-def test_a_job_is_over_once_all_its_logs_are_silent() -> None:
-    core = Coordination(0, 5)
-    _join(core, "a", "x")
+def test_a_gain_stands_while_all_logs_of_its_job_are_silent_and_an_unknown_one_goes_last() -> None:
+    core = Coordination(0, 2)
+    _join(core, "a", "x", "y", "new")
     _join(core, "b", "x")
     _join(core, "without", "x", reads=False)
     core.hear("a", JobNodes(job="x", endpoints=ENDS, reads=True, ended=True))
-    assert _period(core, {"x": 0.5}) == {"x": 1}
+    assert _period(core, {"x": 0.5, "y": 0.1}) == {"x": 1, "y": 2, "new": 0}
     core.hear("b", JobNodes(job="x", endpoints=ENDS, reads=True, ended=True))
-    assert _period(core, {"x": 0.5}) == {"x": None}
-    assert core.classes_of("without", core.order()) == {}
+    core.hear("a", JobNodes(job="new", endpoints=ENDS, reads=True, ended=True))
+    for _ in range(5):
+        assert _period(core, {"y": 0.1}) == {"x": 1, "y": 2, "new": 7}
+    assert [row["state"] for row in core.rows(core.order())] == ["silent", "silent", "ordered"]
+    assert core.classes_of("without", core.order()) == {"x": 1}
+    # A job that has a log on no host, and never gave a line.
+    core.hear("a", JobNodes(job="new", endpoints=ENDS, reads=False, ended=True))
+    assert _period(core, {"y": 0.1})["new"] == 7
 
 
 def test_an_agent_that_says_nothing_for_longer_than_things_stand_is_named() -> None:
@@ -238,6 +244,9 @@ def test_whoever_comes_goes_or_is_silent_classes_keep_the_order_of_known_gains(
                 ends = ENDS if what[0] else ()
                 core.hear(who, JobNodes(job=job, endpoints=ends, reads=True, ended=what[1]))
         else:
+            for job, (period, gain) in told.items():
+                if _silent(core, job) and period >= core.period - keep:
+                    told[job] = core.period + 1, gain  # nobody is asked, and it stands
             asked = [(agent, job) for agent, jobs in core.begin().items() for job in jobs]
             assert len(asked) == len({job for _, job in asked})
             for agent, job in asked:
@@ -248,16 +257,27 @@ def test_whoever_comes_goes_or_is_silent_classes_keep_the_order_of_known_gains(
             _check_order(core, told, keep)
 
 
+def _silent(core: Coordination, job: str) -> bool:
+    """Whether all logs of a job have been told to be silent; each host of these has one."""
+    told = [one for agent in core.agents if (one := core._agents[agent].nodes.get(job))]
+    return bool(told) and all(one.ended for one in told)
+
+
 def _check_order(core: Coordination, told: dict[str, tuple[int, float]], keep: int) -> None:
     """What is written here from the words of docs/flows.md."""
     order = core.order()
     known = {job: gain for job, (period, gain) in told.items() if period >= core.period - keep}
     for job, kind in order.items():
-        assert kind is None or (kind > 0) == (job in known)
+        last = _silent(core, job) and job not in known
+        assert kind == 7 if last else (kind > 0) == (job in known)
     for agent in core.agents:
         nodes = core._agents[agent].nodes
-        here = [job for job, one in nodes.items() if one and one.endpoints and order[job]]
+        here = [
+            job
+            for job, one in nodes.items()
+            if one and one.endpoints and order[job] and job in known
+        ]
         here.sort(key=lambda job: (-known[job], job))
         kinds = [order[job] or 0 for job in here]
         assert all(low < high or low == high == 7 for low, high in pairwise(kinds))
-        assert core.classes_of(agent, order) == {j: order[j] for j in nodes if order[j] is not None}
+        assert core.classes_of(agent, order) == {j: order[j] for j in nodes}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from warren.live.enforcement import connections
-from warren.live.enforcement.job_classes import SILENT_PERIODS, classes_by_gain
+from warren.live.enforcement.job_classes import SILENT_PERIODS, WatchedJob, classes_by_gain
 from warren.live.enforcement.nccl import environment_of
 from warren.live.enforcement.requests import Endpoint, FlowRequest, MarkFlows, UnmarkFlows
 from warren.live.enforcement.training_log import PATTERN, TrainingLog, compiled
@@ -53,7 +55,9 @@ def _curve(
             file.write(f"step {step} acc {value:.5f}\n")
 
 
-def test_the_job_that_gains_more_goes_first_and_who_is_silent_is_let_go(tmp_path: Path) -> None:
+def test_the_job_that_gains_more_goes_first_and_a_silent_one_keeps_its_class(
+    tmp_path: Path,
+) -> None:
     late, early = tmp_path / "late.log", tmp_path / "early.log"
     _curve(late, 1, 300, 30.0)
     _curve(early, 1, 20, 60.0)
@@ -75,10 +79,82 @@ def test_the_job_that_gains_more_goes_first_and_who_is_silent_is_let_go(tmp_path
         _curve(early, 30 + step, 31 + step, 60.0)
         rows = watch.step(10.0)
     assert [(row["class"], row["state"]) for row in rows] == [
-        (None, "ended or silent"),
+        (2, "silent"),
         (1, "watched"),
     ]
-    assert asked == [UnmarkFlows(label="t", job="late")]
+    assert asked == []  # unmarked it would go first
+
+
+def test_a_job_that_is_silent_before_it_is_known_goes_last(tmp_path: Path) -> None:
+    """Two lines and then none; and a log in which no line ever counts."""
+    short, empty, known = tmp_path / "short.log", tmp_path / "empty.log", tmp_path / "known.log"
+    _curve(short, 1, 3, 30.0)
+    empty.write_text("no step here\n")
+    _curve(known, 1, 20, 60.0)
+    ends = (Endpoint("", ((1, 1),)),)
+    jobs = [WatchedFlows(name=x.stem, log=x, endpoints=ends) for x in (short, empty, known)]
+    watch = FlowWatch(WatchedJobs("t", jobs, PATTERN), 10.0, 0)
+    assert [row["class"] for row in watch.step(0.0)] == [0, 0, 0]
+    for step in range(SILENT_PERIODS):
+        _curve(known, 20 + step, 21 + step, 60.0)
+        rows = watch.step(10.0)
+    assert [row["class"] for row in rows] == [7, 7, 1]
+    _curve(short, 3, 10, 30.0)  # it goes on, and is known at once
+    assert watch.step(10.0)[0]["class"] in (1, 2)
+
+
+def test_a_job_whose_process_has_no_connection_any_more_is_unmarked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "a.log"
+    _curve(log, 1, 20, 30.0)
+    ends = [(Endpoint("10.0.0.1", ((1, 1),)),), ()]
+    monkeypatch.setattr("warren.live.enforcement.watched_jobs.endpoints_of", lambda _: ends.pop(0))
+    asked: list[FlowRequest] = []
+    jobs = [WatchedFlows(name="a", log=log, pid=4711)]
+    watch = FlowWatch(WatchedJobs("t", jobs, PATTERN, ask=asked.append), 10.0, 0)
+    watch.step(0.0)
+    watch.step(10.0)
+    assert asked[1:] == [UnmarkFlows(label="t", job="a")]
+
+
+@pytest.mark.parametrize("every_s", [1.0, 3.5, 5.0, 7.0, 20.0, 31.0])
+def test_equal_jobs_have_equal_speeds_however_often_they_log(
+    every_s: float, tmp_path: Path
+) -> None:
+    """Two steps a second; the log has a line each 1 to 31 s, a look comes each 5 s."""
+    log = tmp_path / "a.log"
+    job = WatchedJob("a", TrainingLog(log, compiled(PATTERN)))
+    written_s = 0.0
+    for now_s in np.arange(0.3, 200.0, 5.0).tolist():
+        while written_s + every_s <= now_s:
+            written_s += every_s
+            with log.open("a") as file:
+                file.write(f"step {2 * written_s:g} acc 0.5\n")
+            at_s = time.time() - (now_s - written_s)
+            os.utime(log, (at_s, at_s))
+        job.read(0.0 if now_s < 5 else 5.0)
+        if job.step_s is not None:
+            assert job.step_s == pytest.approx(0.5, rel=0.03)
+    assert job.step_s is not None
+    assert job.comes_rarely(5.0) == (every_s > 7.5)
+
+
+def test_a_log_that_comes_more_rarely_than_the_period_is_told_once(tmp_path: Path) -> None:
+    often, rare = tmp_path / "often.log", tmp_path / "rare.log"
+    jobs = [
+        WatchedFlows(name=x.stem, log=x, endpoints=(Endpoint("", ((1, 1),)),))
+        for x in (often, rare)
+    ]
+    told = list[str]()
+    watch = FlowWatch(WatchedJobs("t", jobs, PATTERN), 10.0, 0, told.append)
+    for period in range(12):
+        _curve(often, 1 + period, 2 + period, 30.0)
+        if period % 3 == 0:
+            _curve(rare, 1 + period, 2 + period, 30.0)
+        watch.step(10.0 if period else 0.0)
+    (line,) = told
+    assert line.startswith("rare: its log has a line every 30 s, and the period is 10 s")
 
 
 @pytest.mark.parametrize(

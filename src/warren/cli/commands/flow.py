@@ -101,7 +101,7 @@ def watch(
     jobs = flows_of(log, port, address, pid)
     set_up = queues_of(label, device, rate, queues)
     watched_jobs = WatchedJobs(label, jobs, pattern, stated_kind(metric, cuts))
-    flows = FlowWatch(watched_jobs, period, seed)
+    flows = FlowWatch(watched_jobs, period, seed, say)
     rows = _dry(flows, set_up, json_) if dry_run else _live(flows, set_up, sudo, periods)
     if json_:
         print_json({"label": label, "dry_run": dry_run, "jobs": rows})

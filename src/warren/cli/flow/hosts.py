@@ -197,7 +197,7 @@ def _period_line(core: Coordination, rows: list[dict[str, Any]]) -> str:
     for row in rows:
         known = "not known" if row["gain"] is None else f"gain {row['gain']:.4f}"
         age = f" of {row['gain_periods']} periods ago" if row["gain_periods"] else ""
-        why = row["state"] if row["class"] is None else f"{known}{age}"
+        why = f"{known}{age}" + ", silent" * (row["state"] == "silent")
         parts.append(f"{row['job']}: {class_of(row)} ({why})")
     jobs = "; ".join(parts) or "no jobs"
     return f"period {core.period}, {len(core.agents)} agents: {jobs}"

@@ -135,7 +135,7 @@ def line_of(rows: list[dict[str, Any]]) -> str:
     parts = []
     for row in rows:
         known = "not known yet" if row["gain"] is None else f"gain {row['gain']:.4f}"
-        told = known if row["state"] == "watched" else row["state"]
+        told = known if row["state"] == "watched" else f"{known}, {row['state']}"
         parts.append(f"{row['job']}: {class_of(row)} ({told})")
     return "; ".join(parts)
 

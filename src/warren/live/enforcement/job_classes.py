@@ -4,15 +4,16 @@
 the jobs of the host, the last class takes the rest), 3.3 (class 0 for jobs that are not known yet),
 4.2 (the engineering method: the greatest speed seen is that of a job with the link to itself).
 *Differs.* ``classes_by_gain`` orders the jobs of one host alone; over several, ``coordination``
-draws one worker a job. Speed is taken over whole periods, since logs come in bursts. A job whose
-log has been silent for ``SILENT_PERIODS`` has no class: it has ended, or hangs and sends nothing.
+draws one worker a job. Speed is what was done between lines, over ``SPAN_READS`` looks at the log
+or more, since logs come in bursts. A job whose log has been silent for ``SILENT_PERIODS`` may have
+ended, or be in a long epoch: the gain that is known of it stands. If none is, it goes last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from warren.live.enforcement.training_log import TrainingLog
 from warren.model.decision import CLASSES
@@ -23,6 +24,18 @@ from warren.predict.curve_kind import UNSTATED, CurveKind
 LEAST_POINTS: Final = 4
 """A curve of fewer says nothing of what comes: the job is not known yet."""
 SILENT_PERIODS: Final = 5
+SPAN_READS: Final = 4
+"""Looks at a log between two lines, at least, for a speed to count as the greatest."""
+_RARE: Final = 1.5
+"""Periods between two lines, above which a log comes too rarely."""
+
+
+class _Line(NamedTuple):
+    """A line that counted: the look that found it, when it was written, its step."""
+
+    read: int
+    at_s: float
+    step: float
 
 
 @dataclass(slots=True)
@@ -30,7 +43,9 @@ class WatchedJob:
     """A job as it is seen from its log: ``gain`` None while it is not known.
 
     ``kind``: what is stated of its curve, in steps of its log. ``unseen``: points have come since
-    the gain was predicted.
+    the gain was predicted. ``gap_s``: between its last two lines. ``step_s``: the least time of a
+    step between two lines that are ``SPAN_READS`` looks apart; until there are, between the two
+    lines that are furthest apart.
     """
 
     name: str
@@ -38,14 +53,22 @@ class WatchedJob:
     step_s: float | None = None
     gain: float | None = None
     silent_periods: int = 0
-    last_step: float | None = None
     kind: CurveKind = UNSTATED
     unseen: bool = False
+    gap_s: float | None = None
+    _lines: list[_Line] = field(default_factory=list)
+    _reads: int = 0
+    _clock_s: float = 0.0
+    _least_s: float | None = None
 
     @property
-    def ended(self) -> bool:
-        """Whether nothing has come for so long that it counts no more."""
+    def silent(self) -> bool:
+        """Whether no line has come for long."""
         return self.silent_periods >= SILENT_PERIODS
+
+    def comes_rarely(self, period_s: float) -> bool:
+        """Tell whether its log has fewer lines than periods."""
+        return self.gap_s is not None and self.gap_s > _RARE * period_s
 
     def read(self, elapsed_s: float) -> None:
         """Read the log.
@@ -53,15 +76,32 @@ class WatchedJob:
         ``elapsed_s``: since the last time; 0 at the first, which reads what stood there before.
         """
         fresh = self.log.read()
+        self._reads += 1
+        self._clock_s += elapsed_s
         self.unseen = self.unseen or fresh > 0
-        last = self.log.steps[-1] if self.log.steps else None
-        self.silent_periods = 0 if fresh or last is None else self.silent_periods + 1
-        if last is not None and elapsed_s > 0:
-            done = last - (last if self.last_step is None else self.last_step)
-            if done > 0:
-                # V_train (13): the shortest step seen is that of a free link.
-                self.step_s = min(elapsed_s / done, self.step_s or elapsed_s / done)
-        self.last_step = last
+        self.silent_periods = 0 if fresh else self.silent_periods + 1
+        step = self.log.steps[-1] if self.log.steps else None
+        if step is None or (self._lines and step < self._lines[-1].step):
+            self._lines.clear()  # another attempt of the job
+        if step is not None and not (self._lines and step == self._lines[-1].step):
+            # The file was written last when the line came, or later, but since the last look.
+            age_s = self.log.age_s if len(self._lines) == 0 else min(self.log.age_s, elapsed_s)
+            self._count(_Line(self._reads, self._clock_s - age_s, step))
+
+    def _count(self, line: _Line) -> None:
+        """Take a line into account: V_train (13), the shortest step is that of a free link."""
+        self._lines.append(line)
+        if len(self._lines) == 1:
+            return
+        self.gap_s = line.at_s - self._lines[-2].at_s
+        whole = [one for one in self._lines if line.read - one.read >= SPAN_READS]
+        first = whole[-1] if whole else self._lines[0]
+        if line.at_s > first.at_s:
+            self.step_s = (line.at_s - first.at_s) / (line.step - first.step)
+        if whole and self.step_s is not None:
+            self._least_s = min(self.step_s, self._least_s or self.step_s)
+        self.step_s = self._least_s or self.step_s
+        self._lines = self._lines[self._lines.index(first) :]
 
     def predict(self, period_s: float, seed: int) -> None:
         """Predict the gain of the next period from what was read."""
@@ -74,9 +114,14 @@ class WatchedJob:
             self.unseen = False
 
 
-def classes_by_gain(gains: Mapping[str, float | None]) -> dict[str, int]:
-    """Return the class of each job: 0 if its gain is not known, else its order, at most 7."""
+def classes_by_gain(
+    gains: Mapping[str, float | None], silent: Collection[str] = ()
+) -> dict[str, int]:
+    """Return the class of each job: its order by gain, at most 7.
+
+    A job whose gain is not known has class 0; if it is ``silent`` too, it goes last.
+    """
     known = [name for name, gain in gains.items() if gain is not None]
     orders = orders_by_gain([gains[name] or 0.0 for name in known])
     found = {name: min(order, CLASSES - 1) for name, order in zip(known, orders, strict=True)}
-    return {name: found.get(name, 0) for name in gains}
+    return {name: found.get(name, CLASSES - 1 if name in silent else 0) for name in gains}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import time
 from pathlib import Path
 from typing import Final
 
@@ -42,13 +43,15 @@ class TrainingLog:
     """A log file that may not be there yet, grows, is cut or replaced; reading never waits.
 
     ``steps`` and ``values`` are what was found; without a group ``step`` lines are counted. A step
-    that is not above the last one (another attempt of the job) begins the curve again.
+    that is not above the last one (another attempt of the job) begins the curve again. ``age_s``:
+    how long before the last look that found more the file was written.
     """
 
     def __init__(self, path: Path, pattern: re.Pattern[str]) -> None:
         self.path = path
         self.steps: list[float] = []
         self.values: list[float] = []
+        self.age_s = 0.0
         self._pattern = pattern
         self._offset = 0
         self._file = -1
@@ -66,6 +69,8 @@ class TrainingLog:
                 got = file.read(_MOST_BYTES)
         except OSError:
             return 0
+        if got:
+            self.age_s = max(0.0, time.time() - status.st_mtime)
         self._offset += len(got)
         *lines, rest = (self._part + got.decode(errors="replace")).split("\n")
         self._part = rest[-_LINE_CHARS:]

@@ -28,20 +28,23 @@ from warren.live.enforcement.watched_jobs import WatchedJobs
 class FlowWatch:
     """A watch over the jobs of one host, which it orders alone.
 
-    ``seed``: of the predictions.
+    ``seed``: of the predictions. ``say``: takes a line for people.
     """
 
     jobs: WatchedJobs
     period_s: float
     seed: int
+    say: Callable[[str], None] = lambda _: None
 
     def step(self, elapsed_s: float) -> list[dict[str, Any]]:
         """Look at all logs, order the jobs and set what has changed; return each job's row."""
         self.jobs.read(elapsed_s)
+        self.jobs.warn(self.period_s, self.say)
         for one in self.jobs.states:
             self.jobs.predict(one, self.period_s, self.seed)
-        going_on = [one.job for one in self.jobs.states if not one.job.ended]
-        self.jobs.set_classes(classes_by_gain({job.name: job.gain for job in going_on}))
+        jobs = [one.job for one in self.jobs.states]
+        silent = {job.name for job in jobs if job.silent}
+        self.jobs.set_classes(classes_by_gain({job.name: job.gain for job in jobs}, silent))
         return self.jobs.rows()
 
 

@@ -52,6 +52,7 @@ class WatchedState:
     flow_class: int | None = None
     endpoints: tuple[Endpoint, ...] = ()
     problem: str = ""
+    warned: bool = False
 
 
 class WatchedJobs:
@@ -101,6 +102,17 @@ class WatchedJobs:
             one.problem = ""
             one.job.read(elapsed_s)
 
+    def warn(self, period_s: float, say: Callable[[str], None]) -> None:
+        """Say once of each job whose log has fewer lines than periods that it has."""
+        for one in self.states:
+            if not one.warned and one.job.comes_rarely(period_s):
+                one.warned = True
+                say(
+                    f"{one.job.name}: its log has a line every {one.job.gap_s:.3g} s, and the "
+                    f"period is {period_s:g} s: its gain is as old as its last line. Log more "
+                    "often, or take a longer --period"
+                )
+
     def predict(self, one: WatchedState, period_s: float, seed: int) -> None:
         """Predict the gain of a job's next period; one that cannot be is not known."""
         try:
@@ -145,7 +157,7 @@ def _row(one: WatchedState) -> dict[str, Any]:
         "step": log.steps[-1] if log.steps else None,
         "value": log.values[-1] if log.values else None,
         "ports": sum(last - first + 1 for end in one.endpoints for first, last in end.ports),
-        "state": "ended or silent" if one.job.ended else one.problem or "watched",
+        "state": one.problem or ("silent" if one.job.silent else "watched"),
     }
 
 

@@ -190,6 +190,7 @@ class FlowAgent:
             self._tell(f"counts this agent; a period has {said.period_s:g} s")
             if self._read_s is None:
                 self._jobs.read(0.0)
+                self._read_s = time.monotonic()
         for one in self._jobs.states:
             self._send(self._nodes(one))
         return False
@@ -198,9 +199,11 @@ class FlowAgent:
         """Read all logs, unless that was just done: a speed over so short a time says nothing."""
         assert self._terms
         now_s = time.monotonic()
-        elapsed_s = 0.0 if self._read_s is None else now_s - self._read_s
-        if self._read_s is None or elapsed_s >= self._terms.period_s / 2:
+        assert self._read_s is not None, "it has been welcomed"
+        elapsed_s = now_s - self._read_s
+        if elapsed_s >= self._terms.period_s / 2:
             self._jobs.read(elapsed_s)
+            self._jobs.warn(self._terms.period_s, self._say)
             self._read_s = now_s
 
     def _nodes(self, one: WatchedState) -> JobNodes:
@@ -208,7 +211,7 @@ class FlowAgent:
             job=one.job.name,
             endpoints=one.flows.ends(),
             reads=bool(one.job.log.steps),
-            ended=one.job.ended,
+            ended=one.job.silent,
         )
         try:
             agent_said(ENCODER.encode(said))

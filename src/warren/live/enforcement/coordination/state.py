@@ -8,8 +8,8 @@ each host gives the classes.
 *Differs.* A worker is drawn among the agents whose log of the job has given a point: frameworks
 often log on one host alone. Who does not answer in time holds up nothing: the gain that is known
 stands for ``keep_periods``, also when the agent has gone; after that the job is not known, and has
-class 0 like one that never was. A flow has one class (``warren.solve.flows.class_order``). A job
-has no class once all logs that are read of it are silent.
+class 0 like one that never was. A flow has one class (``warren.solve.flows.class_order``). Of a job
+whose logs are all silent nobody is asked: its gain stands, and where none is known it goes last.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from warren.model.decision import CLASSES
 from warren.predict.accuracy_gain import orders_by_gain
 from warren.solve.flows.class_order import ordered_classes
 
-_STATES: Final = ("ordered", "not known", "ended or silent")
+_STATES: Final = ("ordered", "not known", "silent")
 
 
 class AgentFault(ValueError):
@@ -115,9 +115,13 @@ class Coordination:
         self.period += 1
         oldest = self.period - self.keep_periods
         self._asked = {asked: of for asked, of in self._asked.items() if asked[0] >= oldest}
+        told_of = self._told()
+        for job, told in told_of.items():
+            if job in self._gains and _silent(told):
+                self._gains[job].period = self.period
         self._gains = {job: known for job, known in self._gains.items() if known.period >= oldest}
         asked: dict[str, list[str]] = {name: [] for name in self.agents}
-        for job, told in self._told().items():
+        for job, told in told_of.items():
             drawn = self._drawn(job, told)
             if drawn is not None:
                 self._asked[self.period, job] = drawn
@@ -133,10 +137,10 @@ class Coordination:
         """Tell whether all that was asked for in this period has been told."""
         return not any(period == self.period for period, _ in self._asked)
 
-    def order(self) -> dict[str, int | None]:
-        """Return the class of each job; None: it has none."""
+    def order(self) -> dict[str, int]:
+        """Return the class of each job."""
         told = self._told()
-        jobs = [job for job in told if not _ended(told[job])]
+        jobs = list(told)
         known = [job for job in jobs if job in self._gains]
         orders = orders_by_gain([self._gains[job].gain for job in known])
         job_number = {job: number for number, job in enumerate(jobs)}
@@ -147,15 +151,14 @@ class Coordination:
             for job in known
         }
         found = ordered_classes(turns, hosts, self.classes)
-        classes = {job: found.get(job_number[job], 0) for job in jobs}
-        return {job: classes.get(job) for job in told}
+        first = {job: self.classes if _silent(told[job]) else 0 for job in jobs}
+        return {job: found.get(job_number[job], first[job]) for job in jobs}
 
-    def classes_of(self, agent: str, order: Mapping[str, int | None]) -> dict[str, int]:
+    def classes_of(self, agent: str, order: Mapping[str, int]) -> dict[str, int]:
         """Return of an order what one agent has to set."""
-        nodes = self._agents[agent].nodes
-        return {job: kind for job in nodes if (kind := order.get(job)) is not None}
+        return {job: order[job] for job in self._agents[agent].nodes if job in order}
 
-    def rows(self, order: Mapping[str, int | None]) -> list[dict[str, Any]]:
+    def rows(self, order: Mapping[str, int]) -> list[dict[str, Any]]:
         """Return a period as it is told: a row a job."""
         told = self._told()
         unanswered = {job for period, job in self._asked if period == self.period}
@@ -168,7 +171,7 @@ class Coordination:
                 "answered": job not in unanswered,
                 "agents": [name for name in self.agents if job in self._agents[name].nodes],
                 "ports": sum(_ports(one) for one in told[job].values()),
-                "state": _STATES[2 if kind is None else 0 if known else 1],
+                "state": _STATES[2 if _silent(told[job]) else 0 if known else 1],
             }
             for job, kind in order.items()
             for known in [self._gains.get(job)]
@@ -192,9 +195,11 @@ class Coordination:
         return able[int(drawn.integers(len(able)))]
 
 
-def _ended(told: Mapping[str, JobNodes]) -> bool:
+def _silent(told: Mapping[str, JobNodes]) -> bool:
+    """Tell whether no log of a job goes on; that of a host where it never began does not count."""
     read = [nodes.ended for nodes in told.values() if nodes.reads]
-    return bool(read) and all(read)
+    every = read or [nodes.ended for nodes in told.values()]
+    return bool(every) and all(every)
 
 
 def _ports(nodes: JobNodes) -> int:
