@@ -1,18 +1,18 @@
 """Warren: one scheduler for many training jobs on one shared cluster.
 
-``warren.simulate(run)``, ``warren.run(run)``, ``warren.resume(DIR)`` and ``warren.load(DIR)`` are
-imported when first used, so that importing the package costs nothing.
+``warren.simulate(run)``, ``warren.compare(run)``, ``warren.run(run)``, ``warren.resume(DIR)`` and
+``warren.load(DIR)`` are imported when first used, so that importing the package costs nothing.
 """
 
 from __future__ import annotations
 
 __version__ = "0.1.0"
-__all__ = ["load", "resume", "run", "simulate"]
+__all__ = ["compare", "load", "resume", "run", "simulate"]
 
 TYPE_CHECKING = False  # not from typing: it would take a tenth of the time to ``warren --help``
 
 if TYPE_CHECKING:
-    from warren.runs.api import load, resume, run, simulate
+    from warren.runs.api import compare, load, resume, run, simulate
 
 
 def __getattr__(name: str) -> object:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -235,6 +236,66 @@ def resume(
 
     go_on(str(folder), remember=history, app=app, share=share)
     return load(folder)
+
+
+def compare(
+    runs: str | Path | Sequence[str | Path],
+    *,
+    place: Sequence[str] = (),
+    seeds: int = 1,
+    sweep: Mapping[str, Sequence[object]] | None = None,
+    override: Mapping[str, object] | None = None,
+    against: str | None = None,
+    processes: int = 1,
+) -> pandas.DataFrame:
+    """Put runs side by side, as ``warren compare`` does: a row a policy, means over its seeds.
+
+    Parameters
+    ----------
+    runs
+        Run files to simulate, or folders of runs to read.
+    place
+        Place policies to simulate each run file under; none: the run file's own.
+    seeds
+        Number of seeds to simulate each policy with. With two or more, ``KEY_ci95`` is half the
+        95 % interval of the mean in column ``KEY``.
+    sweep
+        Values to simulate with, by key: ``{"cluster.hosts.0.count": [2, 4]}``.
+    override
+        Values that replace fields of the run file, by key.
+    against
+        The policy that the others are set against, seed by seed (``against_mean``).
+    processes
+        Number of simulations that run at a time.
+
+    Raises
+    ------
+    SpecError
+        If a run, a policy or a key is wrong, or pandas is not installed.
+    """
+    from contextlib import nullcontext
+
+    from warren.runs.comparison.compared import compared
+    from warren.runs.comparison.variations import Variations
+
+    frame = _pandas().DataFrame
+    wanted = Variations(
+        place=",".join(place) or None,
+        seeds=seeds,
+        sweeps=[f"{key}={','.join(map(_yaml, values))}" for key, values in (sweep or {}).items()],
+        overrides=[f"{key}={_yaml(value)}" for key, value in (override or {}).items()],
+    )
+    paths = [str(one) for one in ([runs] if isinstance(runs, str | Path) else runs)]
+    found = compared(
+        paths, wanted, processes=processes, against=against, attend=lambda core: nullcontext()
+    )
+    table: pandas.DataFrame = frame(found.table())
+    return table
+
+
+def _yaml(value: object) -> str:
+    """Return a value as ``--set`` takes it; JSON is YAML."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def load(folder: str | Path) -> Result:

@@ -118,6 +118,34 @@ class Comparison:
         writer.writerows(rows)
         return text.getvalue()
 
+    def table(self) -> list[dict[str, Any]]:
+        """Return one row a policy and swept value: means over its seeds, or its only run.
+
+        ``KEY_ci95`` is half the 95 % interval of the mean of ``KEY``; None where seeds change
+        nothing, and of a single run. With ``against``, ``against_mean`` and ``against_ci95`` are
+        weighted JCT over that policy's of the same seed, minus one.
+        """
+        from warren.report.seeds import SPREAD
+
+        found: list[dict[str, Any]] = []
+        shown = set[int]()
+        for row, one, mean in zip(self.rows(), self.runs, self._means(), strict=True):
+            if mean is not None and id(mean) in shown:
+                continue
+            shown.add(id(mean))
+            source = row if mean is None else mean
+            half = source.get("half") or {}
+            name = row["run"] if mean is None else row["run"].removesuffix(f" seed {row['seed']}")
+            cells = {"run": name, "place": source["place"], **one.swept}
+            cells |= {"seeds": source.get("seeds", 1), "finished": source["finished"]}
+            for key in SPREAD:
+                cells |= {key: source[key], f"{key}_ci95": half.get(key)}
+            if self.against is not None:
+                difference = source.get("difference") or (None, None)
+                cells |= dict(zip(("against_mean", "against_ci95"), difference, strict=True))
+            found.append(cells)
+        return found
+
     def _means(self) -> list[Mapping[str, Any] | None]:
         """Return for each run the row of means over seeds that it is part of; None: of none."""
         from warren.report.compare import means
