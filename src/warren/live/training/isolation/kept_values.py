@@ -24,6 +24,8 @@ _COPIED_BYTES: Final = 1 << 16
 """Larger tensors and arrays are not copied, so what was written into one cannot be undone."""
 _HASHED_BYTES: Final = 1 << 26
 """Larger arrays are only known by which object they are: they have no version."""
+_HASHED_TENSOR_BYTES: Final = 1 << 22
+"""Larger tensors are known by their version alone, so that data in memory cost no time."""
 _LISTED: Final = 1000
 """Longer lists and sets are compared by their length alone."""
 _LONG: Final = 1000
@@ -37,7 +39,10 @@ GENERATORS: Final = (torch.Generator, np.random.Generator, np.random.RandomState
 
 def is_a(value: Any, *kinds: type) -> bool:
     """Tell whether a value is of one of these types, whatever its ``__class__`` says."""
-    return issubclass(type(value), kinds)
+    try:
+        return issubclass(type(value), kinds)
+    except Exception:  # classes of classes raise too
+        return False
 
 
 def is_objects(value: Any) -> bool:
@@ -202,7 +207,7 @@ def _mark(value: Any) -> object:
         # Autograd counts writes to a tensor, but those through ``.data`` or an array, and none to
         # inference tensors.
         count = 0 if value.is_inference() else value._version
-        hashed = value.nbytes <= (_HASHED_BYTES if value.is_cpu else _COPIED_BYTES)
+        hashed = value.nbytes <= (_HASHED_TENSOR_BYTES if value.is_cpu else _COPIED_BYTES)
         return id(value), count, _told(_bytes_mark, value, None) if hashed else None
     if is_a(value, np.ndarray):
         return id(value), _ids(items_of(value)) if is_objects(value) else _array_mark(value)
