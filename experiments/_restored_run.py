@@ -11,7 +11,6 @@ from warren.live.oracle.plain import train
 from warren.live.training import numerics
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.training.task_runner import TaskRunner
-from warren.model.errors import SpecError
 from warren.model.job import Job
 
 MakeApp = Callable[[], TorchApp]
@@ -39,8 +38,8 @@ def alone(make: MakeApp, job: Job) -> Ended:
     """Train with the plain loop."""
     try:
         found = train(make(), job)
-    except SpecError as error:
-        return Ended("", "", str(error))
+    except Exception as error:  # libraries raise their own, and the job fails with that line
+        return Ended("", "", f"{type(error).__name__}: {error}")
     finally:
         numerics.pin()
     metrics = {done: dict(one) for done, one in found.metrics.items()}
@@ -59,8 +58,8 @@ def struck(make: MakeApp, job: Job, losses: Sequence[Loss]) -> Ended:
             stores = _others(stores, make, job, loss)
         _train(stores, make, job, None, metrics)
         return Ended(stores[0].digest(), repr(metrics))
-    except SpecError as error:
-        return Ended("", "", str(error))
+    except Exception as error:  # libraries raise their own, and the job fails with that line
+        return Ended("", "", f"{type(error).__name__}: {error}")
     finally:
         numerics.pin()
 

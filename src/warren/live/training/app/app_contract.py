@@ -10,6 +10,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn, optim
 from torch.optim.lr_scheduler import LRScheduler
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from warren.apps.protocol import TorchApp
 from warren.live.training.seeding import (
@@ -125,8 +126,15 @@ _TENSORWISE: Final = frozenset(
 
 def tensorwise(optimizer: optim.Optimizer) -> bool:
     """Tell whether an optimiser steps each tensor alone, without chance, and keeps no gradient."""
-    hooks = [*optimizer._optimizer_step_pre_hooks, *optimizer._optimizer_step_post_hooks]
-    return type(optimizer) in _TENSORWISE and not hooks
+    # Of an optimiser of another type nothing is asked: it may not have called ``__init__``.
+    return type(optimizer) in _TENSORWISE and not any(
+        (
+            optimizer._optimizer_step_pre_hooks,
+            optimizer._optimizer_step_post_hooks,
+            _global_optimizer_pre_hooks,
+            _global_optimizer_post_hooks,
+        )
+    )
 
 
 def check_split(app: TorchApp, job: Job, optimizer: optim.Optimizer, parts: int) -> None:

@@ -43,6 +43,7 @@ _LONG: Final = 1000
 """Most items of a container that is saved although it has not changed."""
 _ADVICE: Final = "put it into state[p] or param_groups of the optimiser"
 _NOTHING: Final = object()
+_NUMBERS: Final = (bool, int, float, str, type(None))
 _FIRST: Final = 3
 """Number of steps after which the state is looked at each time; later at powers of two."""
 
@@ -173,7 +174,8 @@ class BarrierState:
         if (whole and not wanted) or id(known.value) in left.objects:
             return []
         try:
-            return self._of_items(known, now, writer, owned)
+            with writer.undone_if_refused():
+                return self._of_items(known, now, writer, owned)
         except CannotKeep:
             # A fresh build has it as well.
             if whole and not known.strict:
@@ -219,7 +221,7 @@ class BarrierState:
             if self._objects.is_scratch(name) or left.has(known, key):
                 continue
             unchanged = key in known.before and same(value, known.before[key])
-            if unchanged and not (stepper and isinstance(value, PLAIN)):
+            if unchanged and not (stepper and type(value) in _NUMBERS):
                 continue
             items = []
             if divide is not None and isinstance(value, dict) and id(value) not in self._objects.at:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import functools
 import random
+import sys
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import Enum
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
@@ -76,6 +79,18 @@ class Writer:
         """Return the name of a tensor of the model; empty: it is none."""
         return self._names.get(id(tensor), "")
 
+    @contextmanager
+    def undone_if_refused(self) -> Iterator[None]:
+        """Forget what was written inside, should it be refused: nothing may name it later."""
+        numbers, memory = len(self._numbers), len(self._memory)
+        try:
+            yield
+        except CannotKeep:
+            for at in list(self._numbers)[numbers:]:
+                self._found.pop(f"kept/{self._numbers.pop(at)}", None)
+            del self._memory[memory:]
+            raise
+
     def write(self, value: Any, path: str, *, strict: bool = False, inside: bool = False) -> Any:
         """Return a value as JSON.
 
@@ -103,6 +118,8 @@ class Writer:
             return {"complex": [value.real, value.imag]}
         if type(value) is bytes:
             return {"bytes": value.hex()}
+        if isinstance(value, Enum):
+            return {"enum": [type(value).__module__, type(value).__qualname__, value.name]}
         if isinstance(value, torch.dtype):
             return {"dtype": str(value).removeprefix("torch.")}
         if isinstance(value, torch.device):
@@ -212,6 +229,16 @@ class Writer:
         return CannotKeep(f"{path} holds a {type(value).__name__}, {_ADVICE}: {_MAY}")
 
 
+def _member(module: str, name: str, member: str) -> Enum:
+    """Return a member of an enumeration of a module that is loaded."""
+    found: Any = sys.modules[module]
+    for one in name.split("."):
+        found = getattr(found, one, None)
+    if not (isinstance(found, type) and issubclass(found, Enum)):
+        raise KeyError(f"{module}.{name}")
+    return found[member]
+
+
 def _extent(tensor: Tensor) -> tuple[int, int]:
     """Return where the memory of a tensor begins and ends."""
     if not tensor.numel():
@@ -287,6 +314,8 @@ class Reader:
             return complex(*content)
         if kind == "bytes":
             return bytes.fromhex(content)
+        if kind == "enum":
+            return _member(*content)
         if kind == "dtype":
             return getattr(torch, content)
         if kind == "device":
