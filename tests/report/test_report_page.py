@@ -23,8 +23,8 @@ from warren.report.page.fill import escaped
 from warren.report.page.gantt import MOST_BOXES, boxes_of
 from warren.report.page.head import tiles
 from warren.report.page.page import page
-from warren.report.page.svg import Scale, ticks
-from warren.report.page.use import BINS, busy_share
+from warren.report.page.svg import HEIGHT, Scale, ticks
+from warren.report.page.use import BINS, busy_share, jobs_over_time
 
 VOID = {"meta", "br", "link", "input"}
 
@@ -221,9 +221,9 @@ def test_many_jobs_of_one_model_are_told_apart_by_colours_in_turn():
 
 
 def test_a_figure_too_wide_for_its_tile_is_set_smaller():
-    shown = {"jobs": 23645, "finished": 23645, "weighted_jct_s": 552211920.0}
+    shown = {"jobs": 23645, "finished": 23645, "weighted_jct_s": 5.52211920e12}
     found = tiles({**summary(record_of()), **shown})
-    assert {one.value for one in found if one.is_long} == {"552,211,920 s", "23,645 of 23,645"}
+    assert {one.value for one in found if one.is_long} == {"63,913,417 d", "23,645 of 23,645"}
     assert '<div class="value">' in page(record_of())
 
 
@@ -253,6 +253,55 @@ def dense(rows, devices=40, jobs=60):
     return replace(
         record, run=run, history=replace(record.history, timeline=line, finish_ns_J=finish)
     )
+
+
+def test_a_job_that_was_taken_off_its_devices_waits_again():
+    record = record_of(jobs=2)
+    jobs = tuple(replace(job, arrival_ns=0) for job in record.run.workload.jobs)
+    # Job 0 runs from 0 to 20 s on two devices, stops, and runs again from 60 to 100 s; job 1 waits
+    # until 20 s and ends at 60 s.
+    rows = [(0, 0, 10), (0, 5, 20), (1, 20, 60), (0, 60, 100)]
+    job, start, end = (np.array(column, dtype=np.int64) for column in zip(*rows, strict=True))
+    start, end, ones = start * 1000 * MS, end * 1000 * MS, np.ones(4, np.int64)
+    line = Timeline.from_columns(
+        [job, ones * 0, ones, ones * 0, ones, ones * 0, start, end, end, end - start]
+    )
+    history = replace(record.history, timeline=line, finish_ns_J=np.array([100, 60]) * 1000 * MS)
+    run = replace(record.run, workload=Workload(jobs=jobs))
+    span_s = Scale(low=0.0, high=100.0)
+    waiting, running = jobs_over_time(replace(record, run=run, history=history), span_s)
+    at = [int(len(waiting) * second / 100) for second in (2, 12, 30, 50, 70, 99)]
+    assert running[at].tolist() == [1, 1, 1, 1, 1, 1]
+    assert waiting[at].tolist() == [1, 1, 1, 1, 0, 0]
+    text = page(replace(record, run=run, history=history))
+    assert "waiting: not running now</span>" in text
+
+
+def test_labels_of_quantiles_stand_below_the_curve_in_rows_of_their_own():
+    text = page(record_of(jobs=30))
+    marks = re.findall(r'<span class="mark \w+" style="left:([\d.]+)%;top:(\d+)px">p(\d+)', text)
+    assert [share for *_, share in marks] == ["50", "95"]
+    assert [int(top) for _, top, _ in marks] == [HEIGHT - 18, HEIGHT - 38]
+
+
+def test_a_name_without_room_for_all_of_it_is_hidden():
+    names = ["a", "b" * 120]
+    text = page(record_of(jobs=2, names=names))
+    assert re.findall(r'<span class="(in[^"]*)" [^>]*>(\w)', text) == [("in", "a"), ("in cut", "b")]
+    assert ".in.cut {" in text
+
+
+def test_the_column_against_stands_behind_the_policy():
+    records = [
+        record_of(name=f"mix seed {seed}", seed=seed, place=place)
+        for place in ("hare", "fifo")
+        for seed in (1, 2)
+    ]
+    headings = re.findall(
+        r'<th [^>]*><button type="button">([^<]*)<', page(records, against="hare")
+    )
+    assert headings[:3] == ["run", "place", "against hare"]
+    assert headings.count("against hare") == 1
 
 
 def test_half_a_million_tasks_stay_below_three_megabytes():

@@ -390,6 +390,17 @@ def first_start_ns(record: Record) -> IntArray:
     return start_ns_J
 
 
+def mean_wait_s(record: Record) -> float | None:
+    """Return the mean time from arrival to first task of jobs that finished; None where none did.
+
+    In seconds.
+    """
+    done_J = record.history.finish_ns_J >= 0
+    # A live start may be stamped a rounding before its arrival.
+    wait_ns_J = np.maximum(0, first_start_ns(record) - arrival_ns(record))[done_J]
+    return float(wait_ns_J.mean()) / NS_PER_S if len(wait_ns_J) else None
+
+
 def last_end_ns(record: Record) -> IntArray:
     """Return for each job its finish, or the last end of a task if it did not finish.
 

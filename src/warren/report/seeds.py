@@ -58,7 +58,7 @@ def mean_rows(
         row = _mean(name, own, columns)
         if against is not None and place != against:
             others = every.get((name, against, world, jobs), [])
-            difference = paired(own, others)
+            difference: tuple[float, float | None] | None = paired(own, others)
             if difference is not None and row["fixed"] and is_fixed(others):
                 difference = difference[0], None
             row["difference"] = difference

@@ -99,14 +99,16 @@ def _staircase(values: FloatArray, scale: Scale) -> str:
 def _quantiles(values: FloatArray, scale: Scale) -> tuple[str, str]:
     """Return lines in the picture and labels over it that mark p50 and p95."""
     lines, labels = [], []
-    for share in (50, 95):
+    for row, share in enumerate((50, 95)):
         value = float(np.percentile(values, share))
         at = scale(value)
-        top = (1 - share / 100) * HEIGHT
-        lines.append(f"M{at * WIDTH:.1f} {HEIGHT}V{top:.1f}")
-        side = "before" if at > 0.6 else "after"
+        lines.append(f"M{at * WIDTH:.1f} {HEIGHT}V{(1 - share / 100) * HEIGHT:.1f}")
+        # To the right of its line, at the foot: the curve is above. One row each, since the lines
+        # may be close; to the left only where the page ends.
+        side = "before" if at > 0.8 else "after"
         labels.append(
-            f'<span class="mark {side}" style="left:{100 * at:.2f}%;top:{top + 12:.0f}px">'
+            f'<span class="mark {side}" style="left:{100 * at:.2f}%;'
+            f'top:{HEIGHT - 18 - 20 * row:.0f}px">'
             f"p{share} {escaped(duration(value))}</span>"
         )
     return f'<path class="dash" d="{"".join(lines)}"/>', "".join(labels)

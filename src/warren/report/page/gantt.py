@@ -28,6 +28,11 @@ MOST_DEVICES: Final = 320
 MOST_NAMED: Final = 2_000
 """Jobs up to this number have a path of their own that tells its name."""
 
+_LETTER_PX: Final = 6.5
+"""Width of a letter of a name in the picture, in CSS pixels; most are narrower."""
+_PICTURE_PX: Final = 1_050
+"""Width of the picture on a page 1,280 CSS pixels wide."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boxes:
@@ -229,7 +234,7 @@ def _device_labels(record: Record, devices: int, row_px: float) -> str:
 
 
 def _names(record: Record, span_s: Scale, devices: int, row_px: float) -> str:
-    """Return each job's name once, on its longest stay, where there is room for some letters."""
+    """Return each job's name once, on its longest stay; hidden where it has no room."""
     low_ns, span_ns = span_s.low * 1e9, (span_s.high - span_s.low) * 1e9
     runs = joined(record.history.timeline, int(span_ns / 150))
     left = (runs.start_ns_S - low_ns) / span_ns * 100
@@ -237,12 +242,19 @@ def _names(record: Record, span_s: Scale, devices: int, row_px: float) -> str:
     wide = np.flatnonzero((width >= 4) & (runs.device_S < devices))
     # Sorted by width, so that the widest stay of a job is the one that the dict keeps.
     longest = {int(runs.job_S[s]): s for s in wide[np.argsort(width[wide], kind="stable")]}
+    names = [job.name for job in record.run.workload.jobs]
     return "".join(
-        f'<span class="in" style="left:{left[s]:.2f}%;max-width:{width[s]:.2f}%;'
+        f'<span class="in{_cut(names[job], width[s])}" '
+        f'style="left:{left[s]:.2f}%;max-width:{width[s]:.2f}%;'
         f'top:{(runs.device_S[s] + 0.5) * row_px:g}px">'
-        f"{escaped(record.run.workload.jobs[job].name)}</span>"
+        f"{escaped(names[job])}</span>"
         for job, s in longest.items()
     )
+
+
+def _cut(name: str, width_pct: float) -> str:
+    """Return the class of a name that has no room in its box: a name that is cut says nothing."""
+    return " cut" if _LETTER_PX * len(name) + 14 > width_pct / 100 * _PICTURE_PX else ""
 
 
 def _notes(record: Record, boxes: Boxes, colours: Colouring, *, marked: bool) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from warren.report.metrics import Summary
-from warren.report.number_text import NOTHING, count, duration, number, percent, seconds
+from warren.report.number_text import NOTHING, count, duration, number, percent
 
 _SHORT: Final = 11
 """Characters that a tile has room for in large type."""
@@ -31,8 +31,8 @@ class Tile:
         return len(self.value) > _SHORT
 
 
-def tiles(found: Summary) -> list[Tile]:
-    """Return the key numbers of a summary."""
+def tiles(found: Summary, wait_s: float | None = None) -> list[Tile]:
+    """Return the key numbers of a summary; ``wait_s``: how long jobs waited, in the mean."""
     gap = found.get("gap") or {}
     # Without a gap the value is not one of all jobs, and the bound may be larger than it.
     bound = (found.get("lower_bound") if gap else None) or {}
@@ -43,21 +43,11 @@ def tiles(found: Summary) -> list[Tile]:
     by_type = found.get("utilization_by_type") or {}
     return [
         Tile(
-            name="sum of weighted JCTs",
-            value=seconds(found["weighted_jct_s"]),
-            below=_against(gap.get("weighted_jct")),
-            bound_pct=_bound_pct(found["weighted_jct_s"], bound.get("weighted_jct_s")),
-        ),
-        Tile(
             name="mean JCT",
             value=duration(found["mean_jct_s"]),
-            below=f"median {duration(found['p50_jct_s'])}",
+            below=f"median {duration(found['p50_jct_s'])}, p95 {duration(found['p95_jct_s'])}",
         ),
-        Tile(
-            name="p95 JCT",
-            value=duration(found["p95_jct_s"]),
-            below=f"p99 {duration(found['p99_jct_s'])}",
-        ),
+        Tile(name="mean wait", value=duration(wait_s), below="from arrival to first task"),
         Tile(
             name="makespan",
             value=duration(found["makespan_s"]),
@@ -68,6 +58,12 @@ def tiles(found: Summary) -> list[Tile]:
             name="utilisation",
             value=percent(found["utilization"]),
             below=", ".join(f"{name} {_whole(value)}" for name, value in list(by_type.items())[:4]),
+        ),
+        Tile(
+            name="sum of weighted JCTs",
+            value=duration(found["weighted_jct_s"]),
+            below=_against(gap.get("weighted_jct")),
+            bound_pct=_bound_pct(found["weighted_jct_s"], bound.get("weighted_jct_s")),
         ),
         Tile(name="jobs finished", value=done, below=wrong or count(found["tasks"], "task")),
     ]
@@ -103,7 +99,7 @@ def bound_sentence(found: Summary) -> str:
     ):
         if bound.get(key) is not None:
             source = f" ({_WHY.get(by[name], by[name])})" if by.get(name) else ""
-            parts.append(f"{word} below {number(bound[key])} s{source}")
+            parts.append(f"{word} below {duration(bound[key])}{source}")
     sentence = f"No schedule of this workload on this cluster can have {' or '.join(parts)}."
     if not found.get("gap"):
         why = found.get("gap_reason") or "nothing to compare"
@@ -112,7 +108,7 @@ def bound_sentence(found: Summary) -> str:
     if gap is None:
         return sentence
     return (
-        f"{sentence} This schedule has {number(found['weighted_jct_s'])} s, so even the best "
+        f"{sentence} This schedule has {duration(found['weighted_jct_s'])}, so even the best "
         f"possible one could save at most {_saving(gap)} of its sum of weighted JCTs."
     )
 

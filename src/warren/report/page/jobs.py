@@ -8,7 +8,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from warren.report.metrics import JobRow
-from warren.report.number_text import NOTHING, number
+from warren.report.number_text import NOTHING, number, time_unit
 from warren.report.page.colours import Colouring
 from warren.report.page.table import Cell, TableRow, number_cell, table
 
@@ -22,12 +22,14 @@ _COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("weight", "weight"),
     ("rounds", "rounds"),
     ("scale", "scale"),
-    ("arrival_s", "arrival s"),
-    ("start_s", "start s"),
-    ("finish_s", "finish s"),
-    ("wait_s", "wait s"),
-    ("jct_s", "JCT s"),
+    ("arrival_s", "arrival"),
+    ("start_s", "start"),
+    ("finish_s", "finish"),
+    ("wait_s", "wait"),
+    ("jct_s", "JCT"),
 )
+_SPANS: Final = frozenset({"wait_s", "jct_s"})
+"""The times that are lengths; the others are points of the run. Each kind has one unit."""
 _TEXT: Final = frozenset({"job", "model", "user", "status"})
 
 
@@ -47,18 +49,25 @@ def jobs_table(rows: Sequence[JobRow], colours: Colouring) -> Markup:
     columns = [column for column in _COLUMNS if column[0] != "user" or any(r["user"] for r in rows)]
     if any("final_loss" in row for row in rows):
         columns += [("final_loss", "final loss"), ("params_sha256", "parameters")]
+    points = time_unit(max((row["finish_s"] or row["arrival_s"] for row in rows), default=0.0))
+    spans = time_unit(max((row["jct_s"] or _waited(row) or 0.0 for row in rows), default=0.0))
+    units = {key: spans if key in _SPANS else points for key, _ in columns if key.endswith("_s")}
     lines = (
         TableRow(
-            cells=[_cell(key, row, colours.class_J[index]) for key, _ in columns],
+            cells=[_cell(key, row, colours.class_J[index], units) for key, _ in columns],
             key=colours.key_J[index],
             job=index,
         )
         for index, row in chosen
     )
-    return table([(label, key in _TEXT) for key, label in columns], lines, note)
+    headings = [
+        (f"{label} {units[key][1]}" if key in units else label, key in _TEXT)
+        for key, label in columns
+    ]
+    return table(headings, lines, note)
 
 
-def _cell(key: str, row: JobRow, colour: str) -> Cell:
+def _cell(key: str, row: JobRow, colour: str, units: Mapping[str, tuple[float, str]]) -> Cell:
     """Make the cell of a column; ``wait_s`` is the one that the row does not have."""
     values: Mapping[str, Any] = row
     value: Any = _waited(row) if key == "wait_s" else values.get(key)
@@ -68,6 +77,8 @@ def _cell(key: str, row: JobRow, colour: str) -> Cell:
         return Cell(text=value, kind=value)
     if key == "params_sha256":
         return Cell(text=(value or NOTHING)[:8], title=value or "")
+    if key in units and value is not None:
+        return number_cell(f"{value / units[key][0]:,.2f}", value)
     if isinstance(value, float | int):
         return number_cell(number(value), value)
     return Cell(text=NOTHING if value in (None, "") else value, kind="" if key in _TEXT else "n")

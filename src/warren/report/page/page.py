@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from warren.report.compare import compare, jct_errors
 from warren.report.compare import means as mean_rows
-from warren.report.metrics import JobRow, job_rows, loss_sentence, summary
+from warren.report.metrics import JobRow, job_rows, loss_sentence, mean_wait_s, summary
 from warren.report.number_text import duration
 from warren.report.number_text import number as number_text
 from warren.report.overruns import needed_time_scale, slow_machine
@@ -109,7 +109,7 @@ def _run(record: Record, number: int) -> Markup:
         name=record.run.name,
         world=_world(record),
         subtitle=subtitle(found),
-        tiles=tiles(found),
+        tiles=tiles(found, mean_wait_s(record)),
         bound=bound_sentence(found),
         slow_machine=slow_machine(found, needed_time_scale(record) if found["overruns"] else None),
         losses=loss_sentence(found),

@@ -8,7 +8,8 @@ import numpy as np
 from markupsafe import Markup
 
 from warren.model.costs import BoolArray, FloatArray, IntArray
-from warren.report.metrics import arrival_ns, first_start_ns, last_end_ns
+from warren.model.timeline import Timeline
+from warren.report.metrics import arrival_ns, last_end_ns
 from warren.report.page.colours import Colouring
 from warren.report.page.svg import (
     HEIGHT,
@@ -115,15 +116,22 @@ def _ramps(at: FloatArray, begin: FloatArray, rate: FloatArray) -> FloatArray:
     return rates[before] * (at - origin) - moments[before]
 
 
-def jobs_chart(record: Record, span_s: Scale) -> Markup:
-    """How many jobs wait (arrived, nothing ran yet) and how many are under way."""
-    arrival = arrival_ns(record)
-    start = first_start_ns(record)
-    end = last_end_ns(record)
+def jobs_over_time(record: Record, span_s: Scale) -> tuple[IntArray, IntArray]:
+    """Count jobs that wait and jobs that run, at equal steps of time.
+
+    A job waits for its first task, or where it was taken off its devices.
+    """
     times = np.linspace(span_s.low, span_s.high, _FINE) * 1e9
-    # A job that never ran waits until its end, so its start, NEVER_NS, is cut there.
-    waiting = _count(times, arrival) - _count(times, np.minimum(start, end))
-    running = _count(times, np.minimum(start, end)) - _count(times, end)
+    # What is shorter than a step is no wait: a job stops at each barrier.
+    begin, end = _stays(record.history.timeline, int((span_s.high - span_s.low) * 1e9 / _FINE))
+    running = _count(times, begin) - _count(times, end)
+    there = _count(times, arrival_ns(record)) - _count(times, last_end_ns(record))
+    return np.maximum(0, there - running), running
+
+
+def jobs_chart(record: Record, span_s: Scale) -> Markup:
+    """Draw how many jobs wait and how many run."""
+    waiting, running = jobs_over_time(record, span_s)
     top = Scale(low=0.0, high=1.08 * float(max(1, waiting.max(), running.max())))
     x_ticks, unit = time_ticks(span_s)
     lines = "".join(
@@ -131,14 +139,30 @@ def jobs_chart(record: Record, span_s: Scale) -> Markup:
         for colour, key, values in (("l1", "qw", waiting), ("l0", "qr", running))
     )
     frame = ChartFrame(
-        label="Jobs waiting and under way over time",
+        label="Jobs waiting and running over time",
         height=HEIGHT,
         body=lines,
         x_ticks=x_ticks,
         y_ticks=[tick for tick in ticks(top, 4) if "." not in tick.label],
         x_title=f"cluster time, {unit}",
     )
-    return frame.render((("c1", "qw", "waiting for the first task"), ("c0", "qr", "under way")))
+    return frame.render((("c1", "qw", "waiting: not running now"), ("c0", "qr", "running")))
+
+
+def _stays(line: Timeline, gap_ns: int) -> tuple[IntArray, IntArray]:
+    """Return when jobs begin and end to run anywhere; a gap of up to ``gap_ns`` ends nothing."""
+    if not len(line.job_R):
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    order = np.lexsort((line.start_ns_R, line.job_R))
+    job, start, end = line.job_R[order], line.start_ns_R[order], line.end_ns_R[order]
+    # The last end so far of each job, by its place among all ends: jobs are kept apart by more
+    # places than there are.
+    ends, apart = np.sort(end), job * len(end)
+    reached = ends[np.maximum.accumulate(np.searchsorted(ends, end) + apart) - apart]
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (np.diff(job) != 0) | (start[1:] > reached[:-1] + gap_ns)
+    begins = np.flatnonzero(new)
+    return start[begins], reached[np.append(begins[1:], len(order)) - 1]
 
 
 def _steps(values: IntArray, scale: Scale) -> str:
