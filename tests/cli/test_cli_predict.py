@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import numpy as np
@@ -158,3 +159,37 @@ def test_wrong_input_is_one_line(
 def test_a_row_that_is_no_number_is_named(warren: Warren, curve: Path) -> None:
     curve.write_text(curve.read_text().replace("\n7,", "\n7,NaN #"))
     assert warren("predict", curve).complaint.startswith(f"{curve}:8: value 'NaN #")
+
+
+def test_what_was_not_used_is_told_to_people_and_in_json(warren: Warren, tmp_path: Path) -> None:
+    path = tmp_path / "metrics.csv"
+    rows = [f"{step},{2 + 5 * 0.9**step},nan" for step in range(30)]
+    rows[12], rows[20] = "12,7000,0.5", "20,2.7,nan"
+    path.write_text("\n".join(["round,loss,accuracy", *rows, "31,2.4,0.75", "34,nan,nan"]) + "\n")
+    found = warren("predict", path, "--columns", "round,loss", "--at", "60")
+    assert (found.code, found.err) == (0, [])
+    notes = [
+        "1 row has no value and is passed over, the first in line 33: 1 'nan'",
+        "from line 33 on no value is a number: the training may have diverged there",
+        "1 value is far off all others and not counted: 7000 at step 12",
+    ]
+    assert [line.strip() for line in found.out.splitlines()[1:-1]] == notes
+    assert f"{path}: falling; " in found.out
+    assert warren("predict", path, "--columns", "round,loss", "--json").json["notes"] == notes
+    told = warren("predict", path, "--columns", "round,accuracy", "--json").json
+    assert told["observed"]["points"] == 2
+    assert told["notes"][0].startswith("30 rows have no value and are passed over, the first in ")
+
+
+def test_a_name_that_the_values_contradict_is_told(warren: Warren, curve: Path) -> None:
+    told = warren("predict", curve, "--metric", "val_loss", "--at", "200", "--json").json
+    assert told["direction"] == "falling"
+    assert told["notes"] == ["better is lower by the name 'val_loss', but the values rise"]
+
+
+def test_the_state_of_a_trainer_is_predicted(warren: Warren, tmp_path: Path) -> None:
+    path = tmp_path / "trainer_state.json"
+    history = [{"loss": 2 + 5 * 0.9**step, "step": 10 * step} for step in range(1, 31)]
+    path.write_text(json.dumps({"best_metric": None, "log_history": history}))
+    told = warren("predict", path, "--at", "200%", "--json").json
+    assert (told["direction"], told["observed"]["step"], told["at"]) == ("falling", 300, 600)

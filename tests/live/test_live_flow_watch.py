@@ -40,6 +40,14 @@ def test_a_pattern_without_a_value_is_refused(pattern: str) -> None:
         compiled(pattern)
 
 
+def test_a_match_inside_a_number_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    log = TrainingLog(path, compiled(r"step (?P<step>\d+): loss=(?P<value>[0-9.]+)"))
+    path.write_text("step 1: loss=1.25E+01\nstep 2: loss=9.5e-1\nstep 1,000: loss=nan\n")
+    log.read()
+    assert (log.steps, log.values) == ([1, 2], [12.5, 0.95])
+
+
 def test_classes_are_the_order_of_gains_and_0_for_who_is_not_known() -> None:
     assert classes_by_gain({"a": 0.1, "b": None, "c": 0.4}) == {"a": 2, "b": 0, "c": 1}
     many = classes_by_gain({f"j{i}": float(-i) for i in range(10)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from warren.model.costs import FloatArray
 from warren.predict.curve import (
     binned,
     curve_of,
@@ -13,8 +14,11 @@ from warren.predict.curve import (
     noise_of,
     part_of,
     shift_of,
+    spikes_of,
     until,
 )
+from warren.predict.curve_kind import CurveKind, named_direction
+from warren.predict.forecast import forecast
 
 
 def test_points_come_in_any_order_and_a_step_with_several_values_gets_their_mean() -> None:
@@ -98,3 +102,77 @@ def test_bins_keep_all_points_and_their_mean() -> None:
     few = binned(z[:40], y[:40])
     assert few.z.tolist() == z[:40].tolist()
     assert few.count.tolist() == [1.0] * 40
+
+
+STEPS = list(range(1, 201))
+DECAY = 2 + 5 * np.exp(-np.arange(1, 201) / 30)
+RISE = 0.9 - 0.7 * np.arange(1, 201) ** -0.5
+
+
+@pytest.mark.parametrize("size", [20.0, 7000.0, 1e12, -50.0])
+@pytest.mark.parametrize("at", [[1], [5], [100], [50, 51, 52], [20, 80, 140], [198]])
+@pytest.mark.parametrize("values", [DECAY, RISE], ids=["falls", "rises"])
+def test_spikes_turn_neither_the_direction_nor_what_is_predicted(
+    values: FloatArray, at: list[int], size: float
+) -> None:
+    spoiled = values.copy()
+    spoiled[at] = size
+    curve, clean = (curve_of(STEPS, one.tolist()) for one in (spoiled, values))
+    assert np.flatnonzero(spikes_of(curve)).tolist() == at
+    assert direction_of(curve) == direction_of(clean)
+    found, known = forecast(curve, [400.0], 1), forecast(clean, [400.0], 1)
+    assert abs(found.mean[0] - known.mean[0]) < 0.05 * np.ptp(values)
+
+
+@pytest.mark.parametrize("length", [1, 3])
+def test_a_spike_at_the_end_on_the_worse_side_is_one(length: int) -> None:
+    spoiled = DECAY.copy()
+    spoiled[-length:] = 1000.0
+    assert spikes_of(curve_of(STEPS, spoiled.tolist())).sum() == length
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("a smooth curve", DECAY),
+        ("noise", RISE + np.random.default_rng(3).normal(0, 0.05, 200)),
+        ("heavy noise", np.random.default_rng(3).standard_t(3, 200)),
+        ("a loss that begins high", np.concatenate([[90.0], DECAY[:-1]])),
+        ("a level that is new", np.concatenate([np.full(190, 1.0) - RISE[:190] / 100, [0.1] * 10])),
+        ("a cut of the rate", np.concatenate([RISE[:50], RISE[:3] * 0 + 2])),
+        ("many values far off", np.where(np.arange(200) % 7 == 0, 100.0, DECAY)),
+        ("four points", np.array([1.0, 1.0, 9.0, 1.0])),
+    ],
+)
+def test_what_belongs_to_a_curve_is_no_spike(name: str, values: FloatArray) -> None:
+    assert not spikes_of(curve_of(STEPS[: len(values)], values.tolist())).any(), name
+
+
+NAMES = {
+    -1: [
+            "loss", "val_loss", "eval/loss", "trainLoss", "Training Loss at top-1", "err-top1",
+            "word error rate", "WER", "cer", "perplexity", "ppl", "rmse", "mean_absolute_error",
+            "MAE", "nll", "bits/byte", "bpc", "FID", "cross_entropy", "negative log likelihood",
+            "smape", "1 - accuracy",
+    ],
+    1: [
+            "accuracy", "acc", "val_acc", "top1 accuracy", "top-5", "F1", "f1_score", "AUC",
+            "auroc", "BLEU", "rougeL", "mAP", "mIoU", "reward", "episode_return", "exact_match",
+            "NDCG@10", "mrr", "psnr", "R2", "neg_mean_squared_error", "neg_log_loss",
+            "log_likelihood", "win_rate", "hits@10", "recall", "dice", "elbo",
+    ],
+    0: ["value", "foo", "person", "lr", "grad_norm", "epoch", ""],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("way", "metric"), [(way, name) for way in NAMES for name in NAMES[way]])
+def test_a_metrics_name_tells_which_way_is_better(metric: str, way: int) -> None:
+    assert named_direction(metric) == way
+
+
+def test_the_name_of_a_metric_decides_against_its_values() -> None:
+    rising = curve_of(STEPS[:40], [3 + 0.01 * step for step in range(40)])
+    assert CurveKind("val_loss").direction(rising) == -1
+    assert CurveKind("reward").direction(rising) == CurveKind("foo").direction(rising) == 1
+    assert CurveKind("loss").direction(curve_of([1, 2], [3, 3])) == 0
+    assert forecast(rising, [80.0], 1, CurveKind("loss")).reaches(3.0) > 0

@@ -18,25 +18,25 @@ saved
 
 def test_a_table_gives_its_two_columns_in_any_place() -> None:
     text = "time,value,step\n9,0.5,10\n9,0.75,20\n"
-    curve = table_curve("c.csv", text)
+    curve = table_curve("c.csv", text).curve
     assert (curve.steps.tolist(), curve.values.tolist()) == ([10, 20], [0.5, 0.75])
-    named = table_curve("c.csv", text, ("value", "time"))
+    named = table_curve("c.csv", text, ("value", "time")).curve
     assert named.steps.tolist() == [0.5, 0.75]
 
 
 def test_tabs_carriage_returns_blank_lines_and_empty_values_are_read() -> None:
     text = "epoch\tacc\tf1\r\n1\t10\t\r\n\r\n2\t20\t0.5\r\n3\t30\t0.75\r\n"
-    assert table_curve("c.tsv", text, ("epoch", "acc")).values.tolist() == [10, 20, 30]
-    assert table_curve("c.tsv", text, ("epoch", "f1")).steps.tolist() == [2, 3]
+    assert table_curve("c.tsv", text, ("epoch", "acc")).curve.values.tolist() == [10, 20, 30]
+    assert table_curve("c.tsv", text, ("epoch", "f1")).curve.steps.tolist() == [2, 3]
 
 
 def test_a_pattern_reads_a_log_by_its_groups() -> None:
-    curve = log_curve("t.log", LOG, r"Epoch (?P<step>\d+)\].*loss=(?P<value>[\d.e+-]+)")
+    curve = log_curve("t.log", LOG, r"Epoch (?P<step>\d+)\].*loss=(?P<value>[\d.e+-]+)").curve
     assert (curve.steps.tolist(), curve.values.tolist()) == ([0, 1, 2], [2.5, 1.5, 1.25])
 
 
 def test_without_a_step_matches_are_counted() -> None:
-    curve = log_curve("t.log", LOG, r"loss=(?P<value>\S+)")
+    curve = log_curve("t.log", LOG, r"loss=(?P<value>\S+)").curve
     assert (curve.steps.tolist(), curve.values.tolist()) == ([1, 2, 3, 4], [9, 2.5, 1.5, 1.25])
 
 

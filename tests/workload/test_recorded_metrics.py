@@ -46,6 +46,12 @@ def test_a_folder_of_tables_gives_the_rounds_done_and_the_values_of_the_jobs_met
     assert metrics == {"a": ((2, 0.25), (4, 0.5)), "b": ((5, 0.75),)}
 
 
+def test_a_nan_that_a_run_wrote_is_no_value() -> None:
+    texts = {name: text.replace("0.25", "nan") for name, text in TABLES.items()}
+    metrics = run_with("old/metrics", texts).truth.metrics
+    assert metrics == {"a": ((4, 0.5),), "b": ((5, 0.75),)}
+
+
 def test_a_written_run_holds_the_values_and_needs_no_folder() -> None:
     run = run_with("old/metrics")
     again = run_from_dict(parse_document("run.yaml", dump_run(run)).data, "", TABLES.__getitem__)  # type: ignore[arg-type]

@@ -13,12 +13,21 @@ from typing import Final
 
 import numpy as np
 
-from warren.model.costs import FloatArray
+from warren.model.costs import BoolArray, FloatArray
 
 LEAST_POINTS: Final = 2
 MOST_BINS: Final = 48
 MAD_TO_SD: Final = 1.4826
 """Standard deviation over median absolute deviation, of a normal distribution."""
+
+_MOST_IN_A_ROW: Final = 3
+"""Number of neighbours that may be spikes together; more are a level of their own."""
+_LEAST_OUTSIDE: Final = 0.1
+"""How far outside of the others' range a spike is at least, in units of their size."""
+_FAR: Final = 100.0
+"""How many ranges of the others a spike is off them where a curve may lie far off."""
+_MOST_SPIKES: Final = 0.1
+"""Share of the points above which they are no spikes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +98,67 @@ def shift_of(curve: Curve) -> float:
     return max(0.0, gap - float(curve.steps[0]))
 
 
+def spikes_of(curve: Curve) -> BoolArray:
+    """Tell for each point whether it is a spike: far off all others, and no part of the way.
+
+    At most a tenth of the points, three in a row at most, each further outside of the range of the
+    others than that range is wide. Between two other points they are spikes. A curve may begin far
+    off on the worse side, and end so on the better one: such points are spikes only if they lie
+    many ranges off.
+    """
+    values = curve.values
+    spikes = np.zeros(len(curve), dtype=np.bool_)
+    most = int(_MOST_SPIKES * len(curve))
+    far = _far(values, most) | _far(-values, most)
+    if not far.any() or far.sum() > most:
+        return spikes
+    rest = values[~far]
+    middle, span = float(np.median(rest)), float(np.ptp(rest))
+    rises = _slope(Curve(curve.steps[~far], rest)) > 0
+    # Runs of far points, by where they begin and end.
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], far, [False]])))
+    for begin, end in edges.reshape(-1, 2).tolist():
+        run = values[begin:end]
+        way = (run > middle) if rises else (run < middle)
+        by_way = (begin == 0 and not way.any()) or (end == len(values) and way.all())
+        off = float(np.abs(run - middle).min())
+        spikes[begin:end] = len(run) <= _MOST_IN_A_ROW and (not by_way or off > _FAR * span)
+    return spikes
+
+
+def _far(values: FloatArray, most: int) -> BoolArray:
+    """Tell which of the largest values lie above all others by more than the range of those."""
+    ordered = np.sort(values)
+    for count in range(most, 0, -1):
+        low, high, first = ordered[0], ordered[-count - 1], ordered[-count]
+        # A low spike must not hide a high one, so the range begins above as many low values.
+        low = ordered[min(most, len(ordered) - count - 2)] if len(ordered) > count + 2 else low
+        if first - high > max(high - low, _LEAST_OUTSIDE * abs(high)):
+            return np.asarray(values >= first)
+    return np.zeros(len(values), dtype=np.bool_)
+
+
+def _slope(curve: Curve) -> float:
+    """Return a number of the sign of the least squares slope over the logarithm of steps."""
+    log = np.log(curve.steps + shift_of(curve))
+    return float(np.dot(log - log.mean(), curve.values - curve.values.mean()))
+
+
+def without_spikes(curve: Curve) -> Curve:
+    """Return a curve without its spikes; the curve itself if it has none."""
+    spikes = spikes_of(curve)
+    return Curve(curve.steps[~spikes], curve.values[~spikes]) if spikes.any() else curve
+
+
 def direction_of(curve: Curve) -> int:
-    """Return 1 if the values rise over the logarithm of steps, -1 if they fall, 0 if all equal."""
+    """Return 1 if the values rise over the logarithm of steps, -1 if they fall, 0 if all equal.
+
+    Spikes do not count.
+    """
+    curve = without_spikes(curve)
     if np.ptp(curve.values) == 0:
         return 0
-    # The sign of the least squares slope over the logarithm of steps.
-    log = np.log(curve.steps + shift_of(curve))
-    slope = float(np.dot(log - log.mean(), curve.values - curve.values.mean()))
-    return 1 if slope >= 0 else -1
+    return 1 if _slope(curve) >= 0 else -1
 
 
 def limit_of(curve: Curve, direction: int) -> float | None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from warren.model.costs import BoolArray, FloatArray
 from warren.model.job import Job
-from warren.predict.curve import Curve, limit_of
+from warren.predict.curve import Curve, direction_of, limit_of
 
 Measure = Literal["accuracy", "score", "loss", "perplexity"]
 
@@ -28,6 +28,32 @@ _NAMES: Final[tuple[tuple[Measure, re.Pattern[str]], ...]] = (
     ("accuracy", re.compile(r"acc|top[-_ ]?[15]|err", re.IGNORECASE)),
     ("score", re.compile(r"f1|map\b|bleu|rouge|auc|iou|exact|reward|score|\bwer\b", re.IGNORECASE)),
 )
+
+# Words of names whose values get better as they fall, or as they rise. The first kind counts first:
+# "top-1 error" is an error, "loss at top-1" a loss.
+_FALLS: Final = re.compile(
+    r"loss|cost|entropy|xent|perplexity|error|deviation|regret|(?:^| )(?:err|errs|ppl|nll|wer|cer|"
+    r"ter|per|eer|mer|bpc|bpb|bpw|bits?|[nr]*m[as]e|s?mape|bce|ce|fid|kid|lpips|misses|"
+    r"failures?|mistakes?|misclassifi\w*|brier|ece|fpr|fnr|rmsle|msle|rank)(?: |$)"
+)
+_RISES: Final = re.compile(
+    r"acc|precision|recall|reward|return|score|likelihood|success|correct|exact|bleu|rouge|meteor|"
+    r"cider|ndcg|dice|jaccard|kappa|similarity|correlation|spearman|pearson|accuracy|"
+    r"(?:^| )(?:top ?\d+|f ?\d|f ?beta|auc|roc|auroc|auprc|aucpr|m?ap|m?iou|em|mrr|mcc|r ?2|psnr|"
+    r"ssim|elo|wins?|winrate|hits?|elbo|logp|sensitivity|specificity|tpr|tnr|chrf)(?: |$)"
+)
+_TURNED: Final = re.compile(r"(?:^| )(?:neg|negative|minus)(?: |$)|^1 ?- ")
+"""A name that begins so, or has such a word, means the opposite of the rest of it."""
+
+
+def named_direction(metric: str) -> int:
+    """Return 1 if a metric of this name gets better as it rises, -1 as it falls, 0: not known."""
+    # ``evalLoss`` and ``eval/loss`` are two words; digits stay at their word: ``f1``, ``top5``.
+    spaced = re.sub(r"(?<=[a-z][a-z])(?=[A-Z])", " ", metric)
+    plain = re.sub(r"[^a-z0-9-]+", " ", spaced.lower())
+    words = re.sub(r"(?<=[a-z0-9])-(?=[a-z0-9])", " ", plain).strip()
+    found = -1 if _FALLS.search(words) else 1 if _RISES.search(words) else 0
+    return -found if _TURNED.search(words) else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +66,18 @@ class CurveKind:
 
     metric: str | None = None
     cuts: tuple[float, ...] | None = None
+
+    def direction(self, curve: Curve) -> int:
+        """Return 1 if better is higher, -1 if lower: by the metric's name, else by the values.
+
+        0 where all values are equal.
+        """
+        found = direction_of(curve)
+        named = 0 if self.metric is None else named_direction(self.metric)
+        # No accuracy is below 0: values that are belong to something else than the name says.
+        if found == 0 or (self.measure(curve, found) == "accuracy" and curve.values.min() < 0):
+            return found
+        return named or found
 
     def measure(self, curve: Curve, direction: int) -> Measure:
         """Return what the metric measures: by its name, else by the values."""

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from warren.model.costs import FloatArray
-from warren.predict.curve import Curve, binned, direction_of, limit_of, noise_of, shift_of
+from warren.predict.curve import Curve, binned, limit_of, noise_of, shift_of, without_spikes
 from warren.predict.curve_kind import UNSTATED, CurveKind, whole_of
 from warren.predict.curve_paths import Ahead, normal_quantiles
 from warren.predict.family_members import Members, members_of
@@ -84,7 +84,8 @@ def forecast(
 ) -> Forecast:
     """Predict a curve's values at later steps.
 
-    A sample is one path through all of them, off it by the same noise at each.
+    A sample is one path through all of them, off it by the same noise at each. Spikes of the curve
+    do not count.
 
     Parameters
     ----------
@@ -110,7 +111,8 @@ def forecast(
         raise ValueError("a step to predict is not finite")
     if np.any(at_a < last):
         raise ValueError(f"step {at_a.min():g} lies before the last observed one, {last:g}")
-    direction = direction_of(curve)
+    curve = without_spikes(curve)
+    direction = kind.direction(curve)
     if direction == 0:
         same = np.full(len(at_a), curve.values[0])
         return Forecast(at_a, same, same, same, same[None, :], 0)

@@ -89,7 +89,8 @@ def _column(file: str, text: str, job: Job) -> tuple[tuple[int, float], ...]:
                 raise SpecError(Problem(file=file, message=f"has no column {needed}"))
         for row in rows:
             number, value = row["round"], row[column]
-            if not value:
+            # A run writes nan where a metric was none: no target is met there.
+            if not value or value == "nan":
                 continue
             if INT.fullmatch(number) is None or FLOAT.fullmatch(value) is None:
                 message = f"{shown(number)}, {shown(value)} are not a round and a value"

@@ -35,6 +35,7 @@ def _told(file: str, found: CurvePrediction) -> dict[str, Any]:
         },
         "target": found.target,
         "seed": found.seed,
+        "notes": list(found.notes),
     }
 
 
@@ -44,6 +45,7 @@ def _text(told: dict[str, Any]) -> str:
     lines = [
         f"{told['curve']}: {told['direction']}; {seen['points']} points to step {seen['step']:g}, "
         f"the last {seen['value']:.6g}",
+        *(f"  {note}" for note in told["notes"]),
         f"at step {told['at']:g}: {told['mean']:.6g}, with 80 % between {told['low']:.6g} and "
         f"{told['high']:.6g}",
     ]
@@ -85,7 +87,9 @@ def predict(
     curve_file: Annotated[
         str,
         typer.Argument(
-            metavar="CURVE.csv", help="A table with a header, or a log.", show_default=False
+            metavar="CURVE.csv",
+            help="A table with a header, JSON of a trainer, or a log.",
+            show_default=False,
         ),
     ],
     at: Annotated[
@@ -122,9 +126,10 @@ def predict(
 ) -> None:
     """Predict how a learning curve goes on.
 
-    Accuracy or loss: whether better is higher or lower is told from the curve. Steps may be of any
-    unit. Accuracies rise late, when the learning rate is cut: --metric and --cuts say more. With
-    probability 80 % the value measured at that step lies between low and high.
+    Accuracy or loss: whether better is higher or lower is told by the metric's name, else by the
+    curve. Steps may be of any unit; where they begin anew, the last run counts. Accuracies rise
+    late, when the learning rate is cut: --metric and --cuts say more. With probability 80 % the
+    value measured at that step lies between low and high.
     """
     # Before the prediction, which may take seconds: a picture that cannot be written is told first.
     picture = None if plot is None else picture_path(plot)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from warren.live.enforcement.requests import wrong
+from warren.predict.numbers import number_in, whole_number
 
 PATTERN: Final = (
     r"(?i)(?:step|iter(?:ation)?|epoch)\D{0,3}(?P<step>\d+)"
@@ -82,12 +83,9 @@ class TrainingLog:
         match = self._pattern.search(line)
         if not match:
             return
-        groups = match.groupdict()
-        try:
-            value = float(groups["value"])
-            step = float(groups["step"]) if groups.get("step") else float(len(self.steps) + 1)
-        except (TypeError, ValueError):
-            return
+        value, step = _number(line, match, "value"), float(len(self.steps) + 1)
+        if match.groupdict().get("step"):
+            step = _number(line, match, "step")
         if not (math.isfinite(value) and math.isfinite(step)):
             return
         if self.steps and step == self.steps[-1]:
@@ -101,3 +99,10 @@ class TrainingLog:
         if len(self.steps) > _MOST_POINTS:
             # Every other point is enough of a curve so long.
             del self.steps[1:-1:2], self.values[1:-1:2]
+
+
+def _number(line: str, match: re.Match[str], group: str) -> float:
+    """Return the whole number in which a group of a match lies; nan if it is none."""
+    spans = [match.span(name) for name in match.re.groupindex if name != group]
+    found = number_in(whole_number(line, match.span(group), spans)) if match[group] else None
+    return math.nan if found is None else found

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from warren.model.errors import Problem, SpecError
-from warren.predict.curve import Curve, first, part_of, until
-from warren.predict.curve_files import log_curve, table_curve
-from warren.predict.curve_kind import CurveKind, parse_cuts
+from warren.predict.curve import Curve, direction_of, first, part_of, spikes_of, until
+from warren.predict.curve_files import file_curve, log_curve
+from warren.predict.curve_kind import CurveKind, named_direction, parse_cuts
+from warren.predict.curve_rows import FileCurve
 from warren.predict.forecast import Forecast, forecast
 from warren.store.files import read
 from warren.workload.text import decoded, fetch, unpacked
@@ -22,7 +23,8 @@ class CurvePrediction:
     """What a learning curve is predicted to be at one later step.
 
     ``whole`` is the curve of the file, ``observed`` the part of it that the prediction looked at.
-    ``forecast`` is at one step. ``seconds``: real time that the forecast took.
+    ``forecast`` is at one step. ``seconds``: real time that the forecast took. ``notes``: what of
+    the file was not used, and what was assumed.
     """
 
     whole: Curve
@@ -32,6 +34,7 @@ class CurvePrediction:
     kind: CurveKind
     seed: int
     seconds: float
+    notes: tuple[str, ...] = ()
 
     @property
     def p_target(self) -> float | None:
@@ -63,7 +66,7 @@ def predict_curve(
     Parameters
     ----------
     file
-        A table with a header, or a log; it may be gzipped.
+        A table with a header, JSON of a trainer, or a log; it may be gzipped.
     at
         The step to predict: a number, or ``N%`` of the last step of the file.
     observe
@@ -71,7 +74,8 @@ def predict_curve(
     target
         A value; the prediction then tells the chance of it, or of a better one.
     columns
-        ``STEP,VALUE``: the columns of a table; ``step,value`` unless given.
+        ``STEP,VALUE``: the columns of a table, or the keys of JSON; unless given ``step,value``, or
+        those that trainers write.
     pattern
         A regular expression with a group ``value``, and perhaps ``step``: the file is a log.
     metric
@@ -87,7 +91,8 @@ def predict_curve(
         If the file is no curve, or an argument is wrong; the error names it as the options of
         ``warren predict`` are called.
     """
-    whole = _curve(file, columns, pattern)
+    read_curve = _curve(file, columns, pattern, metric)
+    whole = read_curve.curve
     step = _step("--at", at, float(whole.steps[-1]))
     observed = _observed(file, observe, whole)
     if step < observed.steps[-1]:
@@ -98,7 +103,7 @@ def predict_curve(
         raise SpecError(Problem(file="--at", message=message))
     if target is not None and not math.isfinite(target):
         raise SpecError(Problem(file="--target", message=f"{target} is not a finite number"))
-    kind = CurveKind(metric or _names(columns)[1], _cuts(cuts))
+    kind = CurveKind(metric or read_curve.metric, _cuts(cuts))
     started = time.perf_counter()
     found = forecast(observed, [step], seed, kind)
     return CurvePrediction(
@@ -109,23 +114,40 @@ def predict_curve(
         kind=kind,
         seed=seed,
         seconds=time.perf_counter() - started,
+        notes=(*read_curve.notes, *_notes(observed, kind)),
     )
 
 
-def _curve(file: str, columns: str | None, pattern: str | None) -> Curve:
-    """Read the curve of a file: of a log if there is a pattern, else of a table."""
+def _notes(observed: Curve, kind: CurveKind) -> list[str]:
+    """Return what is not seen in a prediction: spikes, and a name that the values contradict."""
+    notes = []
+    spikes = spikes_of(observed)
+    if spikes.any():
+        at = int(np.argmax(spikes))
+        count = "1 value is" if spikes.sum() == 1 else f"{spikes.sum()} values are"
+        first = f"{observed.values[at]:g} at step {observed.steps[at]:g}"
+        notes.append(f"{count} far off all others and not counted: {first}")
+    named = 0 if kind.metric is None else named_direction(kind.metric)
+    if named and kind.direction(observed) == named == -direction_of(observed):
+        better, seen = ("higher", "fall") if named > 0 else ("lower", "rise")
+        notes.append(f"better is {better} by the name {kind.metric!r}, but the values {seen}")
+    return notes
+
+
+def _curve(file: str, columns: str | None, pattern: str | None, metric: str | None) -> FileCurve:
+    """Read the curve of a file: of a log if there is a pattern, else of a table or of JSON."""
     if columns is not None and pattern is not None:
         message = "names columns of a table; leave it out where --pattern reads a log"
         raise SpecError(Problem(file="--columns", message=message))
     text = decoded(file, unpacked(file, fetch(file, read)))
     if pattern is not None:
         return log_curve(file, text, pattern)
-    return table_curve(file, text, _names(columns))
+    return file_curve(file, text, None if columns is None else _names(columns), metric)
 
 
-def _names(columns: str | None) -> tuple[str, str]:
+def _names(columns: str) -> tuple[str, str]:
     """Return the columns of steps and of values."""
-    names = tuple(name.strip() for name in (columns or "step,value").split(","))
+    names = tuple(name.strip() for name in columns.split(","))
     if len(names) != 2 or "" in names:
         message = f"{columns!r} is not STEP,VALUE, for example round,loss"
         raise SpecError(Problem(file="--columns", message=message))
