@@ -31,7 +31,7 @@ demo: $(KERNELS) ## train real jobs on four emulated devices under two scheduler
 # In this order both processors are at work to the end: the longest of what is compiled is second.
 test: $(STAMP) ## ruff, mypy --strict, then every test; ends with the skipped tests and why
 	@$(MAKE) --no-print-directory -j 2 check $(KERNELS) $(LINKED) $(LOADED) $(PLANNED) $(GROUPED)
-	@echo "pytest: three processes; what starts others in two of them, of which one goes by real time"
+	@echo "pytest: three processes; what looks at the whole machine in one of them"
 	@$(BIN)/python -m pytest -n 3 --dist loadscope $(PYTEST_ARGS)
 
 quick: $(KERNELS) ## what finds most mistakes in a minute: ruff, short tests of the rooms, no process

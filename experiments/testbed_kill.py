@@ -8,7 +8,8 @@ testbed down, every second time after a new `up`, which has to succeed. No names
 file, cgroup, record or process of it may be left, and the machine's own links have to be those from
 before.
 
-``--cycles N`` makes fewer and saves nothing. Needs the rights that a testbed needs.
+``--cycles N`` makes fewer and saves nothing; ``--within S`` allows more time, on a busy machine.
+Needs the rights that a testbed needs.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def main() -> None:
     """Make the cycles, save, and stop with an error where something was left."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cycles", type=int, default=CYCLES)
-    cycles = parser.parse_args().cycles
+    parser.add_argument("--within", type=float, default=CLEAN_S)
+    asked = parser.parse_args()
+    cycles = asked.cycles
     if reason := cannot():
         print(f"not made here: {reason}")
         return
@@ -59,7 +62,7 @@ def main() -> None:
     bed = Bed(name=NAME, subnet="10.77.0.0/24", hosts=hosts)
     before = _links()
     longest_s = _longest_s(bed)
-    rows = [cycle(bed, number, longest_s, before) for number in range(cycles)]
+    rows = [cycle(bed, number, longest_s, before, asked.within) for number in range(cycles)]
     bad = [row for row in rows if row["left"]]
     struck = Counter(row["struck"] for row in rows)
     _common.table([["struck while", "cycles"], *sorted(struck.items())])
@@ -71,7 +74,9 @@ def main() -> None:
         sys.exit("\n".join(str(row) for row in bad))
 
 
-def cycle(bed: Bed, number: int, longest_s: tuple[float, float], before: str) -> Row:
+def cycle(
+    bed: Bed, number: int, longest_s: tuple[float, float], before: str, within_s: float
+) -> Row:
     """One testbed, from its start to what its removal leaves; ``left`` is empty if that is none."""
     draw = random.Random(f"{SEED}-{number}")
     removing = number % 4 == 3
@@ -89,7 +94,7 @@ def cycle(bed: Bed, number: int, longest_s: tuple[float, float], before: str) ->
         made = make(bed)
         row["again"] = "repaired" if made.repaired else "made" if made.changed else "was up"
     remove(bed.name)
-    row["left"] = _left(bed, child, before)
+    row["left"] = _left(bed, child, before, within_s)
     print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
     return row
 
@@ -139,9 +144,9 @@ def _struck(bed: Bed, removing: bool) -> str:
     return "measuring" if record.made else "making"
 
 
-def _left(bed: Bed, child: int, before: str) -> list[str]:
-    """What is there after ``CLEAN_S``: things by name, records, processes, links."""
-    end_s = time.monotonic() + CLEAN_S
+def _left(bed: Bed, child: int, before: str, within_s: float) -> list[str]:
+    """What is there after so long: things by name, records, processes, links."""
+    end_s = time.monotonic() + within_s
     while (found := _all_left(bed, child, before)) and time.monotonic() < end_s:
         time.sleep(0.05)
     return found

@@ -121,49 +121,35 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(200_000)
 
 
-_BEGUN = pytest.StashKey[None]()
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Workers that have not begun with the timed tests leave the cores to the one that has.
-
-    The others fill what it leaves: trained jobs wait for each other, and sleep.
-    """
-    if "PYTEST_XDIST_WORKER" in os.environ and _BEGUN not in item.config.stash:
-        item.config.stash[_BEGUN] = None
-        if item.get_closest_marker("timed") is None:
-            os.nice(10)
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """One file at a time a worker; timed ones in one, all other live ones in another.
+    """One file at a time a worker; those that look at the whole machine in one worker.
 
-    More live ones at once would fight for the cores. Not by the marks ``xdist_group``, which the
-    pinned xdist loses on its way from the workers.
+    Not by the marks ``xdist_group``, which the pinned xdist loses on its way from the workers.
     """
     if config.getvalue("dist") != "loadscope":
         return None
     from xdist.scheduler import LoadScopeScheduling
 
-    class FilesAndLive(LoadScopeScheduling):
+    class Files(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            if processes.are_timed_by(config.rootpath / file):
-                return "timed"
+            if processes.look_at_the_machine(config.rootpath / file):
+                return "machine"
             if file.startswith("tests/architecture/"):
                 return "architecture"  # all of them look at the same syntax trees
-            return "live" if processes.are_started_by(config.rootpath / file) else file
+            return file
 
         def _assign_work_unit(self, node: object) -> None:
-            """Give out the timed tests first, then the live ones, then the files with most."""
-            for first in ("timed", "live"):
-                if first in self.workqueue:
-                    self.workqueue.move_to_end(first, last=False)
-                    break
+            """Give out the longest first: those of the machine, then files with live tests."""
+            files = (one for one in self.workqueue if one.endswith(".py"))
+            live = (one for one in files if processes.are_started_by(config.rootpath / one))
+            first = "machine" if "machine" in self.workqueue else next(live, None)
+            if first is not None:
+                self.workqueue.move_to_end(first, last=False)
             super()._assign_work_unit(node)
 
-    return FilesAndLive(config, log)  # type: ignore[arg-type]
+    return Files(config, log)  # type: ignore[arg-type]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -37,9 +37,9 @@ def are_started_by(tests: Path) -> bool:
 
 
 @cache
-def are_timed_by(tests: Path) -> bool:
-    """Tell whether a file of tests has some that are marked ``timed``."""
-    return "pytest.mark.timed" in tests.read_text()
+def look_at_the_machine(tests: Path) -> bool:
+    """Tell whether a file of tests has some that are marked ``machine``."""
+    return "pytest.mark.machine" in tests.read_text()
 
 
 def adopt_orphans() -> None:

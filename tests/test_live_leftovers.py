@@ -34,7 +34,7 @@ def test_a_process_that_has_ended_is_not_reported() -> None:
 def test_a_file_is_known_to_start_processes_where_one_of_its_tests_does(
     request: pytest.FixtureRequest,
 ) -> None:
-    """All such files run in one worker. At most those that are in this session are seen."""
+    """Such files are given out first. At most those that are in this session are seen."""
     live = {item.path for item in request.session.items if item.get_closest_marker("live")}
     if not live:
         pytest.skip("no live tests in this session")

@@ -53,6 +53,7 @@ def test_what_is_typed_wrongly_is_told_in_one_line_before_anything_runs(
     assert told in found.complaint
 
 
+@pytest.mark.machine
 def test_a_testbed_that_is_not_up_is_told_with_the_way_to_make_it(
     warren: Warren, can_make_testbeds: None
 ) -> None:

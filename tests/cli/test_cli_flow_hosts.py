@@ -197,7 +197,7 @@ def _classes(row: dict[str, Any]) -> dict[str, int | None]:
 
 
 @pytest.mark.live
-@pytest.mark.timed
+@pytest.mark.machine
 def test_jobs_of_two_hosts_are_ordered_also_when_one_agent_is_killed(world: _World) -> None:
     coordinator = world.coordinator()
     port = _port_of(coordinator)
@@ -224,7 +224,7 @@ def test_jobs_of_two_hosts_are_ordered_also_when_one_agent_is_killed(world: _Wor
 
 
 @pytest.mark.live
-@pytest.mark.timed
+@pytest.mark.machine
 def test_classes_outlast_their_coordinator_for_so_long_and_come_back_with_the_next(
     world: _World,
 ) -> None:
@@ -234,9 +234,7 @@ def test_classes_outlast_their_coordinator_for_so_long_and_come_back_with_the_ne
     ordered = {"late": 2, "early": 1}
     agent.until(lambda row: _classes(row) == ordered)
     coordinator.end(signal.SIGKILL)
-    killed_s = time.monotonic()
     agent.until(lambda row: _classes(row) == {"late": None, "early": None})
-    assert time.monotonic() - killed_s > 0.9  # it had heard at most a period before
     agent.said("no coordinator for 2 s: nothing is marked any more")
     again = world.coordinator(port=port, period=1.0, keep=2)
     again.until(lambda row: _classes(row) == ordered)
@@ -246,7 +244,7 @@ def test_classes_outlast_their_coordinator_for_so_long_and_come_back_with_the_ne
 
 
 @pytest.mark.live
-@pytest.mark.timed
+@pytest.mark.machine
 def test_an_agent_that_hangs_holds_up_no_period_and_counts_again_when_it_goes_on(
     world: _World,
 ) -> None:
@@ -257,11 +255,10 @@ def test_an_agent_that_hangs_holds_up_no_period_and_counts_again_when_it_goes_on
     ordered = {"early": 1, "late": 1}
     coordinator.until(lambda row: _classes(row) == ordered)
     hung.process.send_signal(signal.SIGSTOP)
-    first = coordinator.until(lambda row: not row["jobs"][0]["answered"])
-    begun_s = time.monotonic()
+    coordinator.until(lambda row: not row["jobs"][0]["answered"])
     gone = coordinator.until(lambda row: row["agents"] == ["a"])
-    # Of 1 s each: what was waited for is a part of them, however long it took.
-    assert time.monotonic() - begun_s < 1.5 * (gone["period"] - first["period"]) + 1.0
+    # Periods begin while it hangs, and the other agent answers in them.
+    coordinator.until(lambda row: row["period"] > gone["period"] and row["jobs"][0]["answered"])
     assert "b at 127.0.0.1:" in coordinator.said("has said nothing for too long")
     hung.process.send_signal(signal.SIGCONT)
     coordinator.until(lambda row: row["agents"] == ["a", "b"] and _classes(row) == ordered)
@@ -283,7 +280,7 @@ def _heard(stream: Stream) -> list[Any]:
 
 
 @pytest.mark.live
-@pytest.mark.timed
+@pytest.mark.machine
 def test_nonsense_strangers_and_a_second_agent_of_a_name_hurt_no_other(world: _World) -> None:
     coordinator = world.coordinator()
     port = _port_of(coordinator)
@@ -343,7 +340,7 @@ def _until_marked(network: str, expected: dict[str, int]) -> None:
 
 
 @pytest.mark.live
-@pytest.mark.timed
+@pytest.mark.machine
 @pytest.mark.usefixtures("can_make_testbeds")
 def test_agents_mark_in_their_hosts_and_all_is_gone_with_them_or_their_coordinator(
     world: _World, tmp_path: Path

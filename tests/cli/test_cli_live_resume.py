@@ -77,10 +77,10 @@ class Story:
 
     folder: Path
     run: str
-    interrupted: tuple[int, str, list[str], float]
+    interrupted: tuple[int, str, list[str]]
     interrupted_dir: Path
     killed_dir: Path
-    ended: tuple[int, str, list[str], float]
+    ended: tuple[int, str, list[str]]
     plain: dict[str, str]
 
     @property
@@ -129,7 +129,7 @@ def plain_hashes(run_file: str) -> dict[str, str]:
 def test_killed_and_interrupted_a_run_goes_on_and_trains_the_same_bits(
     story: Story, warren: Warren
 ) -> None:
-    out, (code, _, err, _) = story.out, story.ended
+    out, (code, _, err) = story.out, story.ended
     assert code == 0, err
     assert err[0].startswith(f"{out}: going on at ")
     assert err[1].startswith(f"{out}: changed since the run began: apps.py; going on with the text")
@@ -146,9 +146,8 @@ def test_killed_and_interrupted_a_run_goes_on_and_trains_the_same_bits(
 def test_a_run_cut_off_in_training_keeps_what_ran_and_leaves_no_process(
     story: Story, warren: Warren
 ) -> None:
-    code, printed, err, took = story.interrupted
+    code, printed, err = story.interrupted
     assert (code, printed) == (130, "")
-    assert took < 5.0
     assert err[-2:] == [
         f"cut off; the journal and the tables of what ran are in {story.out}; "
         f"`warren run --resume {story.out}` goes on",
@@ -204,7 +203,7 @@ def test_a_disk_that_is_full_before_a_run_starts_is_told_and_nothing_is_left(
     disk: Callable[[str], Path], tmp_path: Path
 ) -> None:
     out = disk("size=4k") / "out"
-    code, printed, err, _ = Command(tmp_path, "run", run_file(tmp_path), "--out", out).end()
+    code, printed, err = Command(tmp_path, "run", run_file(tmp_path), "--out", out).end()
     assert (code, printed) == (2, "")
     assert err[-1] in full(out, "profile.csv")
     assert not out.exists()
@@ -214,20 +213,20 @@ def test_a_disk_that_takes_no_more_ends_a_run_in_clear_lines_and_with_room_it_go
     disk: Callable[[str], Path], tmp_path: Path
 ) -> None:
     run, out = run_file(tmp_path), disk("size=32k") / "out"
-    code, printed, err, _ = Command(tmp_path, "run", run, "--out", out).end()
+    code, printed, err = Command(tmp_path, "run", run, "--out", out).end()
     assert (code, printed) == (2, "")
     assert err[-1] in full(out, "", "journal")  # while it runs
     disk("size=168k")
     for _ in range(2):  # when it has run, and when only tables are left to write
-        code, _, err, _ = Command(tmp_path, "run", "--resume", out).end()
+        code, _, err = Command(tmp_path, "run", "--resume", out).end()
         assert code == 2
         assert err[-1] in full(out, "trace.json", "report.html")
     disk("size=16m")
-    code, _, err, _ = Command(tmp_path, "run", "--resume", out).end()
+    code, _, err = Command(tmp_path, "run", "--resume", out).end()
     assert code == 0, err
     check_metrics(out)
     disk("ro")
     for arguments in (("run", "--resume", out), ("run", run, "--out", out.with_name("new"))):
-        code, printed, err, _ = Command(tmp_path, *arguments).end()
+        code, printed, err = Command(tmp_path, *arguments).end()
         assert (code, printed) == (2, "")
         assert err[-1].endswith("cannot be written: Read-only file system")

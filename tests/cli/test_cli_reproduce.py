@@ -120,7 +120,7 @@ def test_an_interrupt_ends_the_program_with_all_it_started_and_leaves_nothing(
     (checkout / "experiments" / "hare_figures.py").write_text(program + "time.sleep(600)\n")
     command = Command(tmp_path, "reproduce", "hare-14", "--checkout", checkout, cold=True)
     command.wait_for(has_lines(tmp_path / "ids", 1))
-    code, _, err, _ = command.end(signal.SIGINT)
+    code, _, err = command.end(signal.SIGINT)
     assert (code, err[-1]) == (130, "warren: interrupted")
     for pid in (tmp_path / "ids").read_text().split():
         state = Path(f"/proc/{pid}/stat")

@@ -29,7 +29,7 @@ from warren.model.run import Run
 from warren.model.testbed import Bed
 from warren.model.units import NS_PER_S
 
-pytestmark = [pytest.mark.live, pytest.mark.timed, pytest.mark.usefixtures("can_make_testbeds")]
+pytestmark = [pytest.mark.live, pytest.mark.machine, pytest.mark.usefixtures("can_make_testbeds")]
 
 WIDTH = 5000
 MODEL_BYTES = 40 * WIDTH
@@ -141,7 +141,7 @@ def test_a_shape_places_servers_before_their_job_begins_and_moves_them_after(
     bed: Bed, tmp_path: Path, plain: dict[int, str]
 ) -> None:
     """Job 0 before time zero, job 1 as it arrives. What only binds workers moves nothing; job 0
-    leaves host 0 while it trains, and delays give its new server time to come."""
+    leaves host 0 while it trains, and delays, each twice the last, let its new server come."""
     run, costs = on_bed(tmp_path, servers=1)
     at: dict[int, Counter[tuple[int, int | None]]] = {0: Counter(), 1: Counter()}
     shapes = {0: Shape(None, (1, 1, 0), (3, 2, 1)), 1: Shape(None, (0, 1))}
@@ -162,7 +162,7 @@ def test_a_shape_places_servers_before_their_job_begins_and_moves_them_after(
             if event.job == 0:
                 port.reshape({0: Shape(None, (1,))})
         if event.job == 0 and not came:
-            port.delay({0: NS_PER_S // 2})
+            port.delay({0: NS_PER_S // 2 * 2**event.round})
 
     with LivePort(run, costs, tmp_path / "out") as port:
         port.reshape({0: shapes[0]})

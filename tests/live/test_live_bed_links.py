@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 
 import pytest
 from bed_worlds import on_hosts, standing_bed
@@ -21,7 +20,7 @@ from warren.model.events import RoundsDone, TasksDone
 from warren.model.run import Run
 from warren.model.testbed import Bed
 
-pytestmark = [pytest.mark.live, pytest.mark.timed, pytest.mark.usefixtures("can_make_testbeds")]
+pytestmark = [pytest.mark.live, pytest.mark.machine, pytest.mark.usefixtures("can_make_testbeds")]
 
 MBIT = 200
 WIDTH = 62_500
@@ -55,8 +54,6 @@ def test_a_round_takes_its_bytes_there_and_back_and_its_comp_between(
     rounds = [after - before for before, after in pairwise(ends)]
     (row,) = of(events, TasksDone)
     assert row.busy_ns / 1e9 >= ROUNDS * COMP_S
-    # What disturbs the machine makes a round longer, and may make the one after it shorter: its
-    # barrier is where it would have been.
-    expected_s = 2 * way_s + COMP_S
-    assert min(rounds) <= expected_s * 1.04
-    assert median(rounds) >= expected_s * 0.96
+    # No less, over all rounds: one that is disturbed may make the one after it shorter. How much
+    # more hangs on the machine: ``benchmarks/testbed_rates.py`` measures it.
+    assert sum(rounds) >= 0.96 * len(rounds) * (2 * way_s + COMP_S)

@@ -26,7 +26,7 @@ from warren.policy.registry import policy_of
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import question_worlds as q
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("can_make_testbeds")]
+pytestmark = [pytest.mark.live, pytest.mark.machine, pytest.mark.usefixtures("can_make_testbeds")]
 
 MBIT = 200
 WIDTH = 62_500

@@ -28,7 +28,7 @@ from warren.model.errors import SpecError
 from warren.model.events import AnyEvent, RolledBack, RoundsDone
 from warren.model.testbed import Bed
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("can_make_testbeds")]
+pytestmark = [pytest.mark.live, pytest.mark.machine, pytest.mark.usefixtures("can_make_testbeds")]
 
 VICTIM = Path(__file__).parent / "bed_victim.py"
 WIDTH = 250_000

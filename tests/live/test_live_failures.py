@@ -40,7 +40,7 @@ def crashes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[AnyEve
         job(FORKS, "Forks"),
         job(OTHER, user="bob"),
         job(PARENT, "KillsItsParent"),
-        job(LATER, "DiesLater", arrival_ns=20_000_000_000),
+        job(LATER, "DiesLater", arrival_ns=86_400_000_000_000),
         job(PRINTS, "Prints"),
     ]
     run, costs = world(folder, jobs, 2)

@@ -13,18 +13,19 @@ from typing import Any
 
 import pytest
 from live_worlds import job, world
+from processes import PATIENCE_S
 
 from warren.live.control import engine as base
 from warren.live.control.local_engine import LivePort
 from warren.live.process.process_pool import ProcessPool
 
-pytestmark = [pytest.mark.live, pytest.mark.timed]
+pytestmark = [pytest.mark.live, pytest.mark.machine]
 
 PROGRAM = Path(__file__).resolve().parents[2] / "experiments" / "start_kill.py"
 
 
 def test_a_run_that_is_struck_at_a_drawn_moment_leaves_nothing() -> None:
-    command = [sys.executable, str(PROGRAM), "--cycles", "3"]
+    command = [sys.executable, str(PROGRAM), "--cycles", "3", "--within", str(PATIENCE_S)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 cycles, 0 left something" in done.stdout

@@ -80,6 +80,7 @@ def reasons(folder: Path) -> dict[int, str]:
 
 
 @pytest.mark.live
+@pytest.mark.machine
 def test_what_takes_more_than_its_cgroup_may_fails_at_once_and_alone(
     tmp_path: Path, before: set[Path]
 ) -> None:
@@ -92,6 +93,7 @@ def test_what_takes_more_than_its_cgroup_may_fails_at_once_and_alone(
 
 
 @pytest.mark.live
+@pytest.mark.machine
 def test_without_cgroups_an_allocation_fails_and_the_log_says_how_it_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,6 +106,7 @@ def test_without_cgroups_an_allocation_fails_and_the_log_says_how_it_is_limited(
 
 
 @pytest.mark.live
+@pytest.mark.machine
 def test_killed_together_controller_and_zygote_leave_no_cgroup(
     tmp_path: Path, before: set[Path]
 ) -> None:

@@ -31,7 +31,7 @@ from warren.live.training.app.app_loader import build_app
 from warren.model.decision import Assignment
 from warren.model.events import AnyEvent, ParamsSaved, RolledBack, RoundsDone
 
-_LIMIT_S = 3.0
+_LIMIT_S = 10.0
 _TRIES = 24
 """Which of two ranks connects depends on their ports: the place is free in half of the tries."""
 _OWN = (7.0, 11.0)

@@ -156,7 +156,6 @@ def test_groups_of_jobs_with_data_on_disk_have_the_bits_of_data_in_memory(tmp_pa
 
 
 @pytest.mark.live
-@pytest.mark.timed
 @pytest.mark.parametrize("ratio", [1.0, None])
 def test_jobs_have_the_bits_of_data_in_memory(tmp_path: Path, ratio: float | None) -> None:
     jobs = [
@@ -176,7 +175,6 @@ def test_jobs_have_the_bits_of_data_in_memory(tmp_path: Path, ratio: float | Non
 
 
 @pytest.mark.live
-@pytest.mark.timed
 def test_jobs_that_find_no_place_fail_alone_and_lost_processes_change_no_bit(
     tmp_path: Path,
 ) -> None:

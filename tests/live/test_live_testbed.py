@@ -9,13 +9,13 @@ import os
 import shutil
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from processes import PATIENCE_S
+from processes import PATIENCE_S, descendants, wait_until, wait_until_gone
 
 from warren.live.testbed import orphans as leftovers
 from warren.live.testbed.cpu_quota import cgroup_roots
@@ -27,7 +27,7 @@ from warren.live.testbed.status import standing
 from warren.model.errors import EngineError, SpecError
 from warren.model.testbed import Bed, BedHost
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("can_make_testbeds")]
+pytestmark = [pytest.mark.live, pytest.mark.machine, pytest.mark.usefixtures("can_make_testbeds")]
 
 PROGRAM = Path(__file__).resolve().parents[2] / "experiments" / "testbed_kill.py"
 NAME = f"test-{os.getpid()}"
@@ -93,13 +93,14 @@ def test_one_of_another_shape_is_refused_and_stays() -> None:
     assert marks(bed) == made
 
 
-def test_measured_rates_are_within_ten_percent_at_50_and_200_mbit() -> None:
+def test_no_link_is_measured_faster_than_it_is() -> None:
+    """How near they come hangs on the machine: ``benchmarks/testbed_rates.py`` measures it."""
     bed = bed_of(50, 200, 200)
     make(bed)
     rows = measure(bed, lambda *_: None)
     assert {row.expected_bps for row in rows} == {GOODPUT * 50e6, GOODPUT * 200e6}
     for row in rows:
-        assert row.goodput_bps == pytest.approx(row.expected_bps, rel=0.1), row
+        assert 0 < row.goodput_bps < 1.1 * row.expected_bps, row
 
 
 def test_a_link_that_is_not_as_asked_for_is_found() -> None:
@@ -110,10 +111,10 @@ def test_a_link_that_is_not_as_asked_for_is_found() -> None:
     subprocess.run(["tc", "-n", namespace(NAME, 1), *shape.split()], check=True)
     (found,) = standing(NAME)
     assert found.faults == ("the rate out of h1 is not 50 Mbit/s",)
-    assert [(row.flows.flows, row.ok) for row in measure(bed, lambda *_: None)] == [
-        (((0, 1),), True),
-        (((1, 0),), False),
-    ]
+    rows = {row.flows.flows: row for row in measure(bed, lambda *_: None)}
+    assert list(rows) == [((0, 1),), ((1, 0),)]
+    assert not rows[(1, 0),].ok
+    assert rows[(1, 0),].goodput_bps < 0.55 * rows[(1, 0),].expected_bps
     assert make(bed) == (True, True)
     assert standing(NAME)[0].faults == ()
 
@@ -148,8 +149,7 @@ def test_what_runs_in_a_host_is_ended_with_it() -> None:
     make(bed_of(200, 200))
     where = ["ip", "netns", "exec", namespace(NAME, 0), "sleep", "60"]
     with subprocess.Popen(where) as process:
-        while not standing(NAME)[0].processes_H[0]:
-            time.sleep(0.01)
+        assert wait_until(lambda: standing(NAME)[0].processes_H[0])
         assert standing(NAME)[0].processes_H == (1, 0)
         assert remove(NAME) == (True, 1)
         assert process.wait(PATIENCE_S) != 0
@@ -203,20 +203,23 @@ def test_a_damaged_record_is_told_and_down_goes_by_the_names() -> None:
 
 def test_down_waits_for_a_command_whose_caller_was_killed(tmp_path: Path) -> None:
     """Else what that command makes afterwards would stay."""
-    before, ip = outside(), shutil.which("ip")
-    slow = tmp_path / "ip"
-    slow.write_text(f'#!/bin/sh\nsleep 1\nexec {ip} "$@"\n')
+    before, running, ip = outside(), descendants(os.getpid()), shutil.which("ip")
+    slow, begun, go_on = (tmp_path / name for name in ("ip", "begun", "go-on"))
+    slow.write_text(
+        f'#!/bin/sh\ntouch {begun}\nwhile [ ! -e {go_on} ]; do sleep 0.05; done\nexec {ip} "$@"\n'
+    )
     slow.chmod(0o755)
     up = ["testbed", "up", "--hosts", "2", "--link", "1Gbit", "--name", NAME]
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     with subprocess.Popen([sys.executable, "-m", "warren", *up], env=environment) as process:
-        while not (FOLDER / f"{NAME}.json").exists():
-            time.sleep(0.01)
-        time.sleep(0.2)
+        assert wait_until(begun.exists)
         process.kill()
     assert not (NAMESPACES / namespace(NAME, 0)).exists()
+    later = threading.Timer(1.0, go_on.touch)
+    later.start()
     remove(NAME)
-    time.sleep(1.5)
+    later.join()
+    assert wait_until_gone(running) == []
     assert outside() == before
 
 
@@ -255,7 +258,7 @@ def test_files_that_others_put_beside_a_hosts_file_stay() -> None:
 
 
 def test_one_that_is_struck_while_it_is_made_or_removed_leaves_nothing() -> None:
-    command = [sys.executable, str(PROGRAM), "--cycles", "8"]
+    command = [sys.executable, str(PROGRAM), "--cycles", "8", "--within", str(PATIENCE_S)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "8 cycles, 0 left something" in done.stdout

@@ -19,13 +19,15 @@ from warren.live.testbed.setup_commands import queue_minors
 from warren.live.testbed.status import standing
 from warren.model.testbed import QUEUES, Bed, BedHost, Queue
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("can_make_testbeds")]
+pytestmark = [pytest.mark.live, pytest.mark.machine, pytest.mark.usefixtures("can_make_testbeds")]
 
 NAME = f"classes-{os.getpid()}"
+LINK_BPS = 20_000_000
+"""So slow that what sockets hold fills it while their process waits for a core."""
 BED = Bed(
     name=NAME,
     subnet="10.82.0.0/24",
-    hosts=tuple(BedHost(name=f"h{i}", link_bps=200_000_000) for i in range(2)),
+    hosts=tuple(BedHost(name=f"h{i}", link_bps=LINK_BPS) for i in range(2)),
 )
 SECONDS = 1.5
 """Of an order: one timeout of TCP, 0.2 s at least, is a small part of it."""
@@ -93,9 +95,9 @@ def test_a_port_serves_the_first_class_alone_and_a_connection_changes_its_class_
             assert takes.wait(PATIENCE_S) == 0
         sent = [after - one for after, one in zip(sent_bytes(bed, 1), before, strict=True)]
         arrived = received_bytes(bed, 0)
-    # Half of the link at least: other tests run beside this one, and may take the sender's core. Of
-    # what leaves the port the first class has nearly all, in the first order and in the second.
-    least = 0.5 * SECONDS * 200e6 / 8
+    # A quarter of the link at least: other programs may take the sender's core. Of what leaves the
+    # port the first class has nearly all, in the first order and in the second.
+    least = 0.25 * SECONDS * LINK_BPS / 8
     for first, behind in ((1, 2), (3, 4)):
         assert sent[first] > least
         # Ports are never idle: who is behind has what is left while the other is not at work, and
