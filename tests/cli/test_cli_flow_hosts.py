@@ -295,7 +295,7 @@ def test_nonsense_strangers_and_a_second_agent_of_a_name_hurt_no_other(world: _W
             with contextlib.suppress(ConnectionError):
                 while end.recv(1000):
                     pass
-    hello = {"type": "hello", "protocol": 1, "agent": "x", "instance": b"i" * 16, "jobs": ["late"]}
+    hello = {"type": "hello", "protocol": 2, "agent": "x", "instance": b"i" * 16, "jobs": ["late"]}
     other = _stranger(port, b"o" * 32)
     other.send(msgspec.msgpack.encode(hello))
     assert _heard(other) == []

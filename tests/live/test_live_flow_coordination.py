@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from itertools import pairwise
 from typing import Any
@@ -12,16 +13,24 @@ from hypothesis import strategies as st
 
 from warren.live.enforcement.coordination.messages import AgentHello, JobGain, JobNodes
 from warren.live.enforcement.coordination.state import AgentFault, Coordination
-from warren.live.enforcement.requests import Endpoint
+from warren.live.enforcement.requests import Endpoint, PeerClass
 
 ENDS = (Endpoint("10.0.0.1", ((29500, 29500),)),)
 
 
-def _join(core: Coordination, agent: str, *jobs: str, instance: int = 0, **nodes: Any) -> None:
+def _join(
+    core: Coordination,
+    agent: str,
+    *jobs: str,
+    instance: int = 0,
+    queues: bool = False,
+    **nodes: Any,
+) -> None:
     told = {"endpoints": ENDS, "reads": True, "ended": False, **nodes}
-    core.join(
-        AgentHello(protocol=1, agent=agent, instance=bytes([instance] * 16), jobs=tuple(jobs))
+    hello = AgentHello(
+        protocol=2, agent=agent, instance=bytes([instance] * 16), jobs=tuple(jobs), queues=queues
     )
+    core.join(hello)
     for job in jobs:
         core.hear(agent, JobNodes(job=job, **told))
 
@@ -62,6 +71,64 @@ def test_a_job_on_two_hosts_has_one_class_that_keeps_the_order_on_both() -> None
     _join(core, "b", "z", "long", "tail")
     order = _period(core, {"x": 0.9, "y": 0.8, "z": 0.7, "long": 0.6, "tail": 0.5})
     assert core.classes_of("b", order) == {"z": 1, "long": 3, "tail": 4}
+
+
+def _addressed(core: Coordination, agents: dict[str, list[str]], **rest: Any) -> None:
+    """Join agents on hosts of one address each, ``10.0.0.N`` in their order."""
+    for number, (agent, jobs) in enumerate(agents.items()):
+        ends = (Endpoint(f"10.0.0.{number}", ((1, 1),)),)
+        told = {"queues": True, "endpoints": ends, "addresses_own": True, **rest}
+        _join(core, agent, *jobs, **told)
+
+
+def test_where_hosts_have_more_flows_than_queues_each_end_has_the_order_of_pseudocode_1() -> None:
+    """16 jobs of three nodes each on 13 hosts: by one class a job many fall together."""
+    draw, core = random.Random(3), Coordination(0, 5)
+    names = [f"j{number:02}" for number in range(16)]
+    on: dict[str, list[str]] = {f"h{number:02}": [] for number in range(13)}
+    for name in names:
+        for host in draw.sample(sorted(on), 3):
+            on[host].append(name)
+    _addressed(core, on)
+    order = _period(core, {name: 1.0 / (1 + at) for at, name in enumerate(names)})
+    place = {host: {job: 1 + at for at, job in enumerate(jobs)} for host, jobs in on.items()}
+    number = {f"10.0.0.{at}": host for at, host in enumerate(on)}
+    fallen = 0
+    for host, jobs in on.items():
+        said = core.orders_of(host, order)
+        fallen += len(jobs) - len({order[job] for job in jobs})
+        assert said.classes == {job: order[job] for job in jobs}
+        assert said.queues == {job: min(7, place[host][job]) for job in jobs}
+        for job in jobs:
+            by = {number[one.address]: one.flow_class for one in said.peers.get(job, ())}
+            for other in on:
+                if other != host and job in on[other]:
+                    assert by.get(other, order[job]) == min(7, place[other][job])
+    assert fallen > 0, "by one class a job no two fall together: the case shows nothing"
+
+
+def test_marks_are_by_job_alone_unless_all_agents_have_queues_and_addresses_are_known() -> None:
+    jobs = {"a": ["x", "y", "long"], "b": ["z", "long", "tail"]}
+    gains = {"x": 0.9, "y": 0.8, "z": 0.7, "long": 0.6, "tail": 0.5}
+    core = Coordination(0, 5)
+    _addressed(core, jobs)
+    said = core.orders_of("a", _period(core, gains))
+    # "long" is third on a, and second on b.
+    assert (said.classes["long"], said.queues["long"]) == (3, 3)
+    assert said.peers == {"long": (PeerClass("10.0.0.1", 2),)}
+    core = Coordination(0, 5)
+    _addressed(core, jobs)
+    _join(core, "c", "other")
+    said = core.orders_of("b", _period(core, gains))
+    assert (said.queues["long"], said.peers) == (2, {})
+    core = Coordination(0, 5)
+    _addressed(core, jobs, addresses_own=False)
+    said = core.orders_of("a", _period(core, gains))
+    assert said.peers == {}
+    core = Coordination(0, 5)
+    _addressed(core, jobs, queues=False)
+    said = core.orders_of("a", _period(core, gains))
+    assert (said.queues, said.peers) == ({}, {})
 
 
 def test_the_last_class_takes_the_rest_and_who_is_not_known_goes_first() -> None:

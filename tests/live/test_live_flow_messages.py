@@ -22,7 +22,7 @@ REFUSED = (msgspec.MsgspecError, SpecError)
 def _hello(**fields: object) -> dict[str, object]:
     return {
         "type": "hello",
-        "protocol": 1,
+        "protocol": 2,
         "agent": "a",
         "instance": b"i" * 16,
         "jobs": ["x"],
@@ -36,6 +36,10 @@ def _gain(**fields: object) -> dict[str, object]:
 def _nodes(**fields: object) -> dict[str, object]:
     told = {"type": "nodes", "job": "x", "endpoints": [], "reads": True, "ended": False}
     return told | fields
+
+
+def _peer(address: str, flow_class: int) -> dict[str, object]:
+    return {"address": address, "flow_class": flow_class}
 
 
 @pytest.mark.parametrize(
@@ -75,6 +79,11 @@ def test_an_agent_may_say_only_what_is_allowed(said: object) -> None:
     [
         {"type": "classes", "period": 1, "classes": {"x": 8}},
         {"type": "classes", "period": 1, "classes": {"x": -1}},
+        {"type": "classes", "period": 1, "classes": {"x": 1}, "queues": {"x": 8}},
+        {"type": "classes", "period": 1, "classes": {"x": 1}, "queues": {"y": 1}},
+        {"type": "classes", "period": 1, "classes": {}, "peers": {"y": []}},
+        {"type": "classes", "period": 1, "classes": {"x": 1}, "peers": {"x": [_peer("eth0", 1)]}},
+        {"type": "classes", "period": 1, "classes": {"x": 1}, "peers": {"x": [_peer("::1", 8)]}},
         {"type": "classes", "period": 1, "classes": {"../x": 1}},
         {"type": "ask", "period": 1, "jobs": ["x y"]},
         {"type": "welcome", "period_s": 0.0, "keep_periods": 1, "seed": 0},

@@ -119,6 +119,27 @@ def test_a_mark_names_both_directions_with_the_code_point_of_the_class() -> None
     assert "ip daddr 10.0.0.1 meta l4proto { tcp, udp } th dport { 1-2 }" in rules[1]
 
 
+def test_a_mark_may_hang_on_where_a_packet_goes_and_its_queue_on_this_host_alone() -> None:
+    peers = [
+        {"address": "10.0.0.9", "flow_class": 2},
+        {"address": "fd00::9", "flow_class": 1},
+    ]
+    more = {"flow_class": 3, "queue": 5, "peers": peers}
+    asked = decoded(json.dumps({**MARK, **ENDS, **more}).encode())
+    assert isinstance(asked, MarkFlows)
+    lines = marks(asked).splitlines()
+    (by_peer,) = (line for line in lines if "ip daddr 10.0.0.9 ip saddr 10.0.0.1 meta" in line)
+    assert f"th sport {{ 1-2 }} ip dscp set {CODE_POINTS[2]} " in by_peer
+    # What comes later stands; an address of the other version of IP matches nothing here.
+    by_job = [at for at, line in enumerate(lines) if f"dscp set {CODE_POINTS[3]} " in line]
+    assert lines.index(by_peer) > max(by_job)
+    assert not any("fd00" in line for line in lines)
+    queued = [line for line in lines if "meta priority set" in line]
+    assert len(queued) == 2
+    assert all("queue_j oifname @queues" in line for line in queued)
+    assert all(line.endswith("meta priority set 5741:6") for line in queued)
+
+
 def test_each_class_has_the_queue_of_its_number_on_every_kind_of_queues() -> None:
     htb = SetUpQueues(label="a", device="eth0", rate_bps=10**9)
     pairs = ", ".join(f"{CODE_POINTS[c]} : 5741:{c + 1}" for c in range(8))

@@ -16,7 +16,7 @@ import pytest
 from processes import wait_until
 
 from warren.live.enforcement.client import FlowHelper
-from warren.live.enforcement.requests import Endpoint, ListFlows, MarkFlows, SetUpQueues
+from warren.live.enforcement.requests import Endpoint, ListFlows, MarkFlows, PeerClass, SetUpQueues
 from warren.live.testbed.iproute import check_usable
 from warren.model.errors import SpecError
 
@@ -27,6 +27,8 @@ QUEUES = SetUpQueues(label="t", device="dm0", rate_bps=10**8)
 MARK = MarkFlows(
     label="t", job="j", flow_class=2, endpoints=(Endpoint("10.1.1.1", ((1000, 2000),)),)
 )
+
+_SENT = re.compile(r"class htb 5741:(\d) .*\n Sent (\d+) bytes")
 
 Run = Callable[..., str]
 
@@ -147,11 +149,17 @@ def test_packets_leave_by_the_queue_of_their_jobs_class(network: Run) -> None:
     )
     with FlowHelper("t") as helper:
         helper.ask(QUEUES)
-        helper.ask(MARK)
-        for port in (1500, 2500):  # of the job, and of nobody
+        helper.ask(msgspec.structs.replace(MARK, queue=6, peers=(PeerClass("10.1.1.9", 1),)))
+        network(sys.executable, "-c", program, "1500")
+        shown = network("tc", "-s", "class", "show", "dev", "dm0")
+        # The queue is that which is told for this host, whatever the mark.
+        assert int(dict(_SENT.findall(shown))["7"]) == 10 * (1000 + 42)
+        helper.ask(QUEUES)
+        helper.ask(msgspec.structs.replace(MARK, flow_class=5, peers=(PeerClass("10.1.1.9", 2),)))
+        for port in (1500, 2500):  # of the job, by where it goes, and of nobody
             network(sys.executable, "-c", program, str(port))
         shown = network("tc", "-s", "class", "show", "dev", "dm0")
-    sent = dict(re.findall(r"class htb 5741:(\d) .*\n Sent (\d+) bytes", shown))
+    sent = dict(_SENT.findall(shown))
     assert int(sent["3"]) == 10 * (1000 + 42)  # class 2: with headers of UDP, IP and Ethernet
     assert int(sent["1"]) >= 10 * (1000 + 42)
     assert [int(sent[str(i)]) for i in (2, 4, 5, 6, 7, 8)] == [0] * 6

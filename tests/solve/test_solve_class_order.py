@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.solve.flows.class_order import ordered_classes
+from warren.solve.flows.class_order import host_orders, ordered_classes
 
 
 def pseudocode_1(order: dict[int, int], on_host: set[int]) -> dict[int, int]:
@@ -51,3 +51,20 @@ def test_jobs_beyond_the_last_class_share_it(classes: int) -> None:
 def test_jobs_of_one_turn_share_a_class_and_apart_jobs_need_no_second() -> None:
     hosts = {0: (0,), 1: (0,), 2: (1,), 3: (0, 1)}
     assert ordered_classes([(0, 1), (2,), (3,)], hosts, 7) == {0: 1, 1: 1, 2: 1, 3: 2}
+
+
+@given(
+    st.permutations(range(12)),
+    st.lists(st.sets(st.integers(0, 4), min_size=1), min_size=12, max_size=12),
+)
+def test_orders_of_single_hosts_are_those_of_pseudocode_1_whatever_meets_elsewhere(
+    ranked: list[int], used: list[set[int]]
+) -> None:
+    hosts = dict(enumerate(used))
+    found = host_orders([(job,) for job in ranked], hosts, 7)
+    order = {job: at for at, job in enumerate(ranked)}
+    for host in range(5):
+        local = pseudocode_1(order, {job for job in hosts if host in hosts[job]})
+        assert {job: min(7, at) for job, at in local.items()} == {
+            job: kind for (where, job), kind in found.items() if where == host
+        }

@@ -151,7 +151,7 @@ def agent(
     set_up = queues_of(label, device, rate, queues)
     where = peer_address("--coordinator", coordinator)
     name = name or _host_name()
-    served = FlowAgent(name, jobs, where, read_secret(token_file), say)
+    served = FlowAgent(name, jobs, where, read_secret(token_file), say, queues=set_up is not None)
     try:
         told = {"agent": name, "label": label, "dry_run": dry_run}
         if dry_run:

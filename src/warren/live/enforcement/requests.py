@@ -22,6 +22,8 @@ MOST_BYTES: Final = 64 * 1024
 """The longest request, as a line."""
 _MOST_ENDPOINTS: Final = 64
 _MOST_RANGES: Final = 256
+MOST_PEERS: Final = 256
+"""Addresses of other hosts to which the flows of a job have a class of their own."""
 _RATE_BPS: Final = (100_000, 10**13)
 _DEVICE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")
 
@@ -56,12 +58,25 @@ class RemoveQueues(_Checked, frozen=True, tag="remove-queues"):
     device: str
 
 
+class PeerClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The class of what goes to an address of another host."""
+
+    address: str
+    flow_class: int
+
+
 class MarkFlows(_Checked, frozen=True, tag="mark"):
-    """Give the flows of a job a class, in place of what it had."""
+    """Give the flows of a job a class, in place of what it had.
+
+    ``queue``: the class whose queue they leave this host by; -1: that of their mark. ``peers``: the
+    classes that they are marked with in place of ``flow_class``, by where they go.
+    """
 
     job: str
     flow_class: int
     endpoints: tuple[Endpoint, ...]
+    queue: int = -1
+    peers: tuple[PeerClass, ...] = ()
 
 
 class UnmarkFlows(_Checked, frozen=True, tag="unmark"):
@@ -144,8 +159,13 @@ def _check_queues(request: SetUpQueues) -> None:
 
 
 def _check_marks(request: MarkFlows) -> None:
-    if not 0 <= request.flow_class < CLASSES:
-        raise wrong("class", f"{request.flow_class} is no class; allowed: 0 to {CLASSES - 1}")
+    own = () if request.queue == -1 else (request.queue,)
+    for one in (request.flow_class, *own, *(peer.flow_class for peer in request.peers)):
+        check_class(one)
+    if len(request.peers) > MOST_PEERS:
+        raise wrong("peers", f"{len(request.peers)}; allowed: {MOST_PEERS} at most")
+    for peer in request.peers:
+        address_of(peer.address)
     if not 1 <= len(request.endpoints) <= _MOST_ENDPOINTS:
         raise wrong("endpoints", f"{len(request.endpoints)}; allowed: 1 to {_MOST_ENDPOINTS}")
     for one in request.endpoints:
@@ -158,6 +178,12 @@ def _check_marks(request: MarkFlows) -> None:
         for first, last in one.ports:
             if not 1 <= first <= last <= 65535:
                 raise wrong("port", f"{first}-{last}; allowed: 1 to 65535, the lower one first")
+
+
+def check_class(flow_class: int) -> None:
+    """Refuse what is no class. Raises SpecError."""
+    if not 0 <= flow_class < CLASSES:
+        raise wrong("class", f"{flow_class} is no class; allowed: 0 to {CLASSES - 1}")
 
 
 def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:

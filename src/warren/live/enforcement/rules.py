@@ -6,11 +6,13 @@ asked twice stands once: a chain is emptied before it is filled, in one transact
 
 JPAS (JNCA'20), 3.2: agents write the DSCP field of what jobs send, switches and the queues of the
 host (TC) serve by it. Differs: nft in place of iptables, and it gives each packet its queue too,
-so that no filter of tc is needed. At the host 8 queues, as many as code points.
+so that no filter of tc is needed. At the host 8 queues, as many as code points. A packet's queue
+is by the order at this host, if that is told, and its mark by that at the host where it goes.
 """
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -24,13 +26,16 @@ HANDLE: Final = "5741:"
 """The handle of each root queue that is made here."""
 TABLE_PREFIX: Final = "warren_flows_"
 JOB_PREFIX: Final = "job_"
+QUEUE_PREFIX: Final = "queue_"
 QUEUES: Final = "queues"
 """The set of the devices whose root queue belongs to the label."""
 _ROOT_MINOR: Final = 0x10
 """The HTB class that has the rate of the device; flow class c is 1 + c for every kind of queue."""
-# Jobs' chains (priority of mangle) come before the one that reads the marks.
+# Jobs' chains (priority of mangle) come before the one that reads the marks, and what says their
+# queues comes after it.
 _MARK_PRIORITY: Final = -150
 _CLASSIFY_PRIORITY: Final = -140
+_QUEUE_PRIORITY: Final = -130
 
 
 def table(label: str) -> str:
@@ -42,14 +47,13 @@ def queue_table(request: SetUpQueues) -> str:
     """Return the text for nft by which packets get the queue of their mark on a device."""
     name = f"inet {table(request.label)}"
     points = ", ".join(f"{CODE_POINTS[c]} : {HANDLE}{c + 1:x}" for c in range(CLASSES))
-    hook = f"type filter hook postrouting priority {_CLASSIFY_PRIORITY}; policy accept;"
     rule = f"add rule {name} classify oifname @{QUEUES} meta priority set"
     return _text(
         [
             f"add table {name}",
             f"add set {name} {QUEUES} {{ type ifname; }}",
             f'add element {name} {QUEUES} {{ "{request.device}" }}',
-            f"add chain {name} classify {{ {hook} }}",
+            f"add chain {name} classify {{ {_hook(_CLASSIFY_PRIORITY)} }}",
             f"flush chain {name} classify",
             f"{rule} ip dscp map {{ {points} }}",
             f"{rule} ip6 dscp map {{ {points} }}",
@@ -100,24 +104,62 @@ def removed_table(label: str) -> str:
 
 
 def marks(request: MarkFlows) -> str:
-    """Return the text for nft by which what a job sends is marked from now on."""
+    """Return the text for nft by which what a job sends is marked from now on, and queued."""
     name, chain = f"inet {table(request.label)}", f"{JOB_PREFIX}{request.job}"
-    hook = f"type filter hook postrouting priority {_MARK_PRIORITY}; policy accept;"
-    point = CODE_POINTS[request.flow_class]
+    queued = f"{QUEUE_PREFIX}{request.job}"
+    comment = f'comment "class {request.flow_class}"'
+    matches = [one for end in request.endpoints for one in _matches(end)]
     rules = [
-        f"add rule {name} {chain} {match}{family} dscp set {point} "
-        f'comment "class {request.flow_class}"'
-        for one in request.endpoints
-        for match, family in _matches(one)
+        f"add rule {name} {chain} {match}{family} dscp set {CODE_POINTS[request.flow_class]} "
+        f"{comment}"
+        for match, family in matches
     ]
-    lines = [f"add table {name}", f"add chain {name} {chain} {{ {hook} }}"]
-    return _text([*lines, f"flush chain {name} {chain}", *rules])
+    # What comes later stands: by where a packet goes.
+    rules += [
+        f"add rule {name} {chain} {family} daddr {address} {match}{family} dscp set "
+        f"{CODE_POINTS[peer.flow_class]} {comment}"
+        for peer in request.peers
+        for address in [address_of(peer.address)]
+        for match, family in matches
+        if family == _family(address)
+    ]
+    if request.queue >= 0:
+        rules += [
+            f"add rule {name} {queued} oifname @{QUEUES} {match}"
+            f"meta priority set {HANDLE}{request.queue + 1:x}"
+            for match in dict.fromkeys(match for match, _ in matches)
+        ]
+    return _text(
+        [
+            f"add table {name}",
+            f"add set {name} {QUEUES} {{ type ifname; }}",
+            f"add chain {name} {chain} {{ {_hook(_MARK_PRIORITY)} }}",
+            f"add chain {name} {queued} {{ {_hook(_QUEUE_PRIORITY)} }}",
+            f"flush chain {name} {chain}",
+            f"flush chain {name} {queued}",
+            *rules,
+        ]
+    )
 
 
 def unmarks(label: str, job: str) -> str:
     """Return the text for nft by which a job's flows are marked no more."""
-    name = f"inet {table(label)} {JOB_PREFIX}{job}"
-    return f"flush chain {name}\ndelete chain {name}\n"
+    name = f"inet {table(label)}"
+    lines = [
+        f"{what} chain {name} {prefix}{job}"
+        for prefix in (JOB_PREFIX, QUEUE_PREFIX)
+        for what in ("flush", "delete")
+    ]
+    return _text(lines)
+
+
+def _hook(priority: int) -> str:
+    """Return what a chain hangs on: all that leaves, before it is queued."""
+    return f"type filter hook postrouting priority {priority}; policy accept;"
+
+
+def _family(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+    return "ip" if address.version == 4 else "ip6"
 
 
 def _matches(one: Endpoint) -> Iterable[tuple[str, str]]:
@@ -129,7 +171,7 @@ def _matches(one: Endpoint) -> Iterable[tuple[str, str]]:
         ports = f"meta l4proto {{ tcp, udp }} th {port} {{ {ranges} }} " if ranges else ""
         if one.address:
             address = address_of(one.address)
-            family = "ip" if address.version == 4 else "ip6"
+            family = _family(address)
             yield f"{family} {side} {address} {ports}", family
         else:
             yield ports, "ip"

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
+
+from msgspec.structs import replace
 
 from warren.live.enforcement.connections import endpoints_of
 from warren.live.enforcement.job_classes import WatchedJob
@@ -16,6 +19,7 @@ from warren.live.enforcement.requests import (
     Endpoint,
     FlowRequest,
     MarkFlows,
+    PeerClass,
     UnmarkFlows,
     checked,
     wrong,
@@ -49,10 +53,14 @@ class WatchedState:
 
     job: WatchedJob
     flows: WatchedFlows
-    flow_class: int | None = None
-    endpoints: tuple[Endpoint, ...] = ()
+    marked: MarkFlows | None = None
     problem: str = ""
     warned: bool = False
+
+    @property
+    def flow_class(self) -> int | None:
+        """Its class; None: its flows are not marked."""
+        return None if self.marked is None else self.marked.flow_class
 
 
 class WatchedJobs:
@@ -120,11 +128,25 @@ class WatchedJobs:
         except (ValueError, ArithmeticError) as error:
             one.problem, one.job.gain = str(error), None
 
-    def set_classes(self, classes: Mapping[str, int]) -> None:
-        """Set what has changed; a job that is not named is marked no more."""
+    def set_classes(
+        self,
+        classes: Mapping[str, int],
+        queues: Mapping[str, int] = MappingProxyType({}),
+        peers: Mapping[str, tuple[PeerClass, ...]] = MappingProxyType({}),
+    ) -> None:
+        """Set what has changed; a job that is not named is marked no more.
+
+        ``queues`` and ``peers``: as ``MarkFlows`` has them, by job.
+        """
         for one in self.states:
+            name = one.job.name
             try:
-                self._set(one, classes.get(one.job.name))
+                if name in classes:
+                    marks = self._marks(name, classes[name], one.flows.ends())
+                    marks = replace(marks, queue=queues.get(name, -1), peers=peers.get(name, ()))
+                    self._set(one, marks)
+                else:
+                    self._set(one, None)
             except (EngineError, SpecError) as error:
                 one.problem = str(error)
 
@@ -132,31 +154,27 @@ class WatchedJobs:
         """Return a row for each job."""
         return [_row(one) for one in self.states]
 
-    def _set(self, one: WatchedState, flow_class: int | None) -> None:
-        ends = one.flows.ends()
-        if (flow_class, ends) == (one.flow_class, one.endpoints):
+    def _set(self, one: WatchedState, wanted: MarkFlows | None) -> None:
+        if wanted is not None and not wanted.endpoints:
+            wanted = None
+        if wanted == one.marked:
             return
-        if flow_class is None or not ends:
-            if one.flow_class is not None:
-                self.ask(UnmarkFlows(label=self.label, job=one.job.name))
-            flow_class, ends = None, ()
-        else:
-            self.ask(self._marks(one.job.name, flow_class, ends))
-        one.flow_class, one.endpoints = flow_class, ends
+        self.ask(wanted or UnmarkFlows(label=self.label, job=one.job.name))
+        one.marked = wanted
 
     def _marks(self, job: str, flow_class: int, ends: tuple[Endpoint, ...]) -> MarkFlows:
         return MarkFlows(label=self.label, job=job, flow_class=flow_class, endpoints=ends)
 
 
 def _row(one: WatchedState) -> dict[str, Any]:
-    log = one.job.log
+    log, ends = one.job.log, () if one.marked is None else one.marked.endpoints
     return {
         "job": one.job.name,
         "class": one.flow_class,
         "gain": one.job.gain,
         "step": log.steps[-1] if log.steps else None,
         "value": log.values[-1] if log.values else None,
-        "ports": sum(last - first + 1 for end in one.endpoints for first, last in end.ports),
+        "ports": sum(last - first + 1 for end in ends for first, last in end.ports),
         "state": one.problem or ("silent" if one.job.silent else "watched"),
     }
 

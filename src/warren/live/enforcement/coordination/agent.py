@@ -53,6 +53,8 @@ _FAULTS: Final = (ValueError, msgspec.MsgspecError, SpecError, OSError)
 class FlowAgent:
     """An agent called ``name``. ``say`` takes a line for people about the coordinator.
 
+    ``queues``: what leaves this host has queues of its own.
+
     Raises
     ------
     SpecError
@@ -66,6 +68,8 @@ class FlowAgent:
         address: PeerAddress,
         secret: bytes,
         say: Callable[[str], None],
+        *,
+        queues: bool = False,
     ) -> None:
         self._jobs, self._address, self._secret, self._say = jobs, address, secret, say
         self._state_of = {one.job.name: one for one in jobs.states}
@@ -74,6 +78,7 @@ class FlowAgent:
             agent=name,
             instance=secrets.token_bytes(INSTANCE_BYTES),
             jobs=tuple(self._state_of),
+            queues=queues,
         )
         agent_said(ENCODER.encode(self._hello))
         self._epoll = select.epoll()
@@ -180,7 +185,7 @@ class FlowAgent:
         if isinstance(said, AgentRefused):
             raise wrong("--name", f"the coordinator refuses it: {said.reason!a}")
         if isinstance(said, SetClasses):
-            self._jobs.set_classes(said.classes)
+            self._jobs.set_classes(said.classes, said.queues, said.peers)
             return True
         if isinstance(said, AskGains):
             self._read()
@@ -212,6 +217,7 @@ class FlowAgent:
             endpoints=one.flows.ends(),
             reads=bool(one.job.log.steps),
             ended=one.job.silent,
+            addresses_own=one.flows.pid is not None,
         )
         try:
             agent_said(ENCODER.encode(said))

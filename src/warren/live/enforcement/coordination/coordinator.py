@@ -26,7 +26,6 @@ from warren.live.enforcement.coordination.messages import (
     AgentWelcome,
     AskGains,
     CoordinatorSaid,
-    SetClasses,
     agent_said,
 )
 from warren.live.enforcement.coordination.peer_address import PeerAddress, shown_address
@@ -150,8 +149,7 @@ class FlowCoordinator:
         order = self._core.order()
         for peer in self._named(self._core.agents if self._sets else ()):
             assert peer.agent
-            classes = self._core.classes_of(peer.agent, order)
-            self._send(peer, SetClasses(period=self._core.period, classes=classes))
+            self._send(peer, self._core.orders_of(peer.agent, order))
         return self._core.rows(order)
 
     def _serve(self, until_s: float, enough: Callable[[], bool]) -> None:

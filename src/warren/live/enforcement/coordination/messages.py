@@ -13,16 +13,25 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from warren.live.enforcement.requests import Endpoint, MarkFlows, UnmarkFlows, checked, wrong
-from warren.model.decision import CLASSES
+from warren.live.enforcement.requests import (
+    Endpoint,
+    MarkFlows,
+    PeerClass,
+    UnmarkFlows,
+    check_class,
+    checked,
+    wrong,
+)
 from warren.model.testbed import NAME_TEXT, is_name
 
-PROTOCOL: Final = 1
+PROTOCOL: Final = 2
 """Raised whenever an older agent would be misunderstood."""
 MOST_BYTES: Final = 256 * 1024
 """The longest message."""
 MOST_JOBS: Final = 256
 """Jobs of one agent."""
+MOST_AGENT_PEERS: Final = 4096
+"""Classes by address that one agent is told, of all its jobs."""
 MOST_PERIODS: Final = 10_000
 """For so many periods gains and classes may stand."""
 MOST_SEED: Final = (1 << 63) - 1
@@ -32,6 +41,7 @@ _Period = Annotated[int, msgspec.Meta(ge=0)]
 _Jobs = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_JOBS)]
 # A job of a label that is allowed: names of jobs and endpoints are checked as requests are.
 _LABEL: Final = "jobs"
+_ANY: Final = (Endpoint(ports=((1, 1),)),)
 
 
 class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -41,13 +51,15 @@ class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 class AgentHello(_Message, frozen=True, tag="hello"):
     """Agent to coordinator, first: its name, and the jobs that it watches.
 
-    ``instance``: random bytes of its process, by which it is known when it comes again.
+    ``instance``: random bytes of its process, by which it is known when it comes again. ``queues``:
+    it has made queues of its own for what leaves this host.
     """
 
     protocol: int
     agent: str
     instance: Annotated[bytes, msgspec.Meta(min_length=INSTANCE_BYTES, max_length=INSTANCE_BYTES)]
     jobs: _Jobs
+    queues: bool = False
 
 
 class JobNodes(_Message, frozen=True, tag="nodes"):
@@ -55,12 +67,14 @@ class JobNodes(_Message, frozen=True, tag="nodes"):
 
     ``endpoints``: where they are; none: there is no node here. ``reads``: the log has given a point
     here, so that a gain can be asked for. ``ended``: the log has been silent for long.
+    ``addresses_own``: the addresses of the endpoints are this host's own.
     """
 
     job: str
     endpoints: tuple[Endpoint, ...]
     reads: bool
     ended: bool
+    addresses_own: bool = False
 
 
 class JobGain(_Message, frozen=True, tag="gain"):
@@ -93,10 +107,16 @@ class AskGains(_Message, frozen=True, tag="ask"):
 
 
 class SetClasses(_Message, frozen=True, tag="classes"):
-    """Coordinator to agent: the classes of its jobs; one that is not named has none."""
+    """Coordinator to agent: the classes of its jobs; one that is not named has none.
+
+    ``queues``: by job, its place in the order of this host alone; ``peers``: by job and address,
+    its place in the order of the host that has the address.
+    """
 
     period: _Period
     classes: Annotated[dict[str, int], msgspec.Meta(max_length=MOST_JOBS)]
+    queues: Annotated[dict[str, int], msgspec.Meta(max_length=MOST_JOBS)] = {}
+    peers: Annotated[dict[str, tuple[PeerClass, ...]], msgspec.Meta(max_length=MOST_JOBS)] = {}
 
 
 AgentSaid: TypeAlias = AgentHello | JobNodes | JobGain
@@ -141,9 +161,14 @@ def coordinator_said(body: bytes) -> CoordinatorSaid:
     if isinstance(said, AskGains | SetClasses):
         _check_jobs(said.jobs if isinstance(said, AskGains) else said.classes)
     if isinstance(said, SetClasses):
-        for flow_class in said.classes.values():
-            if not 0 <= flow_class < CLASSES:
-                raise wrong("class", f"{flow_class}; allowed: 0 to {CLASSES - 1}")
+        for flow_class in (*said.classes.values(), *said.queues.values()):
+            check_class(flow_class)
+        for job in (*said.queues, *said.peers):
+            if job not in said.classes:
+                raise wrong("job", f"{job[:60]!a} has no class")
+        for peers in said.peers.values():
+            # As in the request that they become.
+            checked(MarkFlows(label=_LABEL, job="j", flow_class=0, endpoints=_ANY, peers=peers))
     return said
 
 

@@ -8,8 +8,9 @@ each host gives the classes.
 *Differs.* A worker is drawn among the agents whose log of the job has given a point: frameworks
 often log on one host alone. Who does not answer in time holds up nothing: the gain that is known
 stands for ``keep_periods``, also when the agent has gone; after that the job is not known, and has
-class 0 like one that never was. A flow has one class (``warren.solve.flows.class_order``). Of a job
-whose logs are all silent nobody is asked: its gain stands, and where none is known it goes last.
+class 0 like one that never was. A flow has one class (``warren.solve.flows.class_order``), or
+two where agents have queues of their own (``Coordination.orders_of``). Of a job whose logs are all
+silent nobody is asked: its gain stands, and where none is known it goes last.
 """
 
 from __future__ import annotations
@@ -20,10 +21,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from warren.live.enforcement.coordination.messages import AgentHello, JobGain, JobNodes
+from warren.live.enforcement.coordination.messages import (
+    MOST_AGENT_PEERS,
+    AgentHello,
+    JobGain,
+    JobNodes,
+    SetClasses,
+)
+from warren.live.enforcement.requests import MOST_PEERS, PeerClass
 from warren.model.decision import CLASSES
 from warren.predict.accuracy_gain import orders_by_gain
-from warren.solve.flows.class_order import ordered_classes
+from warren.solve.flows.class_order import host_orders, ordered_classes
 
 _STATES: Final = ("ordered", "not known", "silent")
 
@@ -39,6 +47,7 @@ class _Agent:
     instance: bytes
     nodes: dict[str, JobNodes | None]
     heard: int
+    queues: bool
 
 
 @dataclass(slots=True)
@@ -80,7 +89,7 @@ class Coordination:
             raise AgentFault(f"another agent is called {hello.agent}")
         self.leave(hello.agent)
         nodes: dict[str, JobNodes | None] = dict.fromkeys(hello.jobs)
-        self._agents[hello.agent] = _Agent(hello.instance, nodes, self.period)
+        self._agents[hello.agent] = _Agent(hello.instance, nodes, self.period, hello.queues)
 
     def leave(self, agent: str) -> None:
         """Count an agent out. What is known of its jobs stands as long as any other gain."""
@@ -140,19 +149,58 @@ class Coordination:
     def order(self) -> dict[str, int]:
         """Return the class of each job."""
         told = self._told()
-        jobs = list(told)
-        known = [job for job in jobs if job in self._gains]
-        orders = orders_by_gain([self._gains[job].gain for job in known])
-        job_number = {job: number for number, job in enumerate(jobs)}
-        host_number = {agent: number for number, agent in enumerate(self.agents)}
-        turns = [(job_number[job],) for _, job in sorted(zip(orders, known, strict=True))]
+        found = ordered_classes(*self._turns(told), self.classes)
+        first = {job: self.classes if _silent(told[job]) else 0 for job in told}
+        return {job: found.get(number, first[job]) for number, job in enumerate(told)}
+
+    def _turns(
+        self, told: Mapping[str, Mapping[str, JobNodes]]
+    ) -> tuple[list[tuple[int]], dict[int, list[int]]]:
+        """Return the known jobs by their order, and the hosts of each, by their places."""
+        known = [(number, job) for number, job in enumerate(told) if job in self._gains]
+        orders = orders_by_gain([self._gains[job].gain for _, job in known])
+        turns = [(number,) for _, (number, _) in sorted(zip(orders, known, strict=True))]
+        place = {agent: number for number, agent in enumerate(self.agents)}
         hosts = {
-            job_number[job]: [host_number[name] for name, one in told[job].items() if one.endpoints]
-            for job in known
+            number: [place[name] for name, one in told[job].items() if one.endpoints]
+            for number, job in known
         }
-        found = ordered_classes(turns, hosts, self.classes)
-        first = {job: self.classes if _silent(told[job]) else 0 for job in jobs}
-        return {job: found.get(job_number[job], first[job]) for job in jobs}
+        return turns, hosts
+
+    def orders_of(self, agent: str, order: Mapping[str, int]) -> SetClasses:
+        """Return of an order what one agent has to set.
+
+        With queues of its own, what leaves the host goes by the order of this host alone. Where all
+        agents have some, a flow is marked by the order of the host that it goes to, if the
+        addresses of all jobs there are known: no order is lost then, however many jobs there are.
+        """
+        classes = self.classes_of(agent, order)
+        if not self._agents[agent].queues:
+            return SetClasses(period=self.period, classes=classes)
+        told = self._told()
+        numbers = {job: number for number, job in enumerate(told)}
+        local = host_orders(*self._turns(told), self.classes)
+        here = self.agents.index(agent)
+        queues = {job: local.get((here, numbers[job]), kind) for job, kind in classes.items()}
+        peers = dict[str, tuple[PeerClass, ...]]()
+        for job in classes if all(one.queues for one in self._agents.values()) else ():
+            peers[job] = tuple(
+                PeerClass(end.address, local[place, numbers[job]])
+                for place, name in enumerate(self.agents)
+                if name != agent and (place, numbers[job]) in local and self._addressed(name)
+                for end in told[job][name].endpoints
+                if local[place, numbers[job]] != classes[job]
+            )
+        most = max(map(len, peers.values()), default=0)
+        if most > MOST_PEERS or sum(map(len, peers.values())) > MOST_AGENT_PEERS:
+            peers.clear()
+        peers = {job: some for job, some in peers.items() if some}
+        return SetClasses(period=self.period, classes=classes, queues=queues, peers=peers)
+
+    def _addressed(self, agent: str) -> bool:
+        """Tell whether all nodes on a host are known by its own addresses."""
+        nodes = (one for one in self._agents[agent].nodes.values() if one and one.endpoints)
+        return all(one.addresses_own for one in nodes)
 
     def classes_of(self, agent: str, order: Mapping[str, int]) -> dict[str, int]:
         """Return of an order what one agent has to set."""
