@@ -99,7 +99,7 @@ def put_back(kept: KeptValue) -> bool:
         with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
             _bind(kept.holder, kept.key, kept.value)
             # Else nothing was written in place, or there is nothing to write back.
-            if kept.copy is not None and _mark(kept.value) != kept.mark:
+            if kept.copy is not None and _told(_mark, kept.value, id(kept.value)) != kept.mark:
                 _write(kept.value, kept.copy)
     except Exception:  # whatever its class says to that
         return False
