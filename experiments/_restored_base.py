@@ -6,6 +6,7 @@ part of the line that refuses one; without it the parameters and metrics have to
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -20,6 +21,7 @@ class Base(TorchApp):
     """A small perceptron."""
 
     refused: ClassVar[str] = ""
+    sleep_s: float = 0.0
 
     def model(self) -> nn.Module:
         """Two layers."""
@@ -33,6 +35,7 @@ class Base(TorchApp):
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
         """Cross entropy."""
         x, y = batch
+        time.sleep(self.sleep_s)
         return functional.cross_entropy(model(x.to(next(model.parameters()).dtype)).float(), y)
 
     def optimizer(self, named_parameters: Any) -> optim.Optimizer:

@@ -21,9 +21,13 @@ AccSGD AdaBelief AdaBound AdaMod AdamP AggMo Apollo DiffGrad Lamb MADGRAD NovoGr
 Ranger RangerQH RangerVA SGDP SGDW SWATS Shampoo Yogi PID
 """
 _PYTORCH_OPTIMIZER: Final = """
-ADOPT AdEMAMix AdaBelief AdaFactor AdaShift AdamP Adan Adai Amos CAME DAdaptAdam DAdaptSGD FTRL Fromage
-GaLore Gravity Grams LARS Lamb Lion MADGRAD MARS Mechanic MSVAG Nero NovoGrad PAdam PNM Prodigy QHAdam
-Ranger SGDSaI SM3 SOAP SRMM ScalableShampoo ScheduleFreeAdamW ScheduleFreeSGD Shampoo StableAdamW SWATS
+ADOPT AdEMAMix AdaBelief AdaFactor AdaShift AdamP Adan Adai Amos CAME DAdaptAdam DAdaptSGD FTRL
+Fromage
+GaLore Gravity Grams LARS Lamb Lion MADGRAD MARS Mechanic MSVAG Nero NovoGrad PAdam PNM Prodigy
+QHAdam
+Ranger
+SGDSaI SM3 SOAP SRMM ScalableShampoo ScheduleFreeAdamW ScheduleFreeSGD Shampoo StableAdamW
+SWATS
 Tiger Yogi Kron SPAM APOLLO Alice EXAdam FOCUS LaProp RACS SCION StableSPAM TAM AvaGrad Aida
 """
 CHOSEN: Final = {

@@ -12,8 +12,11 @@ import torch
 from torch import nn, optim
 from training_bench import Points, a_job, drive, serve
 
+from warren.live.oracle.determinism_check import _compare
+from warren.live.oracle.determinism_probe import _compute
 from warren.live.oracle.plain import train
-from warren.live.training.app.app_loader import build_app
+from warren.live.process.specs import ProbeRole
+from warren.live.training.app.app_loader import build_app, forget_apps
 from warren.live.training.checkpoints.archive import Archive, unpack
 from warren.live.training.parameter_store import ParameterStore
 from warren.model.errors import SpecError
@@ -84,8 +87,7 @@ def test_an_optimiser_of_torch_goes_on_with_its_bits_in_every_type(chosen: str, 
 
 def fresh(job: Job) -> Any:
     """The app as a new process has it."""
-    for name in [name for name in sys.modules if name.startswith("warren_app_")]:
-        del sys.modules[name]
+    forget_apps()
     return build_app(job, str(EXPERIMENTS))
 
 
@@ -175,3 +177,36 @@ def test_a_store_that_went_on_goes_back_to_what_a_checkpoint_holds() -> None:
     assert bytes(store.checkpoint_part()) == saved
     drive(store, lambda: fresh(job), job)
     assert bytes(store.checkpoint_part()) == ended
+
+
+HIDDEN = """
+from contextvars import ContextVar
+from _restored_base import Base
+
+steps = ContextVar("steps", default=0)
+
+class Hidden(Base):
+    def steps(self, parameters):
+        optimizer = super().steps(parameters)
+
+        def hook(*_):
+            steps.set(steps.get() + 1)
+            if steps.get() > 4:
+                optimizer.param_groups[0]["lr"] = 0.1 / steps.get()
+
+        optimizer.register_step_post_hook(hook)
+        return optimizer
+"""
+
+
+def test_a_check_finds_what_neither_a_search_nor_the_first_rounds_show(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(HIDDEN)
+    job = a_job(rounds=20, app="app.py:Hidden")
+    files = []
+    for disturbed in (False, True):
+        forget_apps()
+        header, parts = _compute(ProbeRole(str(tmp_path), job, "", "", 3, disturbed))
+        head = json.dumps(header).encode()
+        files.append(len(head).to_bytes(8, "little") + head + b"".join(parts))
+    report = _compare(job, *files)
+    assert (report.same, report.where) == (False, "the state after more steps by the last updates")

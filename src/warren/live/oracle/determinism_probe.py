@@ -1,24 +1,31 @@
 """A child that computes a job's first tasks and writes every intermediate result to a file.
 
 ``warren check`` compares two such files. They hold, with the layout of the job beside them, the
-first state, then for each round the updates of its tasks and the state after its barrier. One is
-written undisturbed, the other with tasks in another order, and other tasks and servers between.
+first state, then for each round the updates of its tasks and the state after its barrier, then the
+state after more steps by the last updates: what an optimiser does each fifth step shows there. One
+is written undisturbed, the other with tasks in another order, and other tasks and servers between:
+each server is restored from what the one before it has saved, by an app that is loaded anew.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import Any, Final
 
 from warren.live.process.linux import direct_output, set_name
 from warren.live.process.specs import ProbeRole, Role
 from warren.live.training.app.app_errors import print_traceback, reason_of, way_there
-from warren.live.training.app.app_loader import build_app
+from warren.live.training.app.app_loader import build_app, forget_apps
 from warren.live.training.checkpoints.files import write_whole
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.training.task_hashes import TaskResult
 from warren.live.training.task_runner import TaskRunner
+
+_MORE: Final = 12
+"""Number of steps by the last updates."""
+_ELSEWHERE: Final = 3
+"""Number of such steps after which another server goes on."""
 
 
 def main(role: Role, lifeline: int) -> None:
@@ -65,10 +72,35 @@ class _Steps:
         return [results[shard] for shard in range(scale)]
 
     def go_on_elsewhere(self) -> None:
-        """Replace the server by another one, which goes on from a checkpoint of the first."""
-        saved = bytes(self.store.checkpoint_part())
+        """Replace the server by another one, which goes on from a checkpoint of the first.
+
+        Raises
+        ------
+        SpecError
+            It would save something else than the first.
+        """
+        before = self.store
+        saved = bytes(before.checkpoint_part())
+        # Globals and classes of the app are new ones too, as in another process.
+        forget_apps()
         self.store = ParameterStore(build_app(self._job, self._role.base), self._job)
         self.store.restore([saved])
+        before.check_restored(self.store)
+
+    def more_steps(self, results: list[TaskResult]) -> None:
+        """Step on by the results of a round; evaluate after the last step."""
+        for number in range(_MORE):
+            if self.store.finished:
+                return
+            for shard, result in enumerate(results):
+                self.store.add(shard, result)
+            self.store.step()
+            if number < _MORE - 1:
+                self.store.follow(finished=self.store.version == self._job.rounds)
+            else:
+                self.store.conclude()
+            if self._role.disturbed and number % _ELSEWHERE == 0 and not self.store.finished:
+                self.go_on_elsewhere()
 
 
 def _compute(role: ProbeRole) -> tuple[dict[str, Any], list[bytes]]:
@@ -78,7 +110,8 @@ def _compute(role: ProbeRole) -> tuple[dict[str, Any], list[bytes]]:
     parts = [b"".join(steps.store.state())]
     hashes = [""]
     for round_no in range(role.rounds):
-        for shard, result in enumerate(steps.tasks()):
+        results = steps.tasks()
+        for shard, result in enumerate(results):
             steps.store.add(shard, result)
             labels.append(f"task {shard} of round {round_no}")
             parts.append(b"".join(result.update))
@@ -92,7 +125,11 @@ def _compute(role: ProbeRole) -> tuple[dict[str, Any], list[bytes]]:
             break
         if role.disturbed:
             steps.go_on_elsewhere()
+    steps.more_steps(results)
     store = steps.store
+    labels.append("the state after more steps by the last updates")
+    parts.append(b"".join(store.state()))
+    hashes.append("")
     tensors = [[entry.name, entry.offset, entry.nbytes] for entry in store.layout.entries]
     header = {
         "labels": labels,

@@ -308,6 +308,16 @@ class ParameterStore:
         self.known.go_on_from(self.version)
         self._begin(None)
 
+    def check_restored(self, other: ParameterStore) -> None:
+        """Refuse a store that was restored from this one and would not go on as this one does.
+
+        Raises
+        ------
+        SpecError
+            It has other values; the message names one.
+        """
+        checkpoint.check_same(self._replica, other._replica)
+
     def piece_for(self, part: int, homes: int, model_bytes: Sequence[int]) -> memoryview:
         """Return what of this part server ``part`` of ``homes`` servers to come will own.
 

@@ -18,6 +18,7 @@ from warren.model.errors import Problem, SpecError, one_line
 from warren.model.job import AppSource, Job, Sources
 
 _FORM: Final = 'allowed: "path/file.py:Class"'
+_PREFIX: Final = "warren_app_"
 _pinned: Sources | None = None
 """Texts of the run that this process belongs to; None: apps are read when they are needed."""
 
@@ -72,6 +73,12 @@ def use_pinned(sources: Sources) -> None:
     _pinned = sources
 
 
+def forget_apps() -> None:
+    """Load the modules of apps anew from now on, as another process would."""
+    for name in [name for name in sys.modules if name.startswith(_PREFIX)]:
+        del sys.modules[name]
+
+
 def _source(app: str, file: str, base: str) -> AppSource:
     path = Path(base, file)
     if _pinned is not None:
@@ -88,7 +95,7 @@ def _load_module(app: str, source: AppSource, suffix: str) -> ModuleType:
     path = Path(source.folder, source.main)
     # A name by path and text: two versions of one app in a process are two modules.
     tag = hashlib.sha256(f"{path}\n{source.sha256}".encode()).hexdigest()[:16]
-    name = f"warren_app_{path.stem}_{tag}{suffix}"
+    name = f"{_PREFIX}{path.stem}_{tag}{suffix}"
     if name in sys.modules:
         return sys.modules[name]
     spec = pinned_spec(source, source.main, name)

@@ -41,7 +41,8 @@ from warren.model.job import Job
 
 _LONG: Final = 1000
 """Most items of a container that is saved although it has not changed."""
-_ADVICE: Final = "put it into state[p] or param_groups of the optimiser"
+ADVICE: Final = "put it into state[p] or param_groups of the optimiser"
+"""What to do with values that no checkpoint can keep."""
 _NOTHING: Final = object()
 _NUMBERS: Final = (bool, int, float, str, type(None))
 _FIRST: Final = 3
@@ -252,7 +253,7 @@ class BarrierState:
             if long or mark(value) == known.before:
                 return []
             raise CannotKeep(f"{name}, a {type(value).__name__}, goes on at each step, and no "
-                             f"checkpoint can keep how far it has come; {_ADVICE}")  # fmt: skip
+                             f"checkpoint can keep how far it has come; {ADVICE}")  # fmt: skip
         if mark(value) == known.before:
             return []
         return [{"at": name, "of": known.entry, "copy": writer.write(value, name, inside=True)}]
@@ -353,24 +354,37 @@ def _check_split(entries: Sequence[Any], found: Mapping[str, Tensor]) -> None:
             name = f"{entry['at']}.{entry['key']}" if "key" in entry else entry["at"]
             raise CannotKeep(
                 f"{name} holds tensors that belong to no single parameter, which several servers "
-                f"cannot divide; {_ADVICE}, or set servers: 1"
+                f"cannot divide; {ADVICE}, or set servers: 1"
             )
 
 
 def _check_equal(trees: Sequence[tuple[Any, Mapping[str, Tensor]]]) -> None:
     """Refuse parts that differ in what belongs to no single parameter."""
-    shown = [
-        [_comparable(one, found) for one in tree if not (one["of"] or "first" in one)]
-        for tree, found in trees
+    shared = [
+        ([one for one in tree if not (one["of"] or "first" in one)], found) for tree, found in trees
     ]
-    for other in shown[1:]:
-        for one, two in zip_longest(shown[0], other):
-            if one != two:
-                name = (one or two)["at"]
-                if ".param_groups" in name:
-                    message = "optimizer() gives each server other groups of parameters"
-                    raise WarrenError(f"{message}; give them in the order of named_parameters")
-                raise WarrenError(f"its servers have kept other values of {name}; {_ADVICE}")
+    for other in shared[1:]:
+        name = difference(shared[0], other)
+        if ".param_groups" in name:
+            message = "optimizer() gives each server other groups of parameters"
+            raise WarrenError(f"{message}; give them in the order of named_parameters")
+        if name:
+            raise WarrenError(f"its servers have kept other values of {name}; {ADVICE}")
+
+
+def difference(
+    one: tuple[Sequence[Any], Mapping[str, Tensor]],
+    other: tuple[Sequence[Any], Mapping[str, Tensor]],
+) -> str:
+    """Return the name of the first value that two written states have not in common, or nothing."""
+    pairs = zip_longest(
+        *([(_comparable(e, found), e) for e in tree] for tree, found in (one, other))
+    )
+    for first, second in pairs:
+        if first is None or second is None or first[0] != second[0]:
+            entry = (first or second)[1]
+            return f"{entry['at']}.{entry['key']}" if "key" in entry else str(entry["at"])
+    return ""
 
 
 def _comparable(written: Any, found: Mapping[str, Tensor]) -> Any:

@@ -16,6 +16,8 @@ from torch import Tensor
 
 from warren.live.training.app.app_contract import refuse
 from warren.live.training.checkpoints.archive import Archive, unpack
+from warren.live.training.checkpoints.barrier_objects import mark
+from warren.live.training.checkpoints.barrier_state import ADVICE, difference
 from warren.live.training.checkpoints.saved_values import CannotKeep
 from warren.live.training.replica import Replica
 from warren.live.training.tensor_layout import tensors
@@ -69,6 +71,28 @@ def check(replica: Replica) -> None:
         Something that its barriers change cannot be saved.
     """
     _written(replica, 0, finished=False, heir=None)
+
+
+def check_same(replica: Replica, restored: Replica) -> None:
+    """Refuse a replica that was restored from another and has not all of its values.
+
+    Raises
+    ------
+    SpecError
+        One differs; the message names it.
+    """
+    (one, found), (other, again) = (
+        _written(replica, 0, finished=False, heir=None),
+        _written(restored, 0, finished=False, heir=None),
+    )
+    name = difference((one["kept"], found), (other["kept"], again))
+    for entry in replica.layout.entries:
+        key = f"model/{entry.name}"
+        if not name and mark(found[key]) != mark(again[key]):
+            name = entry.name
+    if name:
+        message = f"{name} is another one once it was restored from a checkpoint"
+        raise refuse(replica.job, "", f"{message}; {ADVICE}")
 
 
 def _written(
