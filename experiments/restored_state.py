@@ -159,7 +159,7 @@ def strike(arguments: list[str], out: Path, draw: random.Random, *, controller: 
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     hits: list[str] = []
-    wanted = sorted(draw.sample(range(6, JOBS_A_RUN * ROUNDS - 12), 1 if controller else 3))
+    wanted = sorted(draw.sample(range(6, 2 * ROUNDS - 8), 1 if controller else 3))
     while process.poll() is None:
         time.sleep(0.02)
         if not wanted or sum(rounds_done(out)) < wanted[0]:

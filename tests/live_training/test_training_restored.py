@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch import nn, optim
-from training_bench import Points, a_job, drive, serve
+from training_bench import Points, a_job, drive, serve, whole
 
 from warren.live.oracle.determinism_check import _compare
 from warren.live.oracle.determinism_probe import _compute
 from warren.live.oracle.plain import train
 from warren.live.process.specs import ProbeRole
+from warren.live.server.restored_copy import RestoredCopy
 from warren.live.training.app.app_loader import build_app, forget_apps
 from warren.live.training.checkpoints.archive import Archive, unpack
 from warren.live.training.parameter_store import ParameterStore
+from warren.live.training.task_runner import TaskRunner
 from warren.model.errors import SpecError
 from warren.model.job import Evaluate, Job
 
@@ -210,3 +213,76 @@ def test_a_check_finds_what_neither_a_search_nor_the_first_rounds_show(tmp_path:
         files.append(len(head).to_bytes(8, "little") + head + b"".join(parts))
     report = _compare(job, *files)
     assert (report.same, report.where) == (False, "the state after more steps by the last updates")
+
+
+def watched(make: Any, job: Job) -> ParameterStore:
+    """A store that has noted three steps."""
+    store, _ = serve(make, job, trainers=1, stop_at=2)
+    store.watch()
+    drive(store, make, job, trainers=1, stop_at=5)
+    return store
+
+
+@pytest.mark.parametrize(
+    "app",
+    ["_restored_optimisers.py:SlowList", "_restored_hooks.py:AverageInApp",
+     "_restored_hooks.py:HookGlobal", "_restored_hooks.py:Teacher"],
+)  # fmt: skip
+def test_a_restored_copy_makes_the_same_steps_again(app: str) -> None:
+    job = a_job(rounds=9, scale=1, app=app, evaluate=Evaluate(every=1))
+    store = watched(lambda: fresh(job), job)
+    assert store.keeps_more
+    store.verify(fresh(job))
+
+
+def test_a_copy_that_goes_on_otherwise_is_refused_by_the_name_of_what_differs(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "app.py").write_text(HIDDEN)
+    job = a_job(rounds=9, scale=1, app="app.py:Hidden")
+
+    def make() -> Any:
+        forget_apps()
+        return build_app(job, str(tmp_path))
+
+    store = watched(make, job)
+    with pytest.raises(SpecError, match=r"goes on with another .*hook keeps what no checkpoint"):
+        store.verify(make())
+
+
+def test_metrics_that_depend_on_what_is_lost_are_refused() -> None:
+    class Reads(Base):
+        kept = iter(range(99))
+
+        def evaluate(self, model: nn.Module) -> dict[str, float]:
+            return {"seen": float(self.seen)}
+
+        def dataset(self) -> Any:
+            self.seen = next(self.kept)
+            return super().dataset()
+
+    store = watched(Reads, a_job(rounds=9, scale=1, evaluate=Evaluate(every=1)))
+    with pytest.raises(SpecError, match="gives other metrics once the job was restored"):
+        store.verify(Reads())
+
+
+@pytest.mark.live
+def test_a_server_lets_a_child_compare_and_goes_on_meanwhile(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(HIDDEN)
+    job = a_job(rounds=400, scale=1, app="app.py:Hidden")
+    forget_apps()
+    store = ParameterStore(build_app(job, str(tmp_path)), job)
+    runner = TaskRunner(build_app(job, str(tmp_path)), job)
+    copy = RestoredCopy(store, job, str(tmp_path))
+
+    def train_on() -> None:
+        while not store.finished:
+            store.add(0, runner.run(whole(store), store.version, 0))
+            store.step()
+            store.conclude()
+            copy.after_round()
+            if store.version > 5:
+                time.sleep(0.05)
+
+    with pytest.raises(SpecError, match="hook keeps what no checkpoint sees"):
+        train_on()

@@ -23,6 +23,7 @@ from warren.live.rings.allreduce import Ring
 from warren.live.rings.gradient_mean import RingMeans
 from warren.live.rings.round_summary import RoundSummary, exchanged
 from warren.live.server.checkpoint_schedule import CheckpointSchedule
+from warren.live.server.restored_copy import RestoredCopy
 from warren.live.training import numerics
 from warren.live.training.app.app_contract import refuse
 from warren.live.training.app.app_loader import build_app
@@ -91,6 +92,7 @@ class RingRank:
             self._runner = TaskRunner(app, job, memory_of)
             self.store = ParameterStore(steps, job, runner=self._runner)
             self.schedule = CheckpointSchedule(self.store, job, role.store, role.round, 0, 1)
+            self._copy = RestoredCopy(self.store, job, role.base)
             if role.rehearse:
                 self._runner.warm()
             if role.rehearse and role.rank == 0:  # which alone evaluates
@@ -162,8 +164,11 @@ class RingRank:
 
     def save_if_due(self) -> None:
         """Save the state between rounds, on rank 0, as often as the job says."""
-        if not self.store.finished and self.schedule.due(self.store.version):
+        if self.store.finished:
+            return
+        if self.schedule.due(self.store.version):
             self.schedule.save(self.store.version)
+        self._copy.after_round()
 
     def save(self, round_no: int) -> None:
         """Put the state that a round begins with on disk, on rank 0, unless it is there."""

@@ -22,6 +22,7 @@ from warren.live.server.checkpoint_schedule import CheckpointSchedule
 from warren.live.server.global_norm import GlobalNorm
 from warren.live.server.migration import Donor, Inheritance
 from warren.live.server.peer_servers import PeerServers
+from warren.live.server.restored_copy import RestoredCopy
 from warren.live.server.round_report import DeferredReport
 from warren.live.server.round_start import RoundStart
 from warren.live.server.state_sender import ServedState, StateSender
@@ -91,6 +92,7 @@ class Server:
         self._reader = UpdateReader(store.ranges)
         self._peers = PeerServers(self._hub, store, parts)
         self._donor = Donor(role, store)
+        self._copy = RestoredCopy(store, role.job, role.base, within=role.inputs is None)
         self._inheritance = Inheritance(role.donors)
         self._poller = Poller()
         # None on the first server, which keeps the barrier for all.
@@ -448,6 +450,7 @@ class Server:
         waits = self._delayed.at_ns is not None or self._donor.gave
         if not (left.outcome.finished or waits):
             self._begin_round()
+            self._copy.after_round()
         numerics.pin()  # the app may have set what it likes
         self._store.seed()  # for the next step, whose updates are still being computed
 

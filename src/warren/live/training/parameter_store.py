@@ -6,9 +6,16 @@ from collections.abc import Sequence
 
 from safetensors.torch import save
 from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR, LRScheduler, MultiplicativeLR
 
 from warren.apps.protocol import TorchApp
-from warren.live.training.app.app_contract import check_converges, check_job, ends
+from warren.live.training.app.app_contract import (
+    check_converges,
+    check_job,
+    ends,
+    refuse,
+    tensorwise,
+)
 from warren.live.training.block_ownership import Ranges, owners_of
 from warren.live.training.checkpoints import state as checkpoint
 from warren.live.training.checkpoints.archive import Archive
@@ -16,6 +23,7 @@ from warren.live.training.checkpoints.barrier_state import is_looked_at
 from warren.live.training.helpers import ALONE, Helpers
 from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.replica import Replica
+from warren.live.training.seeding import BARRIER, reseed
 from warren.live.training.task_hashes import MARK_BYTES, KnownHashes, RoundOutcome, TaskResult
 from warren.live.training.task_runner import TaskRunner
 from warren.live.training.tensor_layout import digest
@@ -82,6 +90,7 @@ class ParameterStore:
         self.finished = False
         self.known = KnownHashes(self.layout, job)
         self._archive = Archive()
+        self._saved = b""
         # What no checkpoint can keep is refused now, and not when the first one is due.
         checkpoint.check(self._replica)
         self._results: dict[int, TaskResult] = {}
@@ -317,6 +326,62 @@ class ParameterStore:
             It has other values; the message names one.
         """
         checkpoint.check_same(self._replica, other._replica)
+
+    @property
+    def keeps_more(self) -> bool:
+        """Tell whether code runs at its barriers of which it is not known what it keeps."""
+        replica = self._replica
+        schedule = replica.schedule
+        known = schedule is None or type(schedule).__module__ == LRScheduler.__module__
+        lambdas = isinstance(schedule, LambdaLR | MultiplicativeLR)
+        return replica.parts == 1 and not (tensorwise(replica.optimizer) and known and not lambdas)
+
+    @property
+    def watched(self) -> bool:
+        """Tell whether steps are noted since ``watch``."""
+        return self._replica.recorded is not None
+
+    def watch(self) -> None:
+        """Save this version, and note what steps are made by from now on.
+
+        Raises
+        ------
+        SpecError
+            Barriers have changed something that a checkpoint cannot keep.
+        """
+        self._saved = bytes(self.checkpoint_part())
+        self._replica.recorded = []
+
+    def unwatch(self) -> None:
+        """Forget what ``watch`` has saved and noted."""
+        self._saved = b""
+        self._replica.recorded = None
+
+    def verify(self, app: TorchApp) -> None:
+        """Make the steps since ``watch`` again, on a copy of what was saved then.
+
+        ``app``: another object of the app; this store is of no use afterwards.
+
+        Raises
+        ------
+        SpecError
+            The copy has other values or metrics than this store.
+        """
+        copy = Replica(app, self._job, 0, 1)
+        checkpoint.decode([self._saved], copy)
+        for made in self._replica.recorded or ():
+            copy.step_again(made)
+        checkpoint.check_same(self._replica, copy)
+        if self._job.evaluate is not None or self._job.stop is not None:
+            # Metrics such as elapsed time differ at each call.
+            own, found, again = map(self._evaluated, (self._replica, copy, self._replica))
+            if own == again and found != own:
+                message = "evaluate() gives other metrics once the job was restored"
+                raise refuse(self._job, "", f"{message}: they depend on what no checkpoint sees")
+
+    def _evaluated(self, replica: Replica) -> str:
+        reseed(self._job.seed, self.version, BARRIER)
+        return repr(replica.evaluate())
 
     def piece_for(self, part: int, homes: int, model_bytes: Sequence[int]) -> memoryview:
         """Return what of this part server ``part`` of ``homes`` servers to come will own.

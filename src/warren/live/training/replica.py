@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +37,8 @@ from warren.live.transport.frames import Buffer
 from warren.live.transport.message import SharedSlot
 from warren.model.job import Job
 
+StepInput: TypeAlias = tuple[int, list[Tensor | None], list[Tensor]]
+"""Of one step: its round, gradients and buffers in the order of the layout."""
 _LARGE_BYTES: Final = 1 << 16
 """From this mean size on, tensors are worth a view each, to spare a copy."""
 
@@ -97,6 +99,8 @@ class Replica:
         self._tensorwise = tensorwise(self.optimizer)
         self._helpers = helpers
         self._seeded: int | None = None
+        # Inputs of the steps since some round, while these may have to be made again.
+        self.recorded: list[StepInput] | None = None
 
     @property
     def whole(self) -> bool:
@@ -134,8 +138,34 @@ class Replica:
             for tensor in self._owned_parameters():
                 # Not in place: the gradient may be a view of what a trainer sent.
                 tensor.grad = None if tensor.grad is None else tensor.grad * factor
+        if self.recorded is not None:
+            self.recorded.append(self._input(round_no))
         # Tensors of other parts are of the version before from here on, until ``take``.
         self.current = self.owned
+        self._advance(round_no)
+
+    @torch.no_grad()
+    def step_again(self, made: StepInput) -> None:
+        """Make a step that another replica has made."""
+        round_no, gradients, buffers = made
+        params = len(gradients)
+        for at, tensor in enumerate(self._tensors()):
+            if at < params:
+                tensor.grad = gradients[at]
+            else:
+                tensor.copy_(buffers[at - params])
+        with torch.enable_grad():
+            self._advance(round_no)
+
+    def _input(self, round_no: int) -> StepInput:
+        """Return copies of what the step at hand begins with beside the state."""
+        params = len(self.layout.params)
+        found = self._tensors()
+        gradients = [None if one.grad is None else one.grad.clone() for one in found[:params]]
+        return round_no, gradients, [one.detach().clone() for one in found[params:]]
+
+    def _advance(self, round_no: int) -> None:
+        """Step the optimiser and the schedule by the gradients that are there."""
         self.seed(round_no)
         self._seeded = None
         if self._tensorwise and self._helpers.share(self.layout.total_bytes):

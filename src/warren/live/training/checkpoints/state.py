@@ -91,8 +91,9 @@ def check_same(replica: Replica, restored: Replica) -> None:
         if not name and mark(found[key]) != mark(again[key]):
             name = entry.name
     if name:
-        message = f"{name} is another one once it was restored from a checkpoint"
-        raise refuse(replica.job, "", f"{message}; {ADVICE}")
+        message = f"a copy restored from a checkpoint goes on with another {name!r}"
+        why = "optimiser, schedule or a hook keeps what no checkpoint sees"
+        raise refuse(replica.job, "", f"{message}: {why}; {ADVICE}")
 
 
 def _written(
