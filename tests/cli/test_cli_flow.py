@@ -34,6 +34,10 @@ LOG = "watch --log a.log"
         (f"{LOG} --port 1 --device e --rate fast", "flow: --rate: "),
         (f"{LOG} --port 1 --device e;f --rate 1Gbit", "flow: device: 'e;f' is not an interface"),
         (f"{LOG} --port 1 --device e --rate 1Gbit --queues cake", "flow: queues: 'cake' is not"),
+        (
+            f"{LOG} --port 1 --code-points 1,2",
+            "flow: --code-points: '1,2'; allowed: testbed, switch",
+        ),
         (f"{LOG} --port 1 --label A", "flow: label: 'A' is not a name"),
         ("status --label ../x", "flow: label: '../x' is not a name"),
         ("clear --label -x", "flow: label: '-x' is not a name"),
@@ -67,3 +71,7 @@ def test_a_dry_run_prints_rules_and_starts_nothing(
     told = json.loads(warren(*arguments, "--json").out)
     assert [(row["job"], row["class"], row["step"]) for row in told["jobs"]] == [("run-1", 0, 1.0)]
     assert warren("flow", "nccl", "--class", "2").out == "NCCL_IB_TC=192\n"
+    # On a switch the first class is marked, too.
+    on_switch = ["--code-points", "switch"]
+    assert 'ip dscp set 56 comment "class 0"' in warren(*arguments, *on_switch).out
+    assert warren("flow", "nccl", "--class", "2", *on_switch).out == "NCCL_IB_TC=160\n"

@@ -15,6 +15,7 @@ from warren.live.enforcement.requests import (
     FlowRequest,
     MarkFlows,
     SetUpQueues,
+    code_points_of,
     decoded,
     ports_of,
 )
@@ -150,6 +151,38 @@ def test_each_class_has_the_queue_of_its_number_on_every_kind_of_queues() -> Non
     for kind in ("prio", "ets"):
         (line,) = queue_lines(SetUpQueues(label="a", device="eth0", kind=kind))
         assert f"root handle 5741: {kind}" in line
+
+
+def test_on_switches_class_0_is_marked_and_what_is_not_marked_goes_last() -> None:
+    """Strict queues of a switch by the upper three bits: the greatest goes first."""
+    assert CODE_POINTS[0] == 0
+    points = code_points_of("switch")
+    assert [point >> 3 for point in points] == [7, 6, 5, 4, 3, 2, 1, 0]
+    ask = {**MARK, **ENDS, "flow_class": 0, "code_points": points}
+    marked = decoded(json.dumps(ask).encode())
+    assert isinstance(marked, MarkFlows)
+    assert "ip dscp set 56 " in marks(marked)
+
+
+def test_a_table_of_code_points_may_be_stated_and_classes_may_share_one() -> None:
+    points = code_points_of("40,32,24,16,8,8,8,0")
+    assert points == (40, 32, 24, 16, 8, 8, 8, 0)
+    htb = SetUpQueues(label="a", device="eth0", rate_bps=10**9, code_points=points)
+    # nft takes each once; of classes that share one the first says the queue.
+    told = "40 : 5741:1, 32 : 5741:2, 24 : 5741:3, 16 : 5741:4, 8 : 5741:5, 0 : 5741:8"
+    assert f"map {{ {told} }}" in queue_table(htb)
+    for text in (
+        "",
+        "fast",
+        "1,2,3",
+        "40,32,24,16,8,8,8,64",
+        "40,32,24,16,8,8,8,-1",
+        "٣,1,1,1,1,1,1,1",
+    ):
+        with pytest.raises(SpecError, match=r"--code-points: .*; allowed: testbed, switch, or 8"):
+            code_points_of(text)
+    with pytest.raises(SpecError, match="code-points"):
+        decoded(json.dumps({**MARK, **ENDS, "code_points": [1, 2]}).encode())
 
 
 def test_ranges_that_meet_become_one() -> None:

@@ -14,7 +14,9 @@ class  DSCP  name (RFC 2474, RFC 4594)
 =====  ====  ===================================================================
 
 From 1 to 7 the classes have the order that the standard gives these code points. What is not marked
-stands before all of them on the links of a testbed, and there alone.
+stands before all of them on the links of a testbed, and there alone: on a switch it commonly has
+the last queue. For networks of switches ``SWITCH_POINTS`` marks class 0, too, and class 7 goes with
+what is not marked; users may state other tables.
 """
 
 from __future__ import annotations
@@ -26,6 +28,10 @@ from warren.model.decision import CLASSES
 
 CODE_POINTS: Final = tuple((CLASSES - kind) % CLASSES << 3 for kind in range(CLASSES))
 """The DSCP of each class."""
+SWITCH_POINTS: Final = tuple((CLASSES - 1 - kind) << 3 for kind in range(CLASSES))
+"""The DSCP of each class where what is not marked goes last: CS7 for class 0 down to CS0 for 7."""
+MOST_POINT: Final = 63
+"""The greatest DSCP."""
 
 
 def mark(end: socket.socket, flow_class: int) -> None:

@@ -9,7 +9,9 @@ import typer
 from warren.cli.flow import hosts
 from warren.cli.flow.options import (
     DEFAULT_LABEL,
+    DEFAULT_TABLE,
     Addresses,
+    CodePointTable,
     DeviceName,
     Label,
     Logs,
@@ -37,6 +39,7 @@ from warren.live.enforcement.requests import (
     ListFlows,
     SetUpQueues,
     checked,
+    code_points_of,
 )
 from warren.live.enforcement.training_log import PATTERN
 from warren.live.enforcement.watch import FlowWatch, helper_for, shown, watched
@@ -85,6 +88,7 @@ def watch(
     device: DeviceName = None,
     rate: Rate = None,
     queues: Queues = "htb",
+    code_points: CodePointTable = DEFAULT_TABLE,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the prediction.")] = 0,
     label: Label = DEFAULT_LABEL,
     sudo: Sudo = False,
@@ -99,8 +103,10 @@ def watch(
     """
     check_periods(period, periods)
     jobs = flows_of(log, port, address, pid)
-    set_up = queues_of(label, device, rate, queues)
-    watched_jobs = WatchedJobs(label, jobs, pattern, stated_kind(metric, cuts))
+    points = code_points_of(code_points)
+    set_up = queues_of(label, device, rate, queues, points)
+    kind = stated_kind(metric, cuts)
+    watched_jobs = WatchedJobs(label, jobs, pattern, kind, code_points=points)
     flows = FlowWatch(watched_jobs, period, seed, say)
     rows = _dry(flows, set_up, json_) if dry_run else _live(flows, set_up, sudo, periods)
     if json_:
@@ -165,6 +171,7 @@ def nccl(
     flow_class: Annotated[
         int, typer.Option("--class", metavar="0-7", help="The class of all that a job sends.")
     ],
+    code_points: CodePointTable = DEFAULT_TABLE,
     json_: Json = False,
 ) -> None:
     """Print the environment that gives NCCL's traffic over InfiniBand or RoCE a class.
@@ -172,7 +179,7 @@ def nccl(
     NCCL reads it once, when a communicator is made. For plain sockets we know of no such
     setting: there `warren flow watch` does it.
     """
-    found = environment_of(flow_class)
+    found = environment_of(flow_class, code_points_of(code_points))
     if json_:
         print_json(found)
         return

@@ -11,7 +11,9 @@ import typer
 
 from warren.cli.flow.options import (
     DEFAULT_LABEL,
+    DEFAULT_TABLE,
     Addresses,
+    CodePointTable,
     DeviceName,
     Label,
     Logs,
@@ -37,7 +39,7 @@ from warren.live.enforcement.coordination.messages import MOST_PERIODS, MOST_SEE
 from warren.live.enforcement.coordination.peer_address import peer_address
 from warren.live.enforcement.coordination.state import Coordination
 from warren.live.enforcement.coordination.token_file import read_secret
-from warren.live.enforcement.requests import SetUpQueues, wrong
+from warren.live.enforcement.requests import SetUpQueues, code_points_of, wrong
 from warren.live.enforcement.training_log import PATTERN
 from warren.live.enforcement.watch import helper_for, shown
 from warren.live.enforcement.watched_jobs import WatchedJobs, stated_kind
@@ -133,6 +135,7 @@ def agent(
     device: DeviceName = None,
     rate: Rate = None,
     queues: Queues = "htb",
+    code_points: CodePointTable = DEFAULT_TABLE,
     label: Label = DEFAULT_LABEL,
     sudo: Sudo = False,
     dry_run: Annotated[
@@ -147,8 +150,10 @@ def agent(
     --periods orders; all rules that it made go with it, however it ends.
     """
     check_periods(1.0, periods)
-    jobs = WatchedJobs(label, flows_of(log, port, address, pid), pattern, stated_kind(metric, cuts))
-    set_up = queues_of(label, device, rate, queues)
+    flows, points = flows_of(log, port, address, pid), code_points_of(code_points)
+    kind = stated_kind(metric, cuts)
+    jobs = WatchedJobs(label, flows, pattern, kind, code_points=points)
+    set_up = queues_of(label, device, rate, queues, points)
     where = peer_address("--coordinator", coordinator)
     name = name or _host_name()
     served = FlowAgent(name, jobs, where, read_secret(token_file), say, queues=set_up is not None)

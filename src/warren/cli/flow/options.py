@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from warren.live.enforcement.requests import (
+    CodePoints,
     Endpoint,
     SetUpQueues,
     address_of,
@@ -67,6 +68,16 @@ Queues = Annotated[
     str, typer.Option("--queues", metavar="htb|prio|ets", help="Which kind of queues.")
 ]
 
+CodePointTable = Annotated[
+    str,
+    typer.Option(
+        "--code-points",
+        metavar="TABLE",
+        help="DSCP of classes 0 to 7: testbed, switch, or numbers. See docs/flows.md.",
+    ),
+]
+DEFAULT_TABLE: Final = "testbed"
+
 
 def check_periods(period: float, periods: int | None) -> None:
     """Refuse a period or a number of them that is out of range. Raises SpecError."""
@@ -111,7 +122,9 @@ def _endpoint(address: str, ports: str) -> Endpoint:
     return Endpoint(str(address_of(address)) if address else "", ports_of(ports) if ports else ())
 
 
-def queues_of(label: str, device: str | None, rate: str | None, kind: str) -> SetUpQueues | None:
+def queues_of(
+    label: str, device: str | None, rate: str | None, kind: str, code_points: CodePoints
+) -> SetUpQueues | None:
     """Return the queues that are asked for on a device. Raises SpecError."""
     if device is None:
         if rate is not None:
@@ -125,7 +138,9 @@ def queues_of(label: str, device: str | None, rate: str | None, kind: str) -> Se
             bps = round(parse_rate_bps(rate))
         except ValueError as error:
             raise wrong("--rate", str(error)) from None
-    found = SetUpQueues(label=label, device=device, rate_bps=bps, kind=kind)
+    found = SetUpQueues(
+        label=label, device=device, rate_bps=bps, kind=kind, code_points=code_points
+    )
     checked(found)
     return found
 

@@ -7,12 +7,12 @@ has. For sockets we know of no such variable. None of this was tried: no machine
 
 from __future__ import annotations
 
-from warren.live.enforcement.requests import wrong
+from warren.live.enforcement.requests import CodePoints, wrong
 from warren.live.flow_marks import CODE_POINTS
 from warren.model.decision import CLASSES
 
 
-def environment_of(flow_class: int) -> dict[str, str]:
+def environment_of(flow_class: int, code_points: CodePoints = CODE_POINTS) -> dict[str, str]:
     """Return the variables of a job whose bytes have a class.
 
     Raises
@@ -22,4 +22,4 @@ def environment_of(flow_class: int) -> dict[str, str]:
     """
     if not 0 <= flow_class < CLASSES:
         raise wrong("--class", f"{flow_class} is no class; allowed: 0 to {CLASSES - 1}")
-    return {"NCCL_IB_TC": str(CODE_POINTS[flow_class] << 2)}
+    return {"NCCL_IB_TC": str(code_points[flow_class] << 2)}

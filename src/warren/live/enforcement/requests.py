@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
+from warren.live.flow_marks import CODE_POINTS, MOST_POINT, SWITCH_POINTS
 from warren.model.decision import CLASSES
 from warren.model.errors import Problem, SpecError
 from warren.model.testbed import NAME_TEXT, is_name
 
+CodePoints: TypeAlias = tuple[int, ...]
 QueueKind = Literal["htb", "prio", "ets"]
 KINDS: Final = get_args(QueueKind)
 MOST_BYTES: Final = 64 * 1024
@@ -43,13 +45,14 @@ class SetUpQueues(_Checked, frozen=True, tag="set-up"):
     """Make eight queues in strict order on what leaves by a device.
 
     ``guaranteed_bps``: what each queue may send in any case; 0: 0.1 % of the rate. HTB alone knows
-    a rate and a guarantee.
+    a rate and a guarantee. ``code_points``: the DSCP of each class, as marks have it.
     """
 
     device: str
     rate_bps: int = 0
     kind: str = "htb"
     guaranteed_bps: int = 0
+    code_points: CodePoints = CODE_POINTS
 
 
 class RemoveQueues(_Checked, frozen=True, tag="remove-queues"):
@@ -69,7 +72,8 @@ class MarkFlows(_Checked, frozen=True, tag="mark"):
     """Give the flows of a job a class, in place of what it had.
 
     ``queue``: the class whose queue they leave this host by; -1: that of their mark. ``peers``: the
-    classes that they are marked with in place of ``flow_class``, by where they go.
+    classes that they are marked with in place of ``flow_class``, by where they go. ``code_points``:
+    the DSCP of each class.
     """
 
     job: str
@@ -77,6 +81,7 @@ class MarkFlows(_Checked, frozen=True, tag="mark"):
     endpoints: tuple[Endpoint, ...]
     queue: int = -1
     peers: tuple[PeerClass, ...] = ()
+    code_points: CodePoints = CODE_POINTS
 
 
 class UnmarkFlows(_Checked, frozen=True, tag="unmark"):
@@ -124,6 +129,8 @@ def checked(request: FlowRequest) -> FlowRequest:
     _check_name("label", request.label)
     if isinstance(request, SetUpQueues | RemoveQueues):
         _check_device(request.device)
+    if isinstance(request, SetUpQueues | MarkFlows):
+        _check_points(request.code_points)
     if isinstance(request, SetUpQueues):
         _check_queues(request)
     if isinstance(request, MarkFlows | UnmarkFlows):
@@ -178,6 +185,33 @@ def _check_marks(request: MarkFlows) -> None:
         for first, last in one.ports:
             if not 1 <= first <= last <= 65535:
                 raise wrong("port", f"{first}-{last}; allowed: 1 to 65535, the lower one first")
+
+
+def _check_points(points: CodePoints) -> None:
+    if len(points) != CLASSES or not all(0 <= one <= MOST_POINT for one in points):
+        allowed = f"{CLASSES} numbers from 0 to {MOST_POINT}, of class 0 first"
+        raise wrong("code-points", f"{str(points)[:60]}; allowed: {allowed}")
+
+
+def code_points_of(text: str) -> CodePoints:
+    """Read the code points of all classes: ``testbed``, ``switch``, or eight numbers.
+
+    Raises
+    ------
+    SpecError
+        If they are none.
+    """
+    known = {"testbed": CODE_POINTS, "switch": SWITCH_POINTS}
+    if text in known:
+        return known[text]
+    parts = [part.strip() for part in text.split(",")]
+    found = tuple(int(part) if re.fullmatch(r"\d{1,2}", part, re.ASCII) else -1 for part in parts)
+    try:
+        _check_points(found)
+    except SpecError:
+        allowed = f"testbed, switch, or {CLASSES} numbers from 0 to {MOST_POINT}"
+        raise wrong("--code-points", f"{text[:60]!a}; allowed: {allowed}") from None
+    return found
 
 
 def check_class(flow_class: int) -> None:

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from warren.live.enforcement.requests import Endpoint, MarkFlows, SetUpQueues, address_of
-from warren.live.flow_marks import CODE_POINTS
 from warren.live.testbed.fair_queue import trickle_bps
 from warren.live.testbed.setup_commands import burst_bytes, queue_bytes
 from warren.model.decision import CLASSES
@@ -46,7 +45,9 @@ def table(label: str) -> str:
 def queue_table(request: SetUpQueues) -> str:
     """Return the text for nft by which packets get the queue of their mark on a device."""
     name = f"inet {table(request.label)}"
-    points = ", ".join(f"{CODE_POINTS[c]} : {HANDLE}{c + 1:x}" for c in range(CLASSES))
+    # Of classes with one code point the first says the queue.
+    first = {point: c for c, point in reversed([*enumerate(request.code_points)])}
+    points = ", ".join(f"{point} : {HANDLE}{c + 1:x}" for point, c in reversed(first.items()))
     rule = f"add rule {name} classify oifname @{QUEUES} meta priority set"
     return _text(
         [
@@ -107,17 +108,17 @@ def marks(request: MarkFlows) -> str:
     """Return the text for nft by which what a job sends is marked from now on, and queued."""
     name, chain = f"inet {table(request.label)}", f"{JOB_PREFIX}{request.job}"
     queued = f"{QUEUE_PREFIX}{request.job}"
+    point = request.code_points[request.flow_class]
     comment = f'comment "class {request.flow_class}"'
     matches = [one for end in request.endpoints for one in _matches(end)]
     rules = [
-        f"add rule {name} {chain} {match}{family} dscp set {CODE_POINTS[request.flow_class]} "
-        f"{comment}"
+        f"add rule {name} {chain} {match}{family} dscp set {point} {comment}"
         for match, family in matches
     ]
     # What comes later stands: by where a packet goes.
     rules += [
         f"add rule {name} {chain} {family} daddr {address} {match}{family} dscp set "
-        f"{CODE_POINTS[peer.flow_class]} {comment}"
+        f"{request.code_points[peer.flow_class]} {comment}"
         for peer in request.peers
         for address in [address_of(peer.address)]
         for match, family in matches

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from warren.live.enforcement.connections import endpoints_of
 from warren.live.enforcement.job_classes import WatchedJob
 from warren.live.enforcement.requests import (
+    CodePoints,
     Endpoint,
     FlowRequest,
     MarkFlows,
@@ -25,6 +26,7 @@ from warren.live.enforcement.requests import (
     wrong,
 )
 from warren.live.enforcement.training_log import TrainingLog, compiled
+from warren.live.flow_marks import CODE_POINTS
 from warren.model.errors import EngineError, SpecError
 from warren.predict.curve_kind import UNSTATED, CurveKind, parse_cuts
 
@@ -76,6 +78,8 @@ class WatchedJobs:
         What finds steps and values in lines of all logs.
     kind
         What is stated of the curves of all jobs.
+    code_points
+        The DSCP of each class.
 
     Raises
     ------
@@ -90,8 +94,9 @@ class WatchedJobs:
         pattern: str,
         kind: CurveKind = UNSTATED,
         ask: Callable[[FlowRequest], object] = lambda _: None,
+        code_points: CodePoints = CODE_POINTS,
     ) -> None:
-        self.label, self.ask = label, ask
+        self.label, self.ask, self._points = label, ask, code_points
         self.states: list[WatchedState] = []
         lines = compiled(pattern)
         names = [one.name for one in jobs]
@@ -163,7 +168,13 @@ class WatchedJobs:
         one.marked = wanted
 
     def _marks(self, job: str, flow_class: int, ends: tuple[Endpoint, ...]) -> MarkFlows:
-        return MarkFlows(label=self.label, job=job, flow_class=flow_class, endpoints=ends)
+        return MarkFlows(
+            label=self.label,
+            job=job,
+            flow_class=flow_class,
+            endpoints=ends,
+            code_points=self._points,
+        )
 
 
 def _row(one: WatchedState) -> dict[str, Any]:
