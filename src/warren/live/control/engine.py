@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -23,7 +23,13 @@ from warren.live.process.host_placement import HostPlacement, placement_of
 from warren.live.process.linux import NoInterrupt, parents
 from warren.live.process.memory_limit import MemoryLimit, cgroups_of, memory_limit
 from warren.live.process.preload import libraries
-from warren.live.process.process_pool import CleanupGuard, ProcessPool, ZygoteLost, ZygoteStarts
+from warren.live.process.process_pool import (
+    CleanupGuard,
+    NoMoreProcesses,
+    ProcessPool,
+    ZygoteLost,
+    ZygoteStarts,
+)
 from warren.live.process.processes import Processes
 from warren.live.process.scratch import free_path
 from warren.live.process.specs import Exited, Role
@@ -125,7 +131,7 @@ class LiveEngine(ABC):
         # A testbed may have been set up anew since ``__init__``.
         self._placement = self._placement_now()
         # Whatever is made must be known to ``close`` before a signal can end the run.
-        with NoInterrupt():
+        with NoInterrupt(), self._saying_need():
             self._folder = free_path(short=True)
             limit_bytes = self._run.cluster.local.memory_bytes
             cgroups = cgroups_of(limit_bytes, self._folder.name, self._placement.quotas)
@@ -169,14 +175,15 @@ class LiveEngine(ABC):
         log, guard = self._outputs.run_log, self._guard
         cgroups = "" if self._memory is None else self._memory.cgroups
         limit_bytes = self._run.cluster.local.log_bytes
-        with NoInterrupt():
+        with NoInterrupt(), self._saying_need():
             if self._placement.agents:
                 self._pool_or_none = self._agents(StartZygote(wanted, str(log), limit_bytes))
             else:
                 self._pool_or_none = ProcessPool(
                     self._folder, log, wanted, guard, cgroups, self._placement, limit_bytes
                 )
-        found = self._pool.await_zygote().numerics
+        with self._saying_need():
+            found = self._pool.await_zygote().numerics
         self.numerics, *of_jobs = (
             f"{found}; {added}" if added else found for added in (self._of_gpus, *self._of_gpus_J)
         )
@@ -291,6 +298,21 @@ class LiveEngine(ABC):
         self._clock = ClusterClock(zero_ns, self._scale)
         return self._clock
 
+    @contextmanager
+    def _saying_need(self) -> Iterator[None]:
+        """Add to the error of a machine that allows too few processes how many there will be."""
+        try:
+            yield
+        except NoMoreProcesses:
+            devices, jobs = len(self._devices), len(self._jobs)
+            # The command, its guard and zygotes; executors; and processes with user code, which are
+            # two each, since one waits for it. A device has one for each job, and one that computes
+            # tasks again.
+            users = devices + jobs * (devices + max(1, self._run.scheduler.servers))
+            own = 2 + len(self._placement.places_H)
+            plain = not self._run.cluster.is_scheduled
+            raise NoMoreProcesses(own + (2 if plain else devices + 2 * users)) from None
+
     def _events_journalled(self) -> None:  # noqa: B027
         """Note that the events handed out before are in the journal."""
 
@@ -330,8 +352,9 @@ class LiveEngine(ABC):
             if fd in ready:
                 self._advance()
                 try:
-                    for ticket, role, exited in self._pool.hear(fd):
-                        self._process_ended(ticket, role, exited)
+                    with self._saying_need():
+                        for ticket, role, exited in self._pool.hear(fd):
+                            self._process_ended(ticket, role, exited)
                 except ZygoteLost as error:
                     # The pipes of ``ready`` are those of a pool that is gone.
                     self._zygote_lost(error)

@@ -183,7 +183,10 @@ def fork_below() -> None:
     User code may kill its parent. Then it has killed a process that is there for it alone.
     """
     me = os.getpid()
-    child = os.fork()
+    try:
+        child = os.fork()
+    except BlockingIOError:
+        leave(FULL_CODE)
     if not child:
         global _known_as
         _known_as = me
@@ -240,6 +243,8 @@ def how_it_ended(status: int) -> str:
     return in_words(os.waitstatus_to_exitcode(status))
 
 
+FULL_CODE: Final = 113
+"""How a process leaves that could start no other one."""
 SHORT_CODE: Final = 112
 """How a process leaves whose device had too little memory."""
 SHORT_OF_MEMORY: Final = "its device had too little memory"
@@ -250,11 +255,32 @@ def in_words(code: int) -> str:
     """Say an exit code, negative for a signal, in words; empty for a clean end."""
     if code == SHORT_CODE:
         return SHORT_OF_MEMORY
+    if code == FULL_CODE:
+        return no_more_processes()
     if code < 0:
         with contextlib.suppress(ValueError):
             return f"killed by {signal.Signals(-code).name}"
         return f"killed by signal {-code}"
     return f"exit status {code}" if code else ""
+
+
+def no_more_processes() -> str:
+    """Say that no process can be started, and by which limit: the lowest that holds for this one.
+
+    Threads count as processes.
+    """
+    soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    found = [] if soft == resource.RLIM_INFINITY else [(soft, "of this user, `ulimit -u`")]
+    files = [Path("/proc/sys/kernel/pid_max")]
+    for line in kernel_lines(Path("/proc/self/cgroup")):
+        _, controllers, path = line.split(":", 2)
+        if controllers in ("", "pids"):
+            group = Path("/sys/fs/cgroup", controllers, path.lstrip("/"))
+            files += [one / "pids.max" for one in (group, *group.parents)]
+    for file in files:
+        found += [(int(text), str(file)) for text in kernel_lines(file)[:1] if text.isdigit()]
+    limit, where = min(found, default=(0, "an unknown limit"))
+    return f"no more processes can be started: {limit} are allowed ({where})"
 
 
 class NoInterrupt:

@@ -11,14 +11,20 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import msgspec
 
 from warren.live.own_programs import own_program
 from warren.live.process import cleanup_guard as guard
 from warren.live.process.host_placement import ALONE, HostPlacement
-from warren.live.process.linux import end_all_children, end_all_marked, in_words
+from warren.live.process.linux import (
+    FULL_CODE,
+    end_all_children,
+    end_all_marked,
+    in_words,
+    no_more_processes,
+)
 from warren.live.process.pipe import Pipe
 from warren.live.process.preload import ALWAYS
 from warren.live.process.specs import (
@@ -45,6 +51,17 @@ class ZygoteLost(EngineError):
     def __init__(self, text: str, *, killed: bool = True) -> None:
         super().__init__(text)
         self.killed = killed
+
+
+class NoMoreProcesses(EngineError):
+    """No process can be started, for as many are there as are allowed.
+
+    ``needed``: about how many the run has at a time; 0: not known.
+    """
+
+    def __init__(self, needed: int = 0) -> None:
+        more = f"; this run needs about {needed}: allow more, or use fewer devices or jobs"
+        super().__init__(no_more_processes() + (more if needed else ""))
 
 
 _KILLS: Final = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT)
@@ -304,7 +321,7 @@ class ProcessPool:
             raise self._lost(pipe)
         return message
 
-    def _lost(self, pipe: Pipe) -> ZygoteLost:
+    def _lost(self, pipe: Pipe) -> EngineError:
         """Return the error that says how a zygote ended and what it printed last.
 
         It quotes the log, which may be in a folder that is removed with what was started.
@@ -313,6 +330,8 @@ class ProcessPool:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._zygote.wait(1.0 if pipe is self.pipes[0] else 0.1)
         code = self._zygote.returncode
+        if code == FULL_CODE:
+            return NoMoreProcesses()
         how = "that of one host" if code is None else in_words(code) or "exit status 0"
         when = "ended" if self._warm else "ended while it started"
         lines = [line.strip() for line in self._printed().splitlines() if line.strip()]
@@ -332,7 +351,7 @@ def _start_zygote(
     arguments: Sequence[str], environment: Mapping[str, str], output: IO[bytes], fds: Sequence[int]
 ) -> subprocess.Popen[bytes]:
     """Start the process that ``live.process.zygote`` describes, in a session of its own."""
-    return subprocess.Popen(
+    return _start(
         own_program("warren.live.process.zygote", *arguments),
         stdin=subprocess.DEVNULL,
         stdout=output,
@@ -341,6 +360,14 @@ def _start_zygote(
         pass_fds=fds,
         start_new_session=True,
     )
+
+
+def _start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    """Start a process. Raises ``NoMoreProcesses`` where there may be no further one."""
+    try:
+        return subprocess.Popen(command, **options)
+    except BlockingIOError:
+        raise NoMoreProcesses from None
 
 
 class CleanupGuard:
@@ -361,7 +388,7 @@ class CleanupGuard:
         try:
             # Isolated and without site packages, with an empty environment: it starts fast, and
             # does not have the mark of the processes that it kills.
-            self._process = subprocess.Popen(
+            self._process = _start(
                 [
                     sys.executable,
                     "-I",

@@ -35,6 +35,7 @@ from warren.live.process.child_limits import LIMITED, LOOK_MS, USERS, ChildLimit
 from warren.live.process.cleanup_guard import end_cgroups
 from warren.live.process.lazy_dynamo import keep_out
 from warren.live.process.linux import (
+    FULL_CODE,
     adopt_orphans,
     die_with_parent,
     end_all_children,
@@ -234,7 +235,10 @@ class Zygote:
         zygote = os.getpid()
         # Made before the fork: parent and child share its memory.
         deadline = Deadline() if isinstance(role, LIMITED) else None
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except BlockingIOError:
+            sys.exit(FULL_CODE)
         if not pid:
             Alarm.deadline = deadline
             self._run_child(role, zygote)
