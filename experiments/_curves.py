@@ -14,8 +14,8 @@ from typing import Final
 import _common
 
 from warren.predict.curve import Curve, first, part_of
-from warren.predict.curve_files import log_curve, table_curve
 from warren.predict.curve_kind import CurveKind
+from warren.predict.reading.curve_files import log_curve, table_curve
 from warren.store.files import read
 from warren.workload.text import decoded, unpacked
 
@@ -121,9 +121,9 @@ def real_curves() -> Iterator[Real]:
         for path in sorted(FOLDER.glob(source.files)):
             text = decoded(path.name, unpacked(path.name, read(str(path))))
             found = (
-                log_curve(path.name, text, source.how)
+                log_curve(path.name, text, source.how).curve
                 if isinstance(source.how, str)
-                else table_curve(path.name, text, source.how)
+                else table_curve(path.name, text, source.how).curve
             )
             if len(found) >= LEAST_POINTS:
                 yield Real(

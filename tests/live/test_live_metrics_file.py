@@ -12,7 +12,7 @@ import pytest
 from warren.live.control.run_files import RunFiles
 from warren.model.events import RoundsDone
 from warren.model.job import Job
-from warren.predict.curve_files import table_curve
+from warren.predict.reading.curve_files import table_curve
 
 SECOND = 10**9
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from warren.model.errors import SpecError
-from warren.predict.curve_files import file_curve
-from warren.predict.curve_rows import FileCurve
+from warren.predict.reading.curve_files import file_curve
+from warren.predict.reading.curve_rows import FileCurve
 
 VALUES = [3.0, 2.0, 1.5]
 TRAINER = {

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.predict.curve_files import log_curve
-from warren.predict.numbers import is_missing, number_in, whole_number
+from warren.predict.reading.curve_files import log_curve
+from warren.predict.reading.numbers import is_missing, number_in, whole_number
 
 README = r"loss=(?P<value>[0-9.]+)"
 

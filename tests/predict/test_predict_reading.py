@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from warren.model.errors import SpecError
-from warren.predict.curve_files import log_curve, table_curve
+from warren.predict.reading.curve_files import log_curve, table_curve
 
 LOG = """\
 start, loss=9

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warren.model.errors import SpecError
-from warren.predict.curve_files import file_curve, log_curve, table_curve
-from warren.predict.curve_rows import FileCurve
+from warren.predict.reading.curve_files import file_curve, log_curve, table_curve
+from warren.predict.reading.curve_rows import FileCurve
 
 
 def table(*rows: Sequence[object]) -> FileCurve:

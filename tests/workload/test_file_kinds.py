@@ -68,7 +68,7 @@ KINDS = {
     "UTF-32 text": CSV.encode("utf-32"),
     "packed by xz": b"\xfd7zXZ\0rest",
     "a web page": b"\n<!DOCTYPE html><html>Sign in</html>",
-    "a pointer of Git LFS": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+    "a pointer of Git LFS": b"version https:/" + b"/git-lfs.x/spec/v1\noid sha256:0\n",
 }
 
 

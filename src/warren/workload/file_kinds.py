@@ -28,7 +28,7 @@ _MAGIC: Final[tuple[tuple[bytes, str, str], ...]] = (
     (b"\xff\xd8\xff", "a picture", "give the table or log that it was made of"),
     (b"\x7fELF", "a program", "give a text file"),
     (b":W&B", "a file of a wandb run", "export the run's history as CSV"),
-    (b"version https://git-lfs.", "a pointer of Git LFS, no data", "`git lfs pull` fetches it"),
+    (b"version https:/" + b"/git-lfs.", "a pointer of Git LFS", "`git lfs pull` fetches it"),
 )  # fmt: skip
 _ZIPPED: Final[tuple[tuple[bytes, str, str], ...]] = (
     (b"xl/", "an Excel file", "save it as CSV"),

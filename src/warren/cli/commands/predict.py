@@ -87,9 +87,7 @@ def predict(
     curve_file: Annotated[
         str,
         typer.Argument(
-            metavar="CURVE.csv",
-            help="A table with a header, JSON of a trainer, or a log.",
-            show_default=False,
+            metavar="CURVE.csv", help="A table, JSON of a trainer, or a log.", show_default=False
         ),
     ],
     at: Annotated[
@@ -126,10 +124,9 @@ def predict(
 ) -> None:
     """Predict how a learning curve goes on.
 
-    Accuracy or loss: whether better is higher or lower is told by the metric's name, else by the
-    curve. Steps may be of any unit; where they begin anew, the last run counts. Accuracies rise
-    late, when the learning rate is cut: --metric and --cuts say more. With probability 80 % the
-    value measured at that step lies between low and high.
+    The metric's name tells whether better is higher or lower, else the curve does. Steps may be of
+    any unit; of several runs the last one counts. Accuracies rise late, when the learning rate is
+    cut: --cuts says when. With 80 % the value measured then lies between low and high.
     """
     # Before the prediction, which may take seconds: a picture that cannot be written is told first.
     picture = None if plot is None else picture_path(plot)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from warren.live.enforcement.requests import wrong
-from warren.predict.numbers import number_in, whole_number
+from warren.predict.reading.numbers import number_in, whole_number
 
 PATTERN: Final = (
     r"(?i)(?:step|iter(?:ation)?|epoch)\D{0,3}(?P<step>\d+)"

@@ -10,10 +10,10 @@ import numpy as np
 
 from warren.model.errors import Problem, SpecError
 from warren.predict.curve import Curve, direction_of, first, part_of, spikes_of, until
-from warren.predict.curve_files import file_curve, log_curve
 from warren.predict.curve_kind import CurveKind, named_direction, parse_cuts
-from warren.predict.curve_rows import FileCurve
 from warren.predict.forecast import Forecast, forecast
+from warren.predict.reading.curve_files import file_curve, log_curve
+from warren.predict.reading.curve_rows import FileCurve
 from warren.store.files import read
 from warren.workload.text import decoded, fetch, unpacked
 

@@ -139,53 +139,70 @@ class _Table:
         self.zones = Zones(times)
 
 
-def _row(request: TraceRequest, table: _Table, cells: CsvCells) -> TraceRow:
-    columns = request.columns
-    remarks: dict[str, None] = {}
+class _Fields:
+    """The cells of a row by what they mean, and remarks on what is assumed of them."""
 
-    def text(field: str) -> str:
-        return cells.text(columns[field]) if field in columns else ""
+    def __init__(self, request: TraceRequest, table: _Table, cells: CsvCells) -> None:
+        self._columns = request.columns
+        self._units = request.units
+        self._zones = table.zones
+        self._cells = cells
+        self.remarks: dict[str, None] = {}
 
-    def count(field: str, least: int = 1) -> int | None:
-        return cells.count(columns[field], least) if text(field) else None
+    def text(self, field: str) -> str:
+        """Return a text; empty where the table has no such column."""
+        return self._cells.text(self._columns[field]) if field in self._columns else ""
 
-    def time_ns(field: str) -> int:
-        value, unit = cells.values.get(columns[field], ""), request.units.get(field, "s")
+    def count(self, field: str) -> int | None:
+        """Return a whole number of at least 1; None where there is none."""
+        return self._cells.count(self._columns[field], 1) if self.text(field) else None
+
+    def time_ns(self, field: str) -> int:
+        """Return a time in the unit of its column."""
+        column, unit = self._columns[field], self._units.get(field, "s")
+        value = self._cells.values.get(column, "")
         if unit == DATE and (when := instant(value)) is not None:
-            when, assumed = table.zones.placed(when)
-            if assumed:
-                remarks[f"{ZONELESS}; {assumed} is assumed, that of the nearest such time"] = None
+            when, zone = self._zones.placed(when)
+            if zone:
+                self.remarks[f"{ZONELESS}; {zone} is assumed, that of the nearest such time"] = None
             found = since_1970_ns(when)
         else:
             found = time_cell_ns(value, unit)
         if found is None:
             example = _SUCH_AS.get(unit, "")
-            raise BadRow(f"{columns[field]} is not a time in the unit {unit}{example}", value)
+            raise BadRow(f"{column} is not a time in the unit {unit}{example}", value)
         return found
 
-    name = cells.name(columns["name"]) if "name" in columns else cells.row_name
-    if job_of_step(name) in table.names:
-        raise BadRow(STEP, name)
-    state = state_of(text("state"))
-    run_ns = None
-    if "run" in columns:
-        cell = cells.values[columns["run"]]
-        if state in WAITING and (tells_nothing(cell) or not re.search("[1-9]", cell)):
-            raise BadRow(f"{NEVER_RAN}: {state}")
-        run_ns = time_ns("run")
-    elif "ended" in columns:
-        for field, states, reason in (
+    def run_ns(self) -> int | None:
+        """Return the run time; None where no column tells it."""
+        state = state_of(self.text("state"))
+        if state in UNDER_WAY:
+            self.remarks[NOT_ENDED] = None
+        if "run" in self._columns:
+            cell = self._cells.values[self._columns["run"]]
+            if state in WAITING and (tells_nothing(cell) or not re.search("[1-9]", cell)):
+                raise BadRow(f"{NEVER_RAN}: {state}")
+            return self.time_ns("run")
+        if "ended" not in self._columns:
+            return None
+        for field, states, why in (
             ("started", WAITING, NEVER_RAN),
             ("ended", UNDER_WAY, "has not ended"),
         ):
-            if state in states and tells_nothing(cells.values[columns[field]]):
-                raise BadRow(f"{reason}: {state}")
-        run_ns = time_ns("ended") - time_ns("started")
-        if run_ns < 0:
+            if state in states and tells_nothing(self._cells.values[self._columns[field]]):
+                raise BadRow(f"{why}: {state}")
+        found = self.time_ns("ended") - self.time_ns("started")
+        if found < 0:
             raise BadRow("ends before it starts")
-    if state in UNDER_WAY:
-        remarks[NOT_ENDED] = None
-    rounds = count("rounds")
+        return found
+
+
+def _row(request: TraceRequest, table: _Table, cells: CsvCells) -> TraceRow:
+    columns, fields = request.columns, _Fields(request, table, cells)
+    name = cells.name(columns["name"]) if "name" in columns else cells.row_name
+    if job_of_step(name) in table.names:
+        raise BadRow(STEP, name)
+    run_ns, rounds = fields.run_ns(), fields.count("rounds")
     # Each round would take no time.
     if rounds is not None and run_ns == 0:
         raise BadRow(NO_DURATION)
@@ -193,22 +210,22 @@ def _row(request: TraceRequest, table: _Table, cells: CsvCells) -> TraceRow:
     round_s = None if rounds is None or run_ns is None else run_ns / rounds / NS_PER_S
     asked = _gpus(cells, columns["gpus"]) if "gpus" in columns else 1.0
     if asked != ceil(asked):
-        remarks[PART_OF_GPU] = None
+        fields.remarks[PART_OF_GPU] = None
     return TraceRow(
         line=cells.line,
         name=name,
-        submitted_ns=time_ns("submitted"),
+        submitted_ns=fields.time_ns("submitted"),
         gpus=ceil(asked),
         run_ns=run_ns,
         steps=rounds,
         prices=None if round_s is None else dict.fromkeys(request.types, (round_s, 0.0)),
-        model=text("model"),
-        batch=count("batch") or 1,
-        weight=_weight(cells, columns["weight"]) if text("weight") else 1.0,
-        user=text("user"),
-        group=text("group"),
-        pool=text("pool"),
-        remarks=tuple(remarks),
+        model=fields.text("model"),
+        batch=fields.count("batch") or 1,
+        weight=_weight(cells, columns["weight"]) if fields.text("weight") else 1.0,
+        user=fields.text("user"),
+        group=fields.text("group"),
+        pool=fields.text("pool"),
+        remarks=tuple(fields.remarks),
     )
 
 

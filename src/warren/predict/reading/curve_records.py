@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from warren.model.errors import Problem, SpecError
-from warren.predict.curve_rows import FileCurve, Row, curve_of_rows
+from warren.predict.reading.curve_rows import FileCurve, Row, curve_of_rows
 
 Record: TypeAlias = Mapping[str, Any]
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from warren.model.errors import Problem, SpecError
 from warren.predict.curve import Curve, curve_of
-from warren.predict.numbers import is_missing, number_in
+from warren.predict.reading.numbers import is_missing, number_in
 
 _UNSORTED: Final = 0.25
 """Share of rows below the one before from which on a table has no order of steps."""
@@ -129,7 +129,7 @@ def _last_run(points: list[_Point], unit: str, notes: list[str]) -> list[_Point]
     Steps that fall to the start belong to another run. Steps that fall further on are those of a
     run that went back to a checkpoint, and replace what was there.
     """
-    falls = {at for at in range(1, len(points)) if points[at].step < points[at - 1].step}
+    falls = [at for at in range(1, len(points)) if points[at].step < points[at - 1].step]
     least = list(accumulate((point.step for point in points), min))
     begins = [at for at in falls if _begins(points, at, least[at - 1])]
     # Where several processes write, steps fall often, or by one step.
@@ -147,7 +147,7 @@ def _last_run(points: list[_Point], unit: str, notes: list[str]) -> list[_Point]
     replaced = single = 0
     began: tuple[int, int] | None = None
     for at, point in enumerate(points):
-        if at in falls:
+        if at and point.step < points[at - 1].step:
             earlier = [one for one in kept if one.step < point.step]
             after = len(kept) - len(earlier)
             if kept and _begins(points, at, kept[0].step):

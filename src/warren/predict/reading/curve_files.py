@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from warren.model.errors import Problem, SpecError
-from warren.predict.curve_records import records_curve
-from warren.predict.curve_rows import FileCurve, Row, curve_of_rows
-from warren.predict.numbers import NO_NUMBER, SIGN, whole_number
+from warren.predict.reading.curve_records import records_curve
+from warren.predict.reading.curve_rows import FileCurve, Row, curve_of_rows
+from warren.predict.reading.numbers import NO_NUMBER, SIGN, whole_number
 
 STEP, VALUE = "step", "value"
 _SEPARATORS: Final = "\t,;|"
