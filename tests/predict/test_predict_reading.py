@@ -51,6 +51,7 @@ def test_without_a_step_matches_are_counted() -> None:
         ("step,value\n1,2\nx,3\n", "c.csv:3: step 'x' is not a finite number"),
         ("step,value\n,2\n", "c.csv:2: step '' is not a finite number"),
         ("step,value\n1,2\n7\n", "c.csv:3: has 1 cells, the header 2"),
+        ("step,value\n1,2\n2,1,234.5\n", "c.csv:3: has 3 cells, the header 2"),
         ("step,value\n1,2\n", "c.csv: 1 different steps; a prediction needs 2"),
     ],
 )

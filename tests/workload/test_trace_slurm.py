@@ -255,3 +255,13 @@ def test_a_state_is_its_first_word() -> None:
 def test_a_table_without_lists_of_resources_is_no_accounting() -> None:
     with pytest.raises(SpecError, match="is no trace that Warren knows"):
         detected("f", b"JobID|Submit|Elapsed|gpus\n1|2024-03-05T10:00:00|00:01:00|1\n")
+
+
+def test_a_row_with_a_separator_inside_of_a_cell_is_counted() -> None:
+    found = found_in(
+        "JobID,Submit,Elapsed,AllocTRES,State\n"
+        "1,2024-03-05T10:00:00,00:01:00,cpu=8,gres/gpu=2,COMPLETED\n"
+        '2,2024-03-05T10:00:00,00:01:00,"cpu=8,gres/gpu=2",COMPLETED\n'
+    )
+    assert jobs(found) == [("job-2", 2, 60.0)]
+    assert unused(found) == {"too many cells": [""]}

@@ -280,6 +280,7 @@ def test_another_file_given_for_a_run_file_is_told_in_one_line(
         ("job,modle\na,b\n", "unknown column 'modle'; did you mean model?"),
         ("job,job\na,b\n", "the column stands twice"),
         ("model\na\n", "the column job is missing"),
+        ("job;app\na;x\n", "j.csv:1: has ';' between its cells; write commas"),
         ("job,app\na\n", "j.csv:2: has 1 cells, the header 2"),
         ('job,app\n"a,x\n', "j.csv:2: is not CSV"),
         ("job,app,scale\na,x,2.5\n", "j.csv:2: scale: expected a whole number, got '2.5'"),

@@ -98,6 +98,11 @@ def _rows(file: str, text: str) -> Iterator[tuple[int, list[str]]]:
 
 def _header_problems(file: str, line: int, columns: list[str], ended: bool) -> Iterator[Problem]:
     allowed = ", ".join(COLUMNS)
+    other = next((one for one in ";\t|" if len(columns) == 1 and one in columns[0]), "")
+    if other:
+        message = f"has {other!r} between its cells; write commas"
+        yield Problem(file=file, line=line, message=message)
+        return
     for index, name in enumerate(columns):
         if name not in COLUMNS and not (ended and name in RESULTS):
             message = f"unknown column {shown(name)}; {hint(name, COLUMNS)}allowed: {allowed}"

@@ -101,8 +101,10 @@ def _table_rows(file: str, text: str, columns: tuple[str, str], notes: list[str]
     step, value = (_column(file, header, name) for name in columns)
     commas = 0
     for row in cells:
-        # A row that is too short is an error, but an empty line, or one of empty cells, is none.
-        if len(row) <= max(step, value):
+        # A row of too few or too many cells is an error, but an empty line, or one of empty cells,
+        # is none.
+        beyond = any(cell.strip() for cell in row[len(header) :])
+        if len(row) <= max(step, value) or beyond:
             if any(cell.strip() for cell in row):
                 message = f"has {len(row)} cells, the header {len(header)}"
                 raise SpecError(Problem(file=file, line=cells.line_num, message=message))

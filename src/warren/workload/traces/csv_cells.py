@@ -144,6 +144,10 @@ def cells_of(
             if len(row) < least:
                 yield NoJob(line=reader.line_num, reason="too few cells")
                 continue
+            # A separator inside of a cell: what stands behind it belongs to other columns.
+            if any(cell.strip() for cell in row[len(names) :]):
+                yield NoJob(line=reader.line_num, reason="too many cells")
+                continue
             values = dict(zip(names, (cell.strip() for cell in row), strict=False))
             yield CsvCells(line=reader.line_num, number=number, values=values)
     except csv.Error as error:

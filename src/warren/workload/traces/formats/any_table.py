@@ -193,7 +193,9 @@ class _Fields:
                 raise BadRow(f"{why}: {state}")
         found = self.time_ns("ended") - self.time_ns("started")
         if found < 0:
-            raise BadRow("ends before it starts")
+            # A clock that was set back shows so, in times without a zone.
+            ends = (self._cells.values[self._columns[field]] for field in ("started", "ended"))
+            raise BadRow("ends before it starts", " to ".join(ends))
         return found
 
 
