@@ -211,7 +211,7 @@ def test_a_switch_takes_no_less_than_nothing_and_one_job_has_none() -> None:
         ([], "calibrate: --local: is missing; allowed: --local, or --rings"),
         (["--local", "--set", "seed=1"], "calibrate: --set: needs --jobs RUN.yaml"),
         (["--local", "--jobs", "none.yaml"], "none.yaml: cannot be read"),
-        (["--local", "--tasks", "2"], "--tasks: input should be greater than or equal to 3"),
+        (["--local", "--tasks", "2"], "--tasks: must be at least 3, got '2'"),
     ],
 )
 def test_wrong_options_say_what_is_allowed(warren: Warren, options: list[str], said: str) -> None:

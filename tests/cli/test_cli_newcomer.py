@@ -60,7 +60,9 @@ def test_what_is_wrong_with_one_job_names_its_line(warren: Warren, tmp_path: Pat
     told = warren("run", path, "--out", tmp_path / "out").complaint
     assert told == f"{place}app: no.py:A: cannot be read: {tmp_path}/in/no.py: no such file"
     told = warren("simulate", path).complaint
-    assert told.startswith(f"{place}model 'vgg20' has no profile row; allowed: ")
+    assert told.startswith(
+        f"{place}model 'vgg20' has no profile row; did you mean vgg19? allowed: "
+    )
 
 
 def test_a_run_of_very_many_tasks_says_how_to_make_it_coarser(

@@ -22,7 +22,10 @@ def described(place: str, scale: int) -> dict[str, object]:
 
 
 def test_a_policy_that_splits_rounds_is_refused_for_rings() -> None:
-    with pytest.raises(SpecError, match="srtf does not place rings as a whole, as wide need"):
+    with pytest.raises(
+        SpecError,
+        match=r"policy 'srtf' cannot place ring jobs \(job 'wide' has sync: ring\); use braid, ",
+    ):
         choose(run_from_dict(described("srtf", 2), ".", lambda path: b""))
 
 

@@ -34,8 +34,12 @@ PARTS = ("trace inspect", "trace convert", "profile measure", "profile list", "p
         ("simulate x --json=3", ["--json"]),
         ("simulate x y", ["unexpected extra argument", "(y)", "RUN.yaml"]),
         ("compare", ["RUN.yaml|DIR... is missing"]),
-        ("compare x --seeds 0", ["--seeds", "greater than or equal to 1"]),
-        ("compare x --seeds many", ["--seeds", "integer"]),
+        ("compare x --seeds 0", ["--seeds: must be at least 1, got '0'"]),
+        ("compare x --seeds many", ["--seeds: expected a whole number, got 'many'"]),
+        ("group x --at noon", ["--at: expected a number, got 'noon'"]),
+        ("simulate x --sed 3", ["no option --sed; did you mean --seed?"]),
+        ("simulat x", ["no command 'simulat'; did you mean simulate?"]),
+        ("run --resume d --seed 0", ["leave out --seed"]),
         ("schema", ["job|cluster|run|testbed is missing"]),
         ("schema foo", ["'foo'", "job, cluster, run, testbed"]),
         ("policies foo", ["'foo'", "gavel-fifo, gittins, hare"]),
@@ -132,7 +136,7 @@ def test_the_installed_command_gives_its_exit_code() -> None:
         [sys.executable, "-m", "warren", "simulat"], capture_output=True, text=True
     )
     assert done.returncode == 2
-    assert done.stderr.startswith("warren: no command 'simulat'; allowed: ")
+    assert done.stderr.startswith("warren: no command 'simulat'; did you mean simulate? allowed: ")
     assert done.stderr.count("\n") == 1
 
 
@@ -142,3 +146,11 @@ def test_nobody_reading_the_answer_is_no_error_worth_a_traceback() -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.returncode == 2
     assert [line for line in done.stderr.splitlines() if not line.startswith("warren: ")] == []
+
+
+@pytest.mark.parametrize("command", ["simulate", "run"])
+def test_a_seed_is_an_option_as_people_expect(warren: Warren, tiny: str, command: str) -> None:
+    by_option = warren(command, tiny, "--dry-run", "--seed", "7")
+    by_field = warren(command, tiny, "--dry-run", "--set", "seed=7")
+    assert by_option == by_field
+    assert by_option != warren(command, tiny, "--dry-run", "--seed", "8")

@@ -12,6 +12,7 @@ import os
 import sys
 import tempfile
 import traceback
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from warren.store.files import DISK_ERRORS
@@ -34,7 +35,8 @@ def usage_line(error: Any) -> str | None:
     _, _, command = context.command_path.partition(" ")
     said, allowed = _said(error, context.command)
     place = f"{command}: " if command else ""
-    more = f"; allowed: {allowed}" if allowed else f"; see `{context.command_path} --help`"
+    more = f"allowed: {allowed}" if allowed else f"see `{context.command_path} --help`"
+    more = f" {more}" if said.endswith("?") else f"; {more}"
     return _one_line(f"{place}{said}{more}")
 
 
@@ -44,18 +46,47 @@ def _said(error: Any, command: Any) -> tuple[str, str]:
     kind = type(error).__name__
     commands = getattr(command, "commands", None)
     if kind == "NoSuchOption":
-        return f"no option {error.option_name}", ", ".join(_options(command))
+        options = _options(command)
+        return f"no option {error.option_name}{_meant(error.option_name, options)}", ", ".join(
+            options
+        )
     if kind == "MissingParameter":
         return f"{_name(error.param)} is missing", _usage(error.ctx)
     if kind == "UsageError" and commands:
         # The library's sentence quotes what was typed, and keeps it nowhere else.
         typed = error.message.partition("'")[2].partition("'")[0]
-        return f"no command {typed!r}", ", ".join(commands)
+        return f"no command {typed!r}{_meant(typed, commands)}", ", ".join(commands)
     if kind == "UsageError":
         return _lowered(error.message).replace("got unexpected", "unexpected"), _usage(error.ctx)
     if kind == "BadParameter" and error.param is not None:
-        return f"{_name(error.param)}: {_lowered(error.message)}", ""
+        return f"{_name(error.param)}: {_value_problem(error) or _lowered(error.message)}", ""
     return _lowered(error.format_message()), ""
+
+
+def _meant(typed: str, allowed: Iterable[str]) -> str:
+    """Return ``; did you mean NAME?`` where one of the names is near, else an empty text."""
+    # Imported here: the command as it is usually typed has no use for it.
+    from difflib import get_close_matches
+
+    near = get_close_matches(typed[:100], list(allowed), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _value_problem(error: Any) -> str:
+    """Return what is wrong with the value of an option in our words; empty for other problems."""
+    # The library's sentence is made of what checked the value, which is the error's cause.
+    found = getattr(error.__cause__, "errors", lambda: ())()
+    if not found:
+        return ""
+    kind, limits = found[0]["type"], found[0].get("ctx") or {}
+    words = {
+        "int": "expected a whole number",
+        "float": "expected a number",
+        "greater_than_equal": f"must be at least {limits.get('ge')}",
+        "less_than_equal": f"must be at most {limits.get('le')}",
+    }
+    said = words.get(kind) or words.get(kind.partition("_")[0])
+    return f"{said}, got {str(found[0]['input'])[:100]!r}" if said else ""
 
 
 def _options(command: Any) -> list[str]:

@@ -106,14 +106,10 @@ def policy_of(question: str, name: str, options: Mapping[str, object] | None = N
         baseline = [BASELINES[question][0]] if question in BASELINES else []
         names = sorted([*known, *baseline])
         allowed = f"{', '.join(names)}, or " if names else ""
-        raise SpecError(
-            Problem(
-                file="scheduler",
-                field=question,
-                message=f"unknown policy {name!r}; {_hint(name, names)}"
-                f"allowed: {allowed}FILE.py:Class",
-            )
-        )
+        message = f"unknown policy {name!r}; {_hint(name, names)}allowed: {allowed}FILE.py:Class"
+        if "," in name:
+            message = f"{name!r} is several policies; use `warren compare RUN.yaml --place A,B`"
+        raise SpecError(Problem(file="scheduler", field=question, message=message))
     # Options of other questions stand under the name of theirs.
     section = "" if question == "place" else f"{question}."
     return build(_class_of(known[name]), name, options or {}, section)

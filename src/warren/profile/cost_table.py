@@ -18,6 +18,7 @@ import json
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final
 
 import numpy as np
@@ -239,8 +240,10 @@ def _named(what: str, name: str, rows: Mapping[str, ProfileRow]) -> ProfileRow:
     """Return the row of a name, or refuse a name that has none."""
     if name not in rows:
         allowed = ", ".join(rows) or "none"
+        near = get_close_matches(name[:100], list(rows), n=1)
+        meant = f"did you mean {near[0]}? " if near else ""
         raise ValueError(
-            f"{what} {name!r} has no profile row; allowed: {allowed}; `profiles:` adds rows"
+            f"{what} {name!r} has no profile row; {meant}allowed: {allowed}; `profiles:` adds rows"
         )
     return rows[name]
 

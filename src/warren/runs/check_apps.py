@@ -94,6 +94,21 @@ def app_path(file: str, base: str) -> str:
     return os.path.normpath(Path(base) / file)
 
 
+def absent_note(run: Run) -> str:
+    """Return a line for the first job whose app's file is not there; empty if all are."""
+    first: dict[str, Job] = {}
+    for job in run.workload.jobs:
+        if job.app is not None:
+            first.setdefault(job.app_file if _is_named(job.app) else job.app, job)
+    for file, job in first.items():
+        path = app_path(file, run.base)
+        if not os.path.isfile(path):
+            return f"the app of job {job.name} is not there: {path}; only `warren run` needs it"
+        if not _is_named(job.app):
+            return f"the app of job {job.name} names no class; `warren run` needs FILE.py:Class"
+    return ""
+
+
 def _problem(run: Run, job: Job, message: str) -> Problem:
     return Problem(file=job.source or run.name, field=f"job {job.name}: app", message=message)
 

@@ -68,12 +68,19 @@ def foreign(
         If there is no such class, or it is no policy of this question.
     """
     path, _, attribute = name.rpartition(":")
+    unnamed = not path
+    if unnamed:
+        path, attribute = attribute, ""
     candidates = [Path(path), Path(base) / path]
     file = next((candidate for candidate in candidates if candidate.is_file()), None)
     try:
-        if not path or file is None:
+        if file is None:
             raise _Refused("no such file; a policy of your own is given as FILE.py:Class")
         module = _load(file)
+        if unnamed:
+            raise _Refused(
+                f"names no class; {_classes(module)}; a policy is given as FILE.py:Class"
+            )
         cls: Any = getattr(module, attribute, None)
         if not isinstance(cls, type):
             raise _Refused(f"{file} has no class {attribute!r}; {_classes(module)}")
@@ -261,9 +268,11 @@ def _check_rings(run: Run, name: str, policy: AnyPolicy) -> None:
     """Refuse rings that the policy does not place whole, or that the cluster is too small for."""
     rings = [job.name for job in run.workload.jobs if job.sync == "ring"]
     if rings and not plans_rings(policy) and not is_foreign(name):
+        some = ", ".join(map(repr, rings[:5])) + (", ..." if len(rings) > 5 else "")
+        jobs = f"job {some} has" if len(rings) == 1 else f"jobs {some} have"
         message = (
-            f"{name} does not place rings as a whole, as {', '.join(rings[:5])} need; "
-            f"allowed: {', '.join(ring_policies())}, or FILE.py:Class"
+            f"policy {name!r} cannot place ring jobs ({jobs} sync: ring); "
+            f"use {', '.join(ring_policies())} or FILE.py:Class"
         )
         raise SpecError(Problem(file=run.name, field="scheduler.place", message=message))
     devices = len(run.cluster.devices)

@@ -14,6 +14,7 @@ from warren.model.timeline import Timeline
 from warren.model.units import NEVER_NS
 from warren.policy.common.round_times import rounds_alone_ns_J
 from warren.policy.protocol import holds_devices
+from warren.report.number_text import duration
 from warren.report.record import Record
 from warren.runs.choose_policy import choose
 from warren.runs.compose import PreparedRun
@@ -23,6 +24,9 @@ MANY_BY_EVENTS: Final = 1_000_000
 """Above so many stretches a run that goes event by event takes minutes."""
 MANY_COMPILED: Final = 10_000_000
 """Above so many stretches a plan in compiled code takes minutes."""
+_BY_EVENTS_A_SECOND: Final = 10_000
+_COMPILED_A_SECOND: Final = 500_000
+"""Stretches that a simulation does in a second, about."""
 MANY_SINGLE: Final = 1000
 """Below so many stretches it does not matter how long each is."""
 _MOSTLY: Final = 0.9
@@ -62,7 +66,8 @@ def size_note(prepared: PreparedRun, *, events: bool = False) -> str:
     if found <= most:
         return ""
     what = "tasks" if run.grain.rounds == 1 else f"stretches of tasks at grain {run.grain.text}"
-    line = f"{found:,} {what}, each scheduled on its own, which may take minutes or more"
+    takes_s = found / (_COMPILED_A_SECOND if by_plan else _BY_EVENTS_A_SECOND)
+    line = f"{found:,} {what}, each scheduled on its own, which takes about {duration(takes_s)}"
     better = _coarser(count, found, most, _ROUNDS if round_ns_J is None else _TIMES)
     if better:
         return f"{line}; `grain: {better}` (`--set grain='{better}'`) makes it coarser and quicker"

@@ -7,7 +7,8 @@ to the file that names it. Cluster and job files alone are read here, too.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -33,52 +34,67 @@ from warren.workload.specs.run import (
 )
 from warren.workload.text import HostsHere, Reader, dotted, fetch_text, plain, shown
 from warren.workload.traces.rows import Trace
-from warren.workload.validation import check
+from warren.workload.validation import GIVEN, check
 from warren.workload.yaml_document import Document, Path, parse_document, parse_value
 
 _ELSEWHERE: Final = ("cluster", "profiles")
 """Fields of a run file whose content may stand in a file of its own."""
+
+_INDEX: Final = re.compile(r"\[(\d+)\]")
+"""A position in a list, as some write it."""
 
 Key = tuple[str, ...]
 Overrides = dict[Key, Any]
 
 
 def split_keys(values: Mapping[str, Any]) -> Overrides:
-    """Return overrides by their path, in the order given."""
-    return {tuple(key.split(".")): value for key, value in values.items()}
+    """Return overrides by their path, in the order given; ``[0]`` in a key means ``.0``."""
+    return {tuple(_INDEX.sub(r".\1", key).split(".")): value for key, value in values.items()}
 
 
 def apply(document: Document, values: Mapping[Key, Any], problems: list[Problem]) -> None:
-    """Put overrides into the document; a problem where a part of the way is no mapping."""
+    """Put overrides into the document; a problem where there is no such place."""
     # The schema refuses such a document as a whole.
     if not isinstance(document.data, dict):
         return
     for path, value in values.items():
-        if "" in path:
-            problems.append(_refused(document, path, "an override is a dotted key and a value"))
-        elif not _put(document.data, path, value):
-            message = "cannot be set: what stands around it is not a mapping"
-            problems.append(_refused(document, path, message))
-        else:
-            document.overridden.append(path)
+        try:
+            document.overridden.append(_put(document.data, path, value))
+        except ValueError as error:
+            message = f"{error}{GIVEN}"
+            problems.append(Problem(file=document.file, field=dotted(path), message=message))
 
 
-def _put(data: dict[str, Any], path: Key, value: Any) -> bool:
-    """Put a value at a path, making mappings on the way; False where one is something else."""
+def _put(data: dict[str, Any], path: Key, value: Any) -> Path:
+    """Put a value at a path, making mappings on the way; return the path with positions as numbers.
+
+    Raises ValueError where something on the way is neither a mapping nor a list that is so long.
+    """
+    if "" in path:
+        raise ValueError("is no dotted key such as cluster.network.model")
     inside: Any = data
-    for key in path[:-1]:
+    real: list[str | int] = []
+    for at, name in enumerate(path):
+        key = _position(inside, name) if isinstance(inside, list) else name
+        real.append(key)
+        if at == len(path) - 1:
+            inside[key] = value
+            break
         # A field that is absent or null may be filled.
-        if inside.get(key) is None:
+        if isinstance(key, str) and inside.get(key) is None:
             inside[key] = {}
         inside = inside[key]
-        if not isinstance(inside, dict):
-            return False
-    inside[path[-1]] = value
-    return True
+        if not isinstance(inside, dict | list):
+            raise ValueError(f"cannot be set: {dotted(tuple(real))} is {shown(inside)}")
+    return tuple(real)
 
 
-def _refused(document: Document, path: Key, message: str) -> Problem:
-    return Problem(file=document.file, field=dotted(path), message=f"{message} (an override)")
+def _position(values: Sequence[Any], name: str) -> int:
+    """Return the position in a list that a part of a key names."""
+    if not name.isdecimal() or int(name) >= len(values):
+        there = f"0 to {len(values) - 1}" if values else "none, it is empty"
+        raise ValueError(f"{shown(name)} is no position in the list; allowed: {there}")
+    return int(name)
 
 
 def divide(data: Any, values: Mapping[Key, Any]) -> tuple[Overrides, dict[str, Overrides]]:

@@ -13,6 +13,8 @@ from warren.model.errors import Problem
 from warren.workload.text import hint, shown
 from warren.workload.yaml_document import Document, Path
 
+GIVEN: Final = " (given on the command line)"
+"""What is added to a problem of a value that stands in no file."""
 MAX_PROBLEMS: Final = 200
 """More problems than this in one file are counted, not listed."""
 
@@ -83,7 +85,7 @@ def _problem(kind: Kind, document: Document, at: Path, error: Mapping[str, Any])
         message = str(error["msg"])
     # A value of the command line stands in no file; say where it came from.
     if any(_same_way(known, (*at, *inside)) for known in document.overridden):
-        message += " (given as an override)"
+        message += GIVEN
     return document.problem((*at, *inside), message)
 
 
@@ -95,6 +97,9 @@ def _same_way(one: Path, other: Path) -> bool:
 def _unknown(kind: Kind, path: Path) -> str:
     """Return the message about an unknown field: what was meant, and what is allowed."""
     models, name = _models_at(kind, path[:-1]), str(path[-1])
+    for model in models:
+        if instead := getattr(model, "INSTEAD", {}).get(name):
+            return f"unknown field; {instead}"
     # Keys that would make the value another schema are allowed there too.
     also = {key for model in models for key in getattr(model, "ALSO", ())}
     allowed = sorted(also.union(*(_fields(model) for model in models)))

@@ -18,6 +18,7 @@ from warren.model.events import RoundsDone
 from warren.model.run import Run
 from warren.report.number_text import count
 from warren.report.record import LIVE, Record
+from warren.runs.check_apps import absent_note
 from warren.runs.compose import Attend, Options, PreparedRun
 from warren.runs.compose import simulate as simulate_run
 from warren.runs.inputs import named_after, run_of
@@ -66,6 +67,9 @@ DryRun = Annotated[
     bool,
     typer.Option("--dry-run", help="Check everything, print the resolved run file, run nothing."),
 ]
+Seed = Annotated[
+    int | None, typer.Option("--seed", metavar="N", help="The run's seed, as `--set seed=N`.")
+]
 Check = Annotated[
     bool, typer.Option("--check", help="Check the core's invariants after every step.")
 ]
@@ -96,6 +100,7 @@ def simulate(
             "--out", "-o", metavar="DIR", help="New folder for the results; none unless given."
         ),
     ] = None,
+    seed: Seed = None,
     set_: Set = None,
     dry_run: DryRun = False,
     events: Annotated[
@@ -106,7 +111,7 @@ def simulate(
 ) -> None:
     """Predict a run in virtual time."""
     others = {"flow": flow, "group": group, "shape": shape, "joint": joint}
-    run = run_of(run_file, place, set_ or [], others=others)
+    run = run_of(run_file, place, _overrides(set_, seed), others=others)
     prepared = PreparedRun(run=run)
     _say_size(prepared, events=events)
     if dry_run:
@@ -117,7 +122,7 @@ def simulate(
     options = Options(compiled=not events, check=check, attend=simulation_view, ahead=True)
     with named_after(run_file, run), RunFolder(out) if out else nullcontext(None) as folder:
         record = simulate_run(prepared, folder, options)
-    finish(record, out, json_)
+    finish(record, out, json_, absent_note(run))
 
 
 @app.command(
@@ -146,6 +151,7 @@ def run(
             help="New folder for the results; out/NAME-PLACE unless given.",
         ),
     ] = None,
+    seed: Seed = None,
     set_: Set = None,
     resume: Resume = None,
     app_: Apps = None,
@@ -165,7 +171,7 @@ def run(
     if resume is not None:
         given: dict[str, Any] = {"RUN.yaml": run_file, "--place": place}
         given |= {f"--{one}": name for one, name in others.items()}
-        given |= {"--out": out, "--set": set_, "--dry-run": dry_run}
+        given |= {"--out": out, "--seed": seed is not None, "--set": set_, "--dry-run": dry_run}
         _go_on(resume, given, check, json_, not no_history, app_ or "pinned", share)
         return
     if app_ is not None:
@@ -173,7 +179,7 @@ def run(
     if run_file is None:
         message = "RUN.yaml is missing; allowed: RUN.yaml, or --resume DIR"
         raise SpecError(Problem(file="run", message=message))
-    run = run_of(run_file, place, set_ or [], history=not no_history, others=others)
+    run = run_of(run_file, place, _overrides(set_, seed), history=not no_history, others=others)
     prepared = PreparedRun(run=run, world=LIVE, history=not no_history)
     _say_size(prepared, events=True)
     if dry_run:
@@ -189,6 +195,11 @@ def run(
     watched: Any = {"watch": _watch_start, "on_error": say_what_is_left}
     record = train(prepared, folder, file=run_file, check=check, share=share, **watched)
     finish(record, str(folder.path), json_)
+
+
+def _overrides(set_: Sequence[str] | None, seed: int | None) -> list[str]:
+    """Return what the options change of the run file."""
+    return [*(set_ or ()), *(() if seed is None else (f"seed={seed}",))]
 
 
 def _watch_start(run: Run, path: str, past: Sequence[RoundsDone]) -> Attend:
@@ -277,8 +288,8 @@ def _say_what_ray_is_asked(run: Run) -> None:
         say(asked)
 
 
-def finish(record: Record, out: str | None, json_: bool) -> None:
-    """Print the summary; exit code 1 if a job did not finish."""
+def finish(record: Record, out: str | None, json_: bool, note: str = "") -> None:
+    """Print the summary and a note, if there is one; exit code 1 if a job did not finish."""
     from warren.cli.views.summary_text import summary_lines
     from warren.report.metrics import summary
     from warren.report.overruns import needed_time_scale
@@ -291,9 +302,11 @@ def finish(record: Record, out: str | None, json_: bool) -> None:
         scale = needed_time_scale(record) if values["overruns"] else None
         for line in summary_lines(values, _notes(record.run), scale):
             answer(line)
-    many = len(record.history.timeline.job_R) >= MANY_SINGLE
-    if many and (note := fine_note(record)):
+    if note:
         say(note)
+    many = len(record.history.timeline.job_R) >= MANY_SINGLE
+    if many and (grain := fine_note(record)):
+        say(grain)
     if out:
         say(f"report: {out}/report.html")
     failed = _not_finished(values)

@@ -70,9 +70,27 @@ def _swept(sweeps: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Return every combination of swept values, as KEY=value each; of no sweeps, one of none."""
     axes = []
     for one in sweeps:
-        key, equals, values = one.partition("=")
-        if not equals or not key.strip() or not all(map(str.strip, values.split(","))):
+        key, equals, text = one.partition("=")
+        values = list(_parts(text))
+        if not equals or not key.strip() or not all(values):
             message = f"{one!r} is not KEY=A,B,C, for example workload.jobs=100,200"
             raise SpecError(Problem(file="--sweep", message=message))
-        axes.append([f"{key.strip()}={value.strip()}" for value in values.split(",")])
+        axes.append([f"{key.strip()}={value}" for value in values])
     return product(*axes)
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Yield the values between commas; a comma within brackets or quotes divides none."""
+    begin, depth, quote = 0, 0, ""
+    for at, char in enumerate(text):
+        if quote:
+            quote = "" if char == quote else quote
+        # As in YAML: a quote within a word is an apostrophe.
+        elif char in "'\"" and not text[at - 1 : at].isalnum():
+            quote = char
+        elif char == "," and not depth:
+            yield text[begin:at].strip()
+            begin = at + 1
+        else:
+            depth += (char in "[{") - (char in "]}")
+    yield text[begin:].strip()

@@ -60,7 +60,13 @@ def explain_on_cluster(name: str, path: str) -> str:
     _, policy = _policy(name)
     explain_cluster = getattr(policy, "explain_cluster", None)
     if explain_cluster is None:
-        message = f"{name} prepares nothing for a cluster; leave out --explain"
+        able = ", ".join(
+            one
+            for asked in _QUESTIONS
+            for one in sorted(BY_QUESTION[asked])
+            if hasattr(policy_of(asked, one), "explain_cluster")
+        )
+        message = f"{name} prepares nothing for a cluster; allowed: {able}"
         raise SpecError(Problem(file="--explain", message=message))
     # Imported here: a list of policies needs no costs.
     from warren.profile.cost_table import model_costs

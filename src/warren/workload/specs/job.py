@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -28,6 +28,7 @@ from warren.workload.specs.types import (
     TimeNs,
     choice,
 )
+from warren.workload.text import hint
 from warren.workload.yaml_document import Document, Path
 
 MAX_SCALE = 1_000_000
@@ -126,6 +127,10 @@ class EpochCostSpec(Spec):
 class JobSpec(Spec):
     """One training job: what it computes, never where or when."""
 
+    INSTEAD: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("command", "cmd", "script", "entrypoint"),
+        "Warren trains classes, not commands: `app: FILE.py:Class`; see docs/porting.md",
+    )
     format: Format = 1
     name: Name = Field(description="1 to 80 of A-Z a-z 0-9 . _ -; differs from other jobs.")
     app: FilePath | None = Field(
@@ -254,9 +259,17 @@ def build_jobs(
     jobs = []
     for index, spec in enumerate(specs):
         batch = _batch(spec, context)
-        if batch is None:
+        if batch is None and not context.batches:
             message = f"is required: the cost of model {spec.model} follows from it"
             problems.append(document.problem((*at, index, "batch"), message))
+        elif batch is None:
+            known = sorted(context.batches)
+            message = (
+                f"unknown model {spec.model!r}; {hint(str(spec.model), known)}"
+                f"allowed: {', '.join(known)}; `profiles:` of the run adds rows, and a "
+                "job of such a row states its batch"
+            )
+            problems.append(document.problem((*at, index, "model"), message))
         else:
             # Where the job stands, for messages about it later on.
             line = document.line((*at, index, "name"))

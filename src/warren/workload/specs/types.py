@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 
 from pydantic import (
@@ -52,6 +53,8 @@ class Spec(BaseModel):
     )
     ALSO: ClassVar[tuple[str, ...]] = ()
     """Keys that make it another schema: allowed in its place."""
+    INSTEAD: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Keys of other programs that people try, with what to write instead."""
 
 
 def _time_ns(value: object) -> int:
