@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from warren.runs.api import compare, load, resume, run, simulate
 
 
+def __dir__() -> list[str]:
+    """Return the public names, which completion shows."""
+    return sorted([*__all__, "__version__", "__doc__", "__file__", "__name__", "__path__"])
+
+
 def __getattr__(name: str) -> object:
     if name in __all__:
         from warren.runs import api

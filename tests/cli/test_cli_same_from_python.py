@@ -130,3 +130,18 @@ def test_an_online_policy_decides_over_a_few_rounds_before_the_engine_of_a_live_
         assert 1 <= len(jobs) <= 8
         assert all(job.rounds is not None and 1 <= job.rounds <= 2 for job in jobs)
         assert one.world == SIMULATED
+
+
+def test_a_notebook_sees_public_names_short_results_and_what_a_place_is(tiny: str) -> None:
+    names = [name for name in dir(from_python) if not name.startswith("__")]
+    assert names == ["load", "resume", "run", "simulate"]
+    assert all(hasattr(from_python, name) for name in dir(from_python))
+    result = from_python.simulate(tiny)
+    assert repr(result) == "Result('tiny', place srtf, 3 of 3 jobs finished, no folder)"
+
+    class SmallFirst:
+        """What a notebook defines."""
+
+    for wrong in (SmallFirst, SmallFirst()):
+        with pytest.raises(SpecError, match=r"^place: expected a name or 'FILE.py:Class', got "):
+            from_python.simulate(tiny, place=wrong)  # type: ignore[arg-type]

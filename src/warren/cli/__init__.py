@@ -1,1 +1,1 @@
-"""Composition: the only room that sees both worlds."""
+"""The command: options, a call of ``runs``, and what a person sees of it."""

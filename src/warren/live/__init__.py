@@ -1,1 +1,1 @@
-"""The real thing: controller, executors, servers, transport, engines."""
+"""The real thing behind the core's port: a folder a kind of process, and what they share."""

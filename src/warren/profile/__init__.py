@@ -1,1 +1,1 @@
-"""What a task costs where: shipped table, measuring, history."""
+"""What a task costs where: the shipped table, measured rows, rows of the history."""

@@ -91,13 +91,19 @@ class JobResult:
         return rounds, {name.removeprefix(kind): one for name, one in model.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Result:
     """The results of a run: summary and jobs, and the folder they lie in; None: in none."""
 
     summary: Mapping[str, Any]
     jobs: Mapping[str, JobResult]
     folder: Path | None
+
+    def __repr__(self) -> str:
+        of, place = self.summary.get("run"), (self.summary.get("scheduler") or {}).get("place")
+        ended = f"{self.summary.get('finished')} of {len(self.jobs)} jobs finished"
+        where = "no folder" if self.folder is None else repr(str(self.folder))
+        return f"Result({of!r}, place {place}, {ended}, {where})"
 
     def frame(self) -> pandas.DataFrame:
         """Return the jobs as a table of pandas, by name; columns as in ``jobs.csv``.
@@ -170,7 +176,7 @@ def simulate(run: RunLike, *, out: str | Path | None = None, place: str | None =
     out
         A new folder for the results; None: none is written.
     place
-        The place policy, in place of the run file's.
+        The place policy, in place of the run file's: a name, or ``FILE.py:Class``.
 
     Raises
     ------
@@ -342,6 +348,10 @@ def _resolve(run: RunLike, place: str | None, *, history: bool = True) -> Run:
     from warren.profile.published import TABLE
     from warren.workload.run_file import load_run, run_from_dict
 
+    if not isinstance(place, str | None):
+        found = getattr(place, "__qualname__", None) or type(place).__qualname__
+        message = f"expected a name or 'FILE.py:Class', got {found}; give 'FILE.py:{found}'"
+        raise SpecError(Problem(file="place", message=message))
     # ``past`` reads the history database if the run names it; a mapping's paths are relative to
     # the working folder, those of a file to the file.
     past = recorded if history else recorded_elsewhere

@@ -1,1 +1,1 @@
-"""Arrays in, arrays out: list scheduling, bounds, optima. Knows nothing of jobs."""
+"""Arrays in, arrays out: a folder a problem, a file an algorithm. Knows no policy or state."""

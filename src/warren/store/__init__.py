@@ -1,1 +1,1 @@
-"""Every durable byte: run folders, journals, the history database. Knows no policy."""
+"""What a run leaves: its folder and journal, the history database. Writes are whole or absent."""

@@ -1,4 +1,4 @@
-"""The only place that touches the disk for everybody else: input files and output folders."""
+"""Input files read and output folders written, with errors that name the path."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What `warren calibrate --rings` does, says and draws."""
+"""What ``warren calibrate --rings`` says and draws."""

@@ -1,1 +1,1 @@
-"""Studies beside a run: of a learning curve, an app, a policy, a figure, a testbed."""
+"""Studies beside a run: a learning curve, an app, a policy, a job's shape, groups, a figure."""
