@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -134,7 +136,7 @@ def test_an_online_policy_decides_over_a_few_rounds_before_the_engine_of_a_live_
 
 def test_a_notebook_sees_public_names_short_results_and_what_a_place_is(tiny: str) -> None:
     names = [name for name in dir(from_python) if not name.startswith("__")]
-    assert names == ["load", "resume", "run", "simulate"]
+    assert names == ["compare", "load", "resume", "run", "simulate"]
     assert all(hasattr(from_python, name) for name in dir(from_python))
     result = from_python.simulate(tiny)
     assert repr(result) == "Result('tiny', place srtf, 3 of 3 jobs finished, no folder)"
@@ -142,6 +144,14 @@ def test_a_notebook_sees_public_names_short_results_and_what_a_place_is(tiny: st
     class SmallFirst:
         """What a notebook defines."""
 
-    for wrong in (SmallFirst, SmallFirst()):
-        with pytest.raises(SpecError, match=r"^place: expected a name or 'FILE.py:Class', got "):
-            from_python.simulate(tiny, place=wrong)  # type: ignore[arg-type]
+    told = r"^place: expected a name or 'FILE.py:Class', got .*SmallFirst; give "
+    calls: list[Any] = [
+        lambda: from_python.simulate(tiny, place=SmallFirst),  # type: ignore[arg-type]
+        lambda: from_python.simulate(tiny, place=SmallFirst()),  # type: ignore[arg-type]
+    ]
+    if find_spec("pandas"):
+        calls.append(lambda: from_python.compare(tiny, place=SmallFirst))  # type: ignore[arg-type]
+        calls.append(lambda: from_python.compare(tiny, place=["srtf", SmallFirst()]))  # type: ignore[list-item]
+    for call in calls:
+        with pytest.raises(SpecError, match=told):
+            call()

@@ -11,7 +11,7 @@ import pytest
 from cli_runs import CHECKOUT, JOBS, Warren, write_run
 
 from warren.live import extras
-from warren.live.training.app.app_errors import one_line
+from warren.live.training.app.app_errors import reason_of
 from warren.model.errors import SpecError
 from warren.runs import api
 
@@ -129,9 +129,9 @@ def test_without_pandas_the_way_to_get_it_is_told(
 
 def test_an_app_that_needs_an_extra_fails_with_the_way_to_get_it() -> None:
     missing = ModuleNotFoundError("No module named 'sklearn'", name="sklearn.datasets")
-    assert one_line(missing).endswith(f"'sklearn'; run: {PIP} scikit-learn")
+    assert reason_of(missing).endswith(f"'sklearn'; run: {PIP} scikit-learn")
     own = ModuleNotFoundError("No module named 'mine'", name="mine")
-    assert one_line(own).endswith("'mine'")
+    assert reason_of(own).endswith("'mine'")
 
 
 def test_in_a_checkout_that_is_not_installed_the_extra_is_named(

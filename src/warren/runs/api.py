@@ -247,7 +247,7 @@ def resume(
 def compare(
     runs: str | Path | Sequence[str | Path],
     *,
-    place: Sequence[str] = (),
+    place: str | Sequence[str] = (),
     seeds: int = 1,
     sweep: Mapping[str, Sequence[object]] | None = None,
     override: Mapping[str, object] | None = None,
@@ -285,8 +285,11 @@ def compare(
     from warren.runs.comparison.variations import Variations
 
     frame = _pandas().DataFrame
+    names = [place] if isinstance(place, str | type) else list(place)
+    for name in names:
+        _check_place(name)
     wanted = Variations(
-        place=",".join(place) or None,
+        place=",".join(names) or None,
         seeds=seeds,
         sweeps=[f"{key}={','.join(map(_yaml, values))}" for key, values in (sweep or {}).items()],
         overrides=[f"{key}={_yaml(value)}" for key, value in (override or {}).items()],
@@ -343,15 +346,22 @@ def _file_of(run: RunLike) -> str | None:
     return None if isinstance(run, Run | Mapping) else str(run)
 
 
+def _check_place(place: object) -> None:
+    """Refuse a class or an object where the name of a policy is expected."""
+    if isinstance(place, str):
+        return
+    found = getattr(place, "__qualname__", None) or type(place).__qualname__
+    message = f"expected a name or 'FILE.py:Class', got {found}; give 'FILE.py:{found}'"
+    raise SpecError(Problem(file="place", message=message))
+
+
 def _resolve(run: RunLike, place: str | None, *, history: bool = True) -> Run:
     """Return the resolved run, under ``place`` if it is given."""
     from warren.profile.published import TABLE
     from warren.workload.run_file import load_run, run_from_dict
 
-    if not isinstance(place, str | None):
-        found = getattr(place, "__qualname__", None) or type(place).__qualname__
-        message = f"expected a name or 'FILE.py:Class', got {found}; give 'FILE.py:{found}'"
-        raise SpecError(Problem(file="place", message=message))
+    if place is not None:
+        _check_place(place)
     # ``past`` reads the history database if the run names it; a mapping's paths are relative to
     # the working folder, those of a file to the file.
     past = recorded if history else recorded_elsewhere

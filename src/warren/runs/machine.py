@@ -107,12 +107,14 @@ def check_device_types(cluster: Cluster, file: str, field: str) -> None:
         hosts = list(dict.fromkeys(one.host for one in cluster.devices if one.type in absent))
         # One host is this machine; several, and those that Ray reaches, are others.
         if len(hosts) > 1 or cluster.ray is not None:
-            others = f"GPUs of other machines are not supported yet ({', '.join(hosts[:5])}), and "
+            away = (
+                f"GPUs of other machines are not supported yet ({', '.join(hosts[:5])}), and "
+            )
         else:
-            others = ""
+            away = ""
         here = "".join(f", {gpu.name.replace(' ', '-')} or cuda" for gpu in gpus[:1])
         message = (
-            f"{others}this machine has no {', '.join(absent)}; allowed: {PROCESSOR}, a name that "
+            f"{away}this machine has no {', '.join(absent)}; allowed: {PROCESSOR}, a name that "
             f"begins with it{here}, or `emulate: {{time_scale: 1}}`, which plays other types on "
             "the processor (a job with a `model` needs a row of profiles that has them)"
         )
