@@ -107,9 +107,7 @@ def check_device_types(cluster: Cluster, file: str, field: str) -> None:
         hosts = list(dict.fromkeys(one.host for one in cluster.devices if one.type in absent))
         # One host is this machine; several, and those that Ray reaches, are others.
         if len(hosts) > 1 or cluster.ray is not None:
-            away = (
-                f"GPUs of other machines are not supported yet ({', '.join(hosts[:5])}), and "
-            )
+            away = f"GPUs of other machines are not supported yet ({', '.join(hosts[:5])}), and "
         else:
             away = ""
         here = "".join(f", {gpu.name.replace(' ', '-')} or cuda" for gpu in gpus[:1])
