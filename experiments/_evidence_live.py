@@ -93,6 +93,10 @@ def _disturbed(found: list[Mapping[str, Any]]) -> str:
     return table(head, rows)
 
 
+OUTCOMES: Final = ("same", "refused", "silent")
+"""What may become of a job whose server is lost."""
+
+
 def _count(rows: list[Mapping[str, Any]], key: str, values: tuple[str, ...]) -> str:
     """How many rows have each of these values; a dash where none says."""
     if not any(key in row for row in rows):
@@ -102,6 +106,23 @@ def _count(rows: list[Mapping[str, Any]], key: str, values: tuple[str, ...]) -> 
 
 def _most(rows: list[Mapping[str, Any]], key: str) -> object:
     return max((row[key] for row in rows if key in row), default="-")
+
+
+def restored_state(result: Mapping[str, Any]) -> str:
+    """What became of jobs that keep something where a checkpoint may not see it."""
+    rows = []
+    for name, part in result["parts"].items():
+        of = part["outcomes"]
+        kinds = len({row["app"] for row in part["rows"]})
+        rows.append([name, len(part["rows"]), kinds, *(of.get(one, 0) for one in OUTCOMES)])
+    return (
+        "## What barriers keep goes on\n\nJobs whose optimisers, schedules and hooks keep "
+        "something in attributes, closures, callables and averages, some of "
+        "public packages. In a process, servers are restored and moved after drawn rounds; live, servers "
+        "are killed with SIGKILL, or the command, and the run resumed. Parameters and metrics are "
+        "those of the plain loop, or a line names what cannot be saved.\n\n"
+        + table(["where", "jobs", "kinds", *OUTCOMES], rows)
+    )
 
 
 def start_kill(result: Mapping[str, Any]) -> str:
