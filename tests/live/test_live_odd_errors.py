@@ -77,7 +77,10 @@ def test_a_folder_whose_name_is_not_utf_8_is_refused_by_its_name(
     assert line.startswith(r"warren: /data/bild-\udce9.png: the name is not UTF-8; rename")
 
 
-def test_a_policy_s_error_is_told_although_its_cause_has_no_text() -> None:
+def test_a_policy_s_error_is_told_although_its_cause_has_no_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     refused = InfeasibleDecision("policy 'x': decide raised")
     refused.__cause__ = TextRaises()
     assert end_of(refused) == 1
