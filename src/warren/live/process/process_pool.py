@@ -66,7 +66,7 @@ class NoMoreProcesses(EngineError):
 
 _KILLS: Final = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT)
 """Exit codes of a zygote that was killed from outside."""
-_STARTS: Final = 5
+_STARTS: Final = 10
 """Number of zygotes that may be killed while they start, before the run ends."""
 
 _LEAVE_S: Final = 6.0
