@@ -117,13 +117,13 @@ MUTANTS: Final = (
     # Checkpoints.
     Mutant(
         "ckpt-not-sound", _FILES,
-        "if parts and all(_sound(_part(path, round_no, part)) for part in range(parts)):",
-        "if parts:",
+        "damaged = _note(path, round_no) if not parts else next(filter(_is_damaged, files), None)",
+        "damaged = _note(path, round_no) if not parts else None",
         (FILES,),
     ),
     Mutant(
         "ckpt-note-stays", _FILES,
-        '        os.unlink(path / f"{round_no}.json")\n',
+        "        os.unlink(_note(path, round_no))\n",
         "        pass\n",
         (FILES,),
     ),
@@ -161,7 +161,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "store-restore-keeps-known", _STORE,
-        "checkpoint.decode(parts, self._replica)\n        self.known.clear()",
+        "checkpoint.decode(parts, self._replica)\n        self.known.go_on_from(self.version)",
         "checkpoint.decode(parts, self._replica)",
         (STORE,),
     ),
