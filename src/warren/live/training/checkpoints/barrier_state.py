@@ -34,7 +34,7 @@ from warren.live.training.checkpoints.barrier_objects import (
     values,
 )
 from warren.live.training.checkpoints.saved_values import CannotKeep, Reader, Writer
-from warren.live.training.isolation.kept_values import PLAIN, KeptValue
+from warren.live.training.isolation.kept_values import is_a, now, PLAIN, KeptValue
 from warren.live.training.tensor_layout import tensors
 from warren.model.errors import WarrenError
 from warren.model.job import Job
@@ -305,13 +305,9 @@ class _Left:
         self.objects: set[int] = set()
         for one in kept:
             self._at.add((id(one.holder), one.key))
-            try:
-                value = one.holder[one.key] if isinstance(
-                    one.holder, dict | list | tuple) else getattr(one.holder, one.key)  # fmt: skip
-            except (LookupError, AttributeError, ValueError, TypeError):
-                continue
-            if not isinstance(value, PLAIN):
-                self.objects.add(id(value))
+            found = now(one)
+            if found is not None and not is_a(found.value, *PLAIN):
+                self.objects.add(id(found.value))
 
     def has(self, known: Known, key: Any) -> bool:
         """Tell whether one value of an object is theirs."""
