@@ -34,7 +34,7 @@ from warren.live.training.checkpoints.barrier_objects import (
     values,
 )
 from warren.live.training.checkpoints.saved_values import CannotKeep, Reader, Writer
-from warren.live.training.isolation.kept_values import is_a, now, PLAIN, KeptValue
+from warren.live.training.isolation.kept_values import PLAIN, KeptValue, is_a, now
 from warren.live.training.tensor_layout import tensors
 from warren.model.errors import WarrenError
 from warren.model.job import Job
