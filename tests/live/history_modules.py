@@ -28,6 +28,8 @@ class Clock:
 class PlainEvaluation:
     """Evaluates, and does not look for what the app keeps."""
 
+    left: tuple[object, ...] = ()
+
     def __init__(self, built: BuiltApp, *_: object) -> None:
         self._app = built.app
 
