@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from immutables import Map
 
+from warren.model.errors import SpecError
+from warren.policy.common.job_traffic import JobTraffic
+from warren.policy.flow.modelled_speed import modelled_step_s
+from warren.policy.registry import policy_of
 from warren.runs import api, compose
 
 
@@ -76,6 +83,60 @@ def _two_jobs() -> dict[str, Any]:
         "policy": {"flow": {"period_s": 10.0}},
         "truth": {"losses": {"noise": 0.01}},
     }
+
+
+@pytest.mark.parametrize(
+    ("devices", "transfer_s"),
+    # Two servers of 50 MB. On one host both workers share 125 MB/s: 100 MB each take 1.6 s. On two
+    # hosts a worker has its own link, and 50 MB for two of them leave each server in 0.8 s.
+    [({0: 3, 1: 3}, 1.6), ({0: 3, 2: 3}, 0.8)],
+)
+def test_the_mathematical_speed_is_eq_19_of_what_a_job_is_known_to_send(
+    devices: dict[int, int], transfer_s: float
+) -> None:
+    view: Any = SimpleNamespace(
+        costs=SimpleNamespace(model_bytes_J=np.array([100_000_000]), comp_ns_JT=np.array([[1e9]])),
+        hosts=SimpleNamespace(host_D=np.array([0, 0, 1, 1]), devices_H=np.array([2, 2])),
+        cluster=SimpleNamespace(link_bytes_per_s=(125e6, 125e6)),
+        type_D=np.zeros(4, dtype=np.int64), scale_J=np.array([2]),
+        shape_J=[None], servers_J=[(0, 1)],
+    )  # fmt: skip
+    traffic = JobTraffic(tasks=Map({0: Map(devices)}))
+    most_s, least_s = 2 * transfer_s + 1.0, max(transfer_s, 1.0)
+    gamma = transfer_s / (transfer_s + 1.0) * most_s / (most_s + least_s)
+    expected = (1 - gamma) * most_s + gamma * least_s
+    assert modelled_step_s(view, traffic, 0) == pytest.approx(expected)
+    view.costs.model_bytes_J = None
+    assert modelled_step_s(view, traffic, 0) is None
+
+
+def test_gains_are_of_as_many_steps_as_the_chosen_speed_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def steps_by(speed: str) -> list[float]:
+        found = list[float]()
+        described = _two_jobs()
+        for job in described["workload"]["jobs"]:
+            job["rounds"] = 8
+        described["policy"] = {"flow": {"speed": speed, "period_s": 10.0}}
+
+        def gain(_: object, steps: float, __: int) -> float:
+            found.append(steps)
+            return 0.1
+
+        monkeypatch.setattr("warren.policy.flow.maif.accuracy_gain", gain)
+        compose.simulate(api._resolve(described, None))
+        return found
+
+    # Workers and servers are on one host or two: (19) has a round of 3.04 or 1.83 s.
+    modelled = steps_by("mathematical")
+    assert modelled
+    assert all(
+        min(abs(10.0 / one - step_s) for step_s in (3.042, 1.831)) < 1e-3 for one in modelled
+    )
+    assert steps_by("engineering") != modelled
+    with pytest.raises(SpecError, match="speed must be one of engineering, mathematical"):
+        policy_of("flow", "maif", {"speed": "fast"})
 
 
 @pytest.mark.parametrize(("gain", "later_s"), [("expected", 18.8), ("published", 24.0)])

@@ -6,7 +6,8 @@ What
     less than two values and one round's time are known stays in class 0, before all others.
 Source
     JPAS (JNCA'20), 3.1, 3.2 with Pseudocode 1, and 4: equations (13), (21) and (22), with the
-    engineering method of the speed: the shortest round seen. ``warren.predict.accuracy_gain``.
+    engineering method of the speed, the shortest round seen, or the mathematical one, (14) to (20).
+    ``warren.predict.accuracy_gain``, ``warren.policy.flow.modelled_speed``.
 Differs
     A flow has one class, on the link that it leaves by and the one that it comes in by, where the
     paper's has a priority for each (``warren.solve.flows.class_order``); so one number of
@@ -37,6 +38,7 @@ from warren.model.units import NS_PER_S
 from warren.model.view import View
 from warren.policy.common.job_traffic import TOLD, JobTraffic
 from warren.policy.flow.changed import MOST, checked_classes, in_turns, known_jobs
+from warren.policy.flow.modelled_speed import modelled_step_s
 from warren.predict.accuracy_gain import (
     accuracy_gain,
     expected_gain,
@@ -47,6 +49,7 @@ from warren.predict.curve import LEAST_POINTS, Curve, curve_of
 from warren.predict.curve_kind import kind_of
 
 _GAINS: Final = ("published", "smoothed", "expected")
+_SPEEDS: Final = ("engineering", "mathematical")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,7 @@ class Maif:
     classes: int = MOST
     gain: str = "published"
     error: float = 0.0
+    speed: str = "engineering"
 
     name: ClassVar[str] = "maif"
     source: ClassVar[str] = "JPAS (JNCA'20) 3-4"
@@ -81,6 +85,9 @@ class Maif:
             raise ValueError(f"period_s must be above 0, got {self.period_s:g}")
         if self.gain not in _GAINS:
             raise ValueError(f"gain must be one of {', '.join(_GAINS)}, got {self.gain[:60]!r}")
+        if self.speed not in _SPEEDS:
+            allowed = ", ".join(_SPEEDS)
+            raise ValueError(f"speed must be one of {allowed}, got {self.speed[:60]!r}")
         if not 0 <= self.error <= 1:
             raise ValueError(f"error must be 0 to 1, got {self.error:g}")
 
@@ -116,9 +123,10 @@ class Maif:
             return 0.0
         seen = view.progress.of(job)
         finite = np.isfinite(seen.values_P)
-        if finite.sum() < LEAST_POINTS or job not in traffic.fastest_ns:
+        step_s = self._step_s(view, traffic, job)
+        if finite.sum() < LEAST_POINTS or not step_s:
             return None
-        steps = steps_ahead(self.period_s, NS_PER_S / traffic.fastest_ns[job])
+        steps = steps_ahead(self.period_s, 1 / step_s)
         curve = curve_of(seen.rounds_P[finite].tolist(), seen.values_P[finite].tolist())
         gain = self._predicted(view, job, curve, steps)
         if self.error:
@@ -126,6 +134,15 @@ class Maif:
             random = np.random.Generator(np.random.PCG64([view.seed, job, len(seen)]))
             gain *= 1 + self.error * (1 if random.random() < 0.5 else -1)
         return gain
+
+    def _step_s(self, view: View, traffic: JobTraffic, job: int) -> float | None:
+        """Return how long a round takes with all links to itself; None: it is not known yet."""
+        if self.speed == "mathematical":
+            step_s = modelled_step_s(view, traffic, job)
+            if step_s is not None:
+                return step_s
+        fastest_ns = traffic.fastest_ns.get(job)
+        return None if fastest_ns is None else fastest_ns / NS_PER_S
 
     def _predicted(self, view: View, job: int, curve: Curve, steps: float) -> float:
         """Return A_imp as the option ``gain`` has it."""
