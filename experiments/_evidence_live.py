@@ -117,9 +117,9 @@ def restored_state(result: Mapping[str, Any]) -> str:
         rows.append([name, len(part["rows"]), kinds, *(of.get(one, 0) for one in OUTCOMES)])
     return (
         "## What barriers keep goes on\n\nJobs whose optimisers, schedules and hooks keep "
-        "something in attributes, closures, callables and averages, some of "
-        "public packages. In a process, servers are restored and moved after drawn rounds; live, "
-        "servers are killed with SIGKILL, or the command, and the run resumed. Parameters and metrics are "
+        "something in attributes, closures, callables and averages, some of public packages. "
+        "In a process, servers are restored and moved after drawn rounds; live, servers are "
+        "killed with SIGKILL, or the command, and the run resumed. Parameters and metrics are "
         "those of the plain loop, or a line names what cannot be saved.\n\n"
         + table(["where", "jobs", "kinds", *OUTCOMES], rows)
     )
