@@ -2,7 +2,7 @@
 
 *process*: 180 jobs are drawn over all kinds of ``_restored_kinds.py`` and those of public packages
 that are installed; servers are restored or moved after drawn rounds, in this process. *live*: 20
-jobs on real processes, four a run: servers are killed by SIGKILL at drawn rounds, or the controller
+jobs on real processes, ten a run: servers are killed by SIGKILL at drawn rounds, or the controller
 is, and the run is resumed. Each job must have the parameters and metrics of the plain loop, or be
 refused by the line that the plain loop says. Anything else counts as silent, and is an error.
 
@@ -38,8 +38,8 @@ from warren.model.job import Evaluate, Job
 
 HERE: Final = Path(__file__).parent
 IN_PROCESS: Final = 180
-LIVE_RUNS: Final = 5
-JOBS_A_RUN: Final = 4
+LIVE_RUNS: Final = 2
+JOBS_A_RUN: Final = 10
 ROUNDS: Final = 24
 SEED: Final = 1
 EVERY: Final = 4
@@ -159,7 +159,7 @@ def strike(arguments: list[str], out: Path, draw: random.Random, *, controller: 
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     hits: list[str] = []
-    wanted = sorted(draw.sample(range(6, 2 * ROUNDS - 8), 1 if controller else 3))
+    wanted = sorted(draw.sample(range(6, 5 * ROUNDS), 1 if controller else 8))
     while process.poll() is None:
         time.sleep(0.02)
         if not wanted or sum(rounds_done(out)) < wanted[0]:
