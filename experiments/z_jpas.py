@@ -101,7 +101,8 @@ the best step measured the shape takes that a form would choose.
 
 **Not shown here**: by shape (19) is {error:.1f} % off in the mean, and (17), in which no stage
 overlaps another, {plain:.1f} %; by bandwidth this data says nothing. Fitted forms that also count
-what a server, a worker and a step take are within 7 % on the same grids ([Cruise](cruise.md#against-steps-of-real-parameter-servers)).
+what a server, a worker and a step take are within 7 % on the same grids
+([Cruise](cruise.md#against-steps-of-real-parameter-servers)).
 
 """
 
