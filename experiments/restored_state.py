@@ -11,6 +11,7 @@ refused by the line that the plain loop says. Anything else counts as silent, an
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import os
 import random
@@ -172,8 +173,9 @@ def strike(arguments: list[str], out: Path, draw: random.Random, *, controller: 
         servers = _processes.of_kind(living, "server")
         if servers:
             victim = draw.choice(servers)
-            hits.append(f"{living[victim]} at {wanted.pop(0)}")
-            os.kill(victim, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(victim, signal.SIGKILL)
+                hits.append(f"{living[victim]} at {wanted.pop(0)}")
     return hits
 
 
