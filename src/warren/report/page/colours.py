@@ -76,6 +76,21 @@ def colouring(jobs: Sequence[Job]) -> Colouring:
     )
 
 
+def legend_of(
+    colours: Colouring, jobs: Sequence[int], names: Sequence[str]
+) -> list[tuple[str, str, str]]:
+    """Return the legend of a chart that shows these jobs; ``names`` are those of all jobs.
+
+    Empty where colours do not tell the jobs apart.
+    """
+    if colours.legend:
+        keys = {colours.key_J[job] for job in jobs}
+        return [chip for chip in colours.legend if chip[1] in keys]
+    if len({colours.class_J[job] for job in jobs}) < len(jobs):
+        return []
+    return [(colours.class_J[job], colours.key_J[job], names[job]) for job in jobs]
+
+
 def colour_css() -> str:
     """Return the CSS rules of all colour classes: ``.c0`` fills, ``.l0`` draws lines."""
     rules = []

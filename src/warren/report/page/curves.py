@@ -13,7 +13,7 @@ from warren.model.costs import FloatArray
 from warren.model.job import metric_column
 from warren.report.metrics import arrival_ns
 from warren.report.number_text import duration
-from warren.report.page.colours import Colouring
+from warren.report.page.colours import Colouring, legend_of
 from warren.report.page.fill import escaped
 from warren.report.page.svg import (
     HEIGHT,
@@ -126,11 +126,16 @@ def learning_charts(record: Record, colours: Colouring, span_s: Scale) -> list[t
             if np.isfinite(value):
                 curves[name][event.job].append((event.barrier_ns / 1e9, value))
     order = sorted(curves, key=lambda name: (name != "loss", name))[:4]
-    return [(name, _learning(name, curves[name], colours, span_s)) for name in order]
+    names = [job.name for job in record.run.workload.jobs]
+    return [(name, _learning(name, curves[name], names, colours, span_s)) for name in order]
 
 
 def _learning(
-    name: str, curves: dict[int, list[tuple[float, float]]], colours: Colouring, span_s: Scale
+    name: str,
+    curves: dict[int, list[tuple[float, float]]],
+    names: Sequence[str],
+    colours: Colouring,
+    span_s: Scale,
 ) -> Markup:
     """Draw one value of all jobs over time."""
     jobs = sorted(curves, key=lambda job: -len(curves[job]))[:_MOST_CURVES]
@@ -153,7 +158,10 @@ def _learning(
         y_ticks=ticks(scale, 5),
         x_title=f"cluster time, {unit}" + (", loss logarithmic" if log else ""),
     )
-    return frame.render(note=f"{left_out} shorter curves are not drawn." if left_out else "")
+    return frame.render(
+        legend_of(colours, sorted(jobs), names),
+        f"{left_out} shorter curves are not drawn." if left_out else "",
+    )
 
 
 def _value_scale(low: float, high: float, log: bool) -> Scale:
