@@ -27,6 +27,7 @@ from warren.report.page.seeds import by_group, seeds_chart
 from warren.report.page.svg import Scale
 from warren.report.page.use import jobs_chart, share_chart, use_chart
 from warren.report.page.versus import comparison_table, means_table, prediction
+from warren.report.page.waits import waits_chart
 from warren.report.record import Record
 from warren.report.seeds import Row, seeds_note
 from warren.report.slices import span_ns
@@ -116,6 +117,7 @@ def _run(record: Record, number: int) -> Markup:
         returns=[
             one | {"at": number_text(one["time_s"])} for one in found.get("rolled_back", [])[:50]
         ],
+        waits=waits_chart(record, colours, span_s),
         gantt=gantt(record, colours, span_s),
         charts=[
             ("Devices computing, by type", use_chart(record, span_s)),

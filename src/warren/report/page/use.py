@@ -29,6 +29,8 @@ BINS: Final = 120
 """Equal bins of time that a share of devices is averaged over."""
 _FINE: Final = 1000
 """Times at which jobs are counted."""
+SHORT_GAP: Final = 1 / 250
+"""Share of the time axis up to which a pause of a job is not a wait: some four CSS pixels."""
 MOST_BANDS: Final = 30
 """Bands up to this number can be told apart; with more no chart is drawn."""
 
@@ -100,7 +102,7 @@ def share_chart(record: Record, colours: Colouring, span_s: Scale) -> Markup:
         x_ticks=x_ticks,
         y_ticks=[t for t in ticks(Scale(low=0.0, high=float(total)), 4) if "." not in t.label],
         x_title=f"cluster time, {unit}",
-    ).render()
+    ).render(colours.legend)
 
 
 def _ramps(at: FloatArray, begin: FloatArray, rate: FloatArray) -> FloatArray:
@@ -122,8 +124,7 @@ def jobs_over_time(record: Record, span_s: Scale) -> tuple[IntArray, IntArray]:
     A job waits for its first task, or where it was taken off its devices.
     """
     times = np.linspace(span_s.low, span_s.high, _FINE) * 1e9
-    # What is shorter than a step is no wait: a job stops at each barrier.
-    begin, end = _stays(record.history.timeline, int((span_s.high - span_s.low) * 1e9 / _FINE))
+    _, begin, end = stays(record.history.timeline, span_s)
     running = _count(times, begin) - _count(times, end)
     there = _count(times, arrival_ns(record)) - _count(times, last_end_ns(record))
     return np.maximum(0, there - running), running
@@ -136,7 +137,7 @@ def jobs_chart(record: Record, span_s: Scale) -> Markup:
     x_ticks, unit = time_ticks(span_s)
     lines = "".join(
         f'<path class="line {colour}" data-k="{key}" d="{_steps(values, top)}"/>'
-        for colour, key, values in (("l1", "qw", waiting), ("l0", "qr", running))
+        for colour, key, values in (("lw", "qw", waiting), ("l0", "qr", running))
     )
     frame = ChartFrame(
         label="Jobs waiting and running over time",
@@ -146,13 +147,18 @@ def jobs_chart(record: Record, span_s: Scale) -> Markup:
         y_ticks=[tick for tick in ticks(top, 4) if "." not in tick.label],
         x_title=f"cluster time, {unit}",
     )
-    return frame.render((("c1", "qw", "waiting: not running now"), ("c0", "qr", "running")))
+    return frame.render((("wait", "qw", "waiting: not running now"), ("c0", "qr", "running")))
 
 
-def _stays(line: Timeline, gap_ns: int) -> tuple[IntArray, IntArray]:
-    """Return when jobs begin and end to run anywhere; a gap of up to ``gap_ns`` ends nothing."""
+def stays(line: Timeline, span_s: Scale) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the times in which jobs run anywhere, by job and start: their job, start and end.
+
+    A gap up to ``SHORT_GAP`` of the span ends nothing: a job stops at each barrier. In nanoseconds.
+    """
     if not len(line.job_R):
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        none = np.zeros(0, dtype=np.int64)
+        return none, none, none
+    gap_ns = int((span_s.high - span_s.low) * 1e9 * SHORT_GAP)
     order = np.lexsort((line.start_ns_R, line.job_R))
     job, start, end = line.job_R[order], line.start_ns_R[order], line.end_ns_R[order]
     # The last end so far of each job, by its place among all ends: jobs are kept apart by more
@@ -162,7 +168,7 @@ def _stays(line: Timeline, gap_ns: int) -> tuple[IntArray, IntArray]:
     new = np.ones(len(order), dtype=bool)
     new[1:] = (np.diff(job) != 0) | (start[1:] > reached[:-1] + gap_ns)
     begins = np.flatnonzero(new)
-    return start[begins], reached[np.append(begins[1:], len(order)) - 1]
+    return job[begins], start[begins], reached[np.append(begins[1:], len(order)) - 1]
 
 
 def _steps(values: IntArray, scale: Scale) -> str:

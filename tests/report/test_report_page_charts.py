@@ -1,0 +1,119 @@
+"""The charts of a run's page: what a reader sees of jobs, devices and curves, and in which units."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+from report_world import MS, record_of
+
+from warren.model.job import Workload
+from warren.model.timeline import Timeline
+from warren.report.page.page import page
+from warren.report.page.waits import MOST_JOBS
+
+S = 1000 * MS
+
+
+def run_of(rows, arrivals_s, names=None, **more):
+    """A record whose tasks are these (job, device, start s, end s); other jobs never run."""
+    record = record_of(jobs=len(arrivals_s), names=names, **more)
+    jobs = tuple(
+        replace(job, arrival_ns=arrival * S)
+        for job, arrival in zip(record.run.workload.jobs, arrivals_s, strict=True)
+    )
+    job, device, start, end = (np.array(one, dtype=float) for one in zip(*rows, strict=True))
+    start, end = (start * S).astype(np.int64), (end * S).astype(np.int64)
+    job, device = job.astype(np.int64), device.astype(np.int64)
+    ones = np.ones(len(rows), np.int64)
+    line = Timeline.from_columns(
+        [job, ones * 0, ones, ones * 0, ones, device, start, end, end, end - start]
+    )
+    finish = np.full(len(jobs), -1, np.int64)
+    np.maximum.at(finish, job, end)
+    return replace(
+        record,
+        run=replace(record.run, workload=Workload(jobs=jobs)),
+        history=replace(record.history, timeline=line, finish_ns_J=finish),
+    )
+
+
+def chart(text, title):
+    """The part of a page from this heading to the next."""
+    return re.split(r"<h[23]>", text.split(f">{title}</h", 1)[1])[0]
+
+
+def boxes(path):
+    """Boxes (x, width, height) of a path."""
+    return [
+        (float(x), float(width), float(height))
+        for x, width, height in re.findall(r"M([\d.]+) [\d.]+h([\d.]+)v([\d.]+)h", path)
+    ]
+
+
+def paths(html):
+    """(class, job, d) of the paths that stand for jobs."""
+    return re.findall(r'<path class="([^"]*)" data-j="(\d+)"[^>]* d="([^"]*)"', html)
+
+
+def test_jobs_over_time_is_the_first_chart_with_a_row_a_job_in_order_of_arrival():
+    rows = [(0, 0, 20, 60), (1, 0, 0, 20), (2, 1, 30, 100)]
+    text = page(run_of(rows, [10, 0, 20], ["late", "first", "last"]))
+    assert text.index("<h2>Jobs over time</h2>") < text.index("<h2>Schedule by device</h2>")
+    assert text.index("<svg") > text.index("<h2>Jobs over time</h2>")
+    labels = re.findall(
+        r"top:(\d+)px;height:\d+px\" title=\"(\w+)\"", chart(text, "Jobs over time")
+    )
+    assert labels == [("0", "first"), ("22", "late"), ("44", "last")]
+
+
+def test_a_job_waits_in_grey_runs_in_its_colour_and_merges_short_pauses():
+    # Two devices overlap, a pause of 0.2 s is none, one of 40 s is a wait in grey.
+    rows = [(0, 0, 10, 20), (0, 1, 15, 30), (0, 0, 30.2, 40), (0, 0, 80, 100)]
+    html = chart(page(run_of(rows, [0])), "Jobs over time")
+    found = {colour: boxes(path) for colour, job, path in paths(html)}
+    assert found["wait b"] == [(0.0, 1000.0, 9.0)]
+    assert found["b c0"] == [(100.0, 300.0, 18.0), (800.0, 200.0, 18.0)]
+    assert re.search(r'class="arrival" d="M0 1v20"', html)
+    assert re.search(r'class="end" d="M1000 1v20"', html)
+    assert "Pauses up to 400 ms count as running." in html
+    for chip in ("arrival", "waiting", "running, in the job&#39;s colour", "end"):
+        assert f"<span>{chip}</span>" in html
+
+
+def test_a_job_that_never_ran_waits_to_the_end_of_the_chart_and_a_failed_one_is_marked():
+    html = chart(page(run_of([(0, 0, 0, 50)], [0, 25])), "Jobs over time")
+    assert [boxes(d) for colour, job, d in paths(html) if job == "1"] == [[(500.0, 500.0, 9.0)]]
+    assert "end lost" not in html
+    record = run_of([(0, 0, 0, 50), (1, 1, 25, 30)], [0, 25])
+    history = replace(
+        record.history, finish_ns_J=np.array([50 * S, -1]), failed={1: "out of memory"}
+    )
+    html = chart(page(replace(record, history=history)), "Jobs over time")
+    assert re.search(r'class="end lost" d="M600 \d+v20"', html)
+    assert "<span>failed or cancelled</span>" in html
+
+
+def test_of_many_jobs_those_that_waited_longest_have_rows_and_the_rest_are_counted():
+    many = MOST_JOBS + 7
+    # Each job waits longer than the one before it.
+    rows = [(job, 0, 10 * job, 10 * job + 10) for job in range(many)]
+    html = chart(page(run_of(rows, [0] * many)), "Jobs over time")
+    assert html.count('class="dev"') == MOST_JOBS
+    assert "job-06" not in html
+    assert "job-07" in html
+    assert f"The {MOST_JOBS} jobs that waited longest are shown; 7 are left out." in html
+
+
+def test_the_charts_of_losses_and_of_devices_by_job_name_their_lines():
+    text = page(record_of(world="live"))
+    for title in ("Loss", "Devices computing, by job"):
+        named = re.findall(r'<li data-k="(\w+)"[^>]*><i class="(\w+)">', chart(text, title))
+        assert named == [(f"j{k}", f"c{k}") for k in range(8)], title
+
+
+def test_a_chart_names_only_the_models_that_it_draws():
+    record = record_of(world="live", jobs=60)
+    models = [job.model for job in record.run.workload.jobs]
+    lost = [event for event in record.history.rounds if models[event.job] == "bert"]
+    html = chart(page(replace(record, history=replace(record.history, rounds=lost))), "Loss")
+    assert re.findall(r"<span>(\w+)</span></li>", html) == ["bert"]
