@@ -40,8 +40,15 @@ def duration(value_s: float | None) -> str:
     """Write a time in the largest unit that leaves at least two of it: 90 s, 12.3 min, 5.2 h."""
     if value_s is None:
         return NOTHING
-    size, unit = time_unit(value_s)
-    return f"{number(round(value_s / size, 2))} {unit}"
+    return in_unit(value_s, time_unit(value_s))
+
+
+def in_unit(value_s: float | None, unit: tuple[float, str]) -> str:
+    """Write a time in a unit of ``time_unit``."""
+    if value_s is None:
+        return NOTHING
+    size, sign = unit
+    return f"{number(round(value_s / size, 2))} {sign}"
 
 
 def time_unit(span_s: float) -> tuple[float, str]:

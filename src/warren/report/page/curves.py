@@ -12,7 +12,7 @@ from markupsafe import Markup
 from warren.model.costs import FloatArray
 from warren.model.job import metric_column
 from warren.report.metrics import arrival_ns
-from warren.report.number_text import duration
+from warren.report.number_text import in_unit
 from warren.report.page.colours import Colouring, legend_of
 from warren.report.page.fill import escaped
 from warren.report.page.svg import (
@@ -21,6 +21,7 @@ from warren.report.page.svg import (
     WIDTH,
     ChartFrame,
     Scale,
+    axis_unit,
     line_path,
     step_path,
     ticks,
@@ -109,7 +110,7 @@ def _quantiles(values: FloatArray, scale: Scale) -> tuple[str, str]:
         labels.append(
             f'<span class="mark {side}" style="left:{100 * at:.2f}%;'
             f'top:{HEIGHT - 18 - 20 * row:.0f}px">'
-            f"p{share} {escaped(duration(value))}</span>"
+            f"p{share} {escaped(in_unit(value, axis_unit(scale)))}</span>"
         )
     return f'<path class="dash" d="{"".join(lines)}"/>', "".join(labels)
 

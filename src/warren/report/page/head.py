@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from warren.report.metrics import Summary
-from warren.report.number_text import NOTHING, count, duration, number, percent
+from warren.report.number_text import NOTHING, count, duration, in_unit, number, percent, time_unit
 
 _SHORT: Final = 11
 """Characters that a tile has room for in large type."""
@@ -41,11 +41,17 @@ def tiles(found: Summary, wait_s: float | None = None) -> list[Tile]:
         f"{found[key]:,} {key}" for key in ("failed", "cancelled", "unfinished") if found.get(key)
     )
     by_type = found.get("utilization_by_type") or {}
+    # One unit a tile, or the eye compares numbers that do not compare.
+    jct_unit = time_unit(found["mean_jct_s"] or 0.0)
     return [
         Tile(
             name="mean JCT",
-            value=duration(found["mean_jct_s"]),
-            below=f"median {duration(found['p50_jct_s'])}, p95 {duration(found['p95_jct_s'])}",
+            value=in_unit(found["mean_jct_s"], jct_unit),
+            below=", ".join(
+                # No line ends between a number and its unit.
+                f"{name} {in_unit(found[key], jct_unit)}".replace(" ", "\u00a0")
+                for name, key in (("median", "p50_jct_s"), ("p95", "p95_jct_s"))
+            ),
         ),
         Tile(name="mean wait", value=duration(wait_s), below="from arrival to first task"),
         Tile(

@@ -121,12 +121,15 @@ def _log_ticks(scale: Scale, most: int) -> list[Tick]:
     return [Tick(at=scale(value), label=number(value)) for value in inside]
 
 
+def axis_unit(scale: Scale) -> tuple[float, str]:
+    """Return the unit of a time axis whose scale is in seconds: its size in seconds, its sign."""
+    # The unit suits the length of a linear axis, and the middle of a logarithmic one.
+    return time_unit(math.sqrt(scale.low * scale.high) if scale.log else scale.high - scale.low)
+
+
 def time_ticks(scale: Scale, most: int = 6) -> tuple[list[Tick], str]:
     """Return ticks of a time axis whose scale is in seconds, and the unit of their labels."""
-    # The unit suits the length of a linear axis, and the middle of a logarithmic one.
-    size, sign = time_unit(
-        math.sqrt(scale.low * scale.high) if scale.log else scale.high - scale.low
-    )
+    size, sign = axis_unit(scale)
     in_unit = Scale(low=scale.low / size, high=scale.high / size, log=scale.log)
     return ticks(in_unit, most), sign
 
