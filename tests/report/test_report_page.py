@@ -18,9 +18,9 @@ from warren.model.timeline import Timeline
 from warren.report.metrics import summary
 from warren.report.number_text import seconds
 from warren.report.page.answers import MOST_LINES, MOST_MARKS, answer_lines, answers_of
+from warren.report.page.boxes import MOST_BOXES, boxes_of
 from warren.report.page.colours import COLOURS, colouring
 from warren.report.page.fill import escaped
-from warren.report.page.gantt import MOST_BOXES, boxes_of
 from warren.report.page.head import tiles
 from warren.report.page.page import page
 from warren.report.page.svg import HEIGHT, Scale, ticks

@@ -1,4 +1,4 @@
-"""The charts of a run's page: what a reader sees of jobs, devices and curves, and in which units."""
+"""The charts of a run's page: what a reader sees of jobs, devices and curves."""
 
 import re
 from dataclasses import replace
@@ -117,3 +117,88 @@ def test_a_chart_names_only_the_models_that_it_draws():
     lost = [event for event in record.history.rounds if models[event.job] == "bert"]
     html = chart(page(replace(record, history=replace(record.history, rounds=lost))), "Loss")
     assert re.findall(r"<span>(\w+)</span></li>", html) == ["bert"]
+
+
+def alternating(count, jobs=2, devices=1):
+    """Rows of jobs that take turns on each device for 100 s, ``count`` turns on each."""
+    length = 100 / count
+    return [
+        (turn % jobs, device, turn * length, (turn + 1) * length)
+        for device in range(devices)
+        for turn in range(count)
+    ]
+
+
+def test_ten_thousand_short_tasks_are_shares_of_time_and_not_a_comb():
+    html = chart(page(run_of(alternating(2500, devices=4), [0, 0])), "Schedule by device")
+    found = {int(job): boxes(path) for _, job, path in paths(html)}
+    assert {len(found[0]), len(found[1])} == {4 * 60}
+    for drawn in found.values():
+        # Half of each column, which is as high as the row of 26 px less its gap.
+        assert all(11.8 <= height <= 12.2 for *_, height in drawn)
+    assert "jobs stand on each other, each as high as its share of the time." in html
+
+
+def test_shares_of_jobs_in_a_column_are_as_their_time():
+    # Job 0 computes 30 %, job 1 half of the time; a fifth is idle.
+    rows = [
+        row
+        for turn in range(500)
+        for row in ((0, 0, turn / 5, turn / 5 + 0.06), (1, 0, turn / 5 + 0.06, turn / 5 + 0.16))
+    ]
+    html = chart(page(run_of(rows, [0, 0])), "Schedule by device")
+    found = {int(job): boxes(path) for _, job, path in paths(html)}
+    area = {job: sum(w * h for _, w, h in drawn) / 1000 / 24 for job, drawn in found.items()}
+    assert abs(area[0] - 0.3) < 0.02
+    assert abs(area[1] - 0.5) < 0.03
+
+
+def test_tasks_that_can_be_seen_are_drawn_one_by_one_beside_a_crowd():
+    rows = [*alternating(1000), (0, 1, 0, 40), (1, 1, 60, 100)]
+    html = chart(page(run_of(rows, [0, 0])), "Schedule by device")
+    whole = [box for _, _, path in paths(html) for box in boxes(path) if box[2] == 24.0]
+    assert whole == [(0.0, 400.0, 24.0), (600.0, 400.0, 24.0)]
+    html = chart(page(run_of(alternating(40), [0, 0])), "Schedule by device")
+    assert "stand on each other" not in html
+
+
+def test_a_column_stacks_models_where_jobs_have_the_colours_of_models():
+    record = run_of(alternating(2000, jobs=40), [0] * 40)
+    models = {job.model for job in record.run.workload.jobs}
+    html = chart(page(record), "Schedule by device")
+    columns = {}
+    for _, _, path in paths(html):
+        for x, *_ in boxes(path):
+            columns[x] = columns.get(x, 0) + 1
+    assert set(columns.values()) == {len(models)}
+    assert "models stand on each other" in html
+    assert "Grey" not in html
+
+
+def test_jobs_beyond_what_a_column_can_show_are_one_grey_box():
+    record = run_of(alternating(2000, jobs=20), [0] * 20)
+    html = chart(page(record), "Schedule by device")
+    grey = boxes(re.search(r'<path class="b rest" d="([^"]*)"', html).group(1))
+    assert len(grey) == 60
+    assert "Grey: the others together." in html
+
+
+def test_a_figure_has_one_unit():
+    # A short job and a long one: the median is near 50 min, the tail beyond 90 min.
+    rows = [(0, 0, 0, 60), (1, 1, 0, 6000)]
+    text = page(run_of(rows, [0, 0]))
+    marks = re.findall(r">p(?:50|95) [\d.,]+ (\w+)</span>", text)
+    axis = re.search(r"JCT, (\w+)", text).group(1)
+    assert set(marks) == {axis}
+    tile = re.search(r"mean JCT</div>(.*?)</div></div>", text, re.DOTALL).group(1)
+    assert set(re.findall(r"[\d.,]+[ \u00a0](min|ms|s|h|d)\b", tile)) == {"min"}
+
+
+def test_the_style_is_dark_on_dark_screens_light_on_paper_and_holds_the_first_column():
+    css = page(record_of()).split("<style>")[1].split("</style>")[0]
+    assert "@media screen and (prefers-color-scheme:dark)" in css
+    assert "(prefers-color-scheme:dark)" not in css.split("@media print")[1]
+    first = re.search(r"td:first-child, th:first-child \{([^}]*)\}", css).group(1)
+    assert "position: sticky" in first
+    assert "left: 0" in first
+    assert "break-inside: avoid" in css.split("@media print")[1]

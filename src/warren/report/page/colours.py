@@ -48,6 +48,11 @@ class Colouring:
             found.setdefault(key, (self.class_J[job], []))[1].append(job)
         return found
 
+    def group_J(self) -> list[int]:
+        """Return for each job a number, the same for jobs of one key."""
+        numbers = {key: number for number, key in enumerate(self.groups())}
+        return [numbers[key] for key in self.key_J]
+
 
 def colouring(jobs: Sequence[Job]) -> Colouring:
     """Choose colours for these jobs."""
