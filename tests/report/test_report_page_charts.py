@@ -196,9 +196,11 @@ def test_a_figure_has_one_unit():
 
 def test_the_style_is_dark_on_dark_screens_light_on_paper_and_holds_the_first_column():
     css = page(record_of()).split("<style>")[1].split("</style>")[0]
-    assert "@media screen and (prefers-color-scheme:dark)" in css
-    assert "(prefers-color-scheme:dark)" not in css.split("@media print")[1]
+    assert css.count("@media screen and (prefers-color-scheme:dark)") == 2
+    assert css.count("prefers-color-scheme") == 2
     first = re.search(r"td:first-child, th:first-child \{([^}]*)\}", css).group(1)
     assert "position: sticky" in first
     assert "left: 0" in first
-    assert "break-inside: avoid" in css.split("@media print")[1]
+    assert "break-inside: avoid" in css.split("@media print")[1].split("}}")[0]
+    dark = css.split("@media screen and (prefers-color-scheme:dark)")[2]
+    assert dark.startswith("{.c10,.l10,")

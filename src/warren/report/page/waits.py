@@ -25,14 +25,11 @@ _LEAST: Final = 1.5
 
 def waits_chart(record: Record, colours: Colouring, span_s: Scale) -> Markup:
     """Draw a row a job, in order of arrival; ``span_s`` is its time axis in seconds."""
-    line = record.history.timeline
     arrival_ns_J, end_ns_J = arrival_ns(record), _ends(record, span_s)
-    job_S, start_ns_S, end_ns_S = stays(line, span_s)
-    ran_ns_J = np.bincount(job_S, weights=end_ns_S - start_ns_S, minlength=len(arrival_ns_J))
-    # A stable sort keeps the order of the run file among jobs that wait or arrive alike.
-    longest = np.argsort(ran_ns_J - (end_ns_J - arrival_ns_J), kind="stable")[:MOST_JOBS]
-    shown = np.sort(longest)
-    shown = shown[np.argsort(arrival_ns_J[shown], kind="stable")]
+    job_S, start_ns_S, end_ns_S = stays(record.history.timeline, span_s)
+    waited_ns_J = end_ns_J - arrival_ns_J
+    np.subtract.at(waited_ns_J, job_S, end_ns_S - start_ns_S)
+    shown = _shown(arrival_ns_J, waited_ns_J)
     runs: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for job, start, end in zip(
         job_S.tolist(), (start_ns_S / 1e9).tolist(), (end_ns_S / 1e9).tolist(), strict=True
@@ -74,6 +71,13 @@ def waits_chart(record: Record, colours: Colouring, span_s: Scale) -> Markup:
     )
     chips = _legend(colours, shown, names, lost=bool(marks["end lost"]))
     return frame.render(chips, _notes(len(names), len(shown), span_s))
+
+
+def _shown(arrival_ns_J: IntArray, waited_ns_J: IntArray) -> IntArray:
+    """Return the ``MOST_JOBS`` jobs that waited longest, in order of arrival."""
+    # Stable sorts keep the order of the run file among jobs that wait or arrive alike.
+    longest = np.sort(np.argsort(-waited_ns_J, kind="stable")[:MOST_JOBS])
+    return longest[np.argsort(arrival_ns_J[longest], kind="stable")]
 
 
 def _ends(record: Record, span_s: Scale) -> IntArray:
