@@ -22,6 +22,8 @@ _HUES: Final = (
 )
 _DEPTHS: Final = (1.0, 0.66, 1.42)
 """The hue as it is, darker, and mixed with white; see ``_shade``."""
+_BRIGHTER: Final = "brightness(1.15)"
+"""CSS filter of dark shades on a dark page."""
 COLOURS: Final = len(_HUES) * len(_DEPTHS)
 """Jobs up to this number have a colour each."""
 MODELS: Final = len(_HUES)
@@ -104,6 +106,11 @@ def colour_css() -> str:
         rules.append(
             f".c{number}{{fill:{colour};background:{colour}}}.l{number}{{stroke:{colour}}}"
         )
+    # On a dark page the dark shades would hardly be seen.
+    dark = ",".join(
+        f".c{number},.l{number}" for number in range(COLOURS) if _DEPTHS[number // len(_HUES)] < 1
+    )
+    rules.append(f"@media screen and (prefers-color-scheme:dark){{{dark}{{filter:{_BRIGHTER}}}}}")
     return "".join(rules)
 
 
