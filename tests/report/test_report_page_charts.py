@@ -184,9 +184,9 @@ def test_jobs_beyond_what_a_column_can_show_are_one_grey_box():
 
 
 def test_a_figure_has_one_unit():
-    # A short job and a long one: the median is near 50 min, the tail beyond 90 min.
-    rows = [(0, 0, 0, 60), (1, 1, 0, 6000)]
-    text = page(run_of(rows, [0, 0]))
+    # Alone, the mean would be in minutes, the median in seconds, p95 in hours.
+    rows = [(0, 0, 0, 60), (1, 1, 0, 60), (2, 2, 0, 20_000)]
+    text = page(run_of(rows, [0, 0, 0]))
     marks = re.findall(r">p(?:50|95) [\d.,]+ (\w+)</span>", text)
     axis = re.search(r"JCT, (\w+)", text).group(1)
     assert set(marks) == {axis}
