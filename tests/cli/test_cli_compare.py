@@ -122,6 +122,54 @@ def test_means_and_intervals_are_in_csv_and_json(warren: Warren, tiny: str, tmp_
     assert "seeds" not in (tmp_path / "one.csv").read_text()
 
 
+def test_seeds_of_a_resampled_trace_give_intervals_and_the_same_jobs_to_all_policies(
+    warren: Warren, tmp_path: Path
+) -> None:
+    lines = [f"j{at},{at * at},resnet50,64,{1 + at % 2},{3 + 5 * at}" for at in range(10)]
+    (tmp_path / "t.csv").write_text("\n".join(["job,arrival_s,model,batch,scale,rounds", *lines]))
+    file = tmp_path / "run.yaml"
+    file.write_text(
+        "cluster: {hosts: [{name: h, devices: {V100: 2}}]}\nworkload: {trace: {path: t.csv}}\n"
+    )
+    asked = ("compare", file, "--place", "fifo,srtf", "--seeds", "4")
+    plain = warren(*asked)
+    assert plain.out.splitlines()[-1].startswith("Seeds change nothing under fifo, srtf")
+    assert "--set workload.trace.resample=jobs" in plain.out
+    for what in ("jobs", "windows"):
+        varied = (*asked, "--set", f"workload.trace.resample={what}", "--against", "fifo")
+        assert "Seeds change nothing" not in warren(*varied).out
+        found = warren(*varied, "--json").json
+        assert [one["over_seeds"]["seeds"] for one in found] == [4] * 8
+        assert all(one["over_seeds"]["ci95"]["mean_jct_s"] > 0 for one in found)
+        # The bound is one of the jobs as drawn: the same for both, and not that of the trace.
+        bounds = [one["lower_bound"]["weighted_jct_s"] for one in found]
+        assert bounds[:4] == bounds[4:]
+        assert len(set(bounds)) > 1
+        assert all(one["gap"]["weighted_jct"] >= 0 for one in found)
+        assert found[2]["over_seeds"]["against"]["place"] == "fifo"
+
+
+def test_the_folder_of_a_resampled_trace_simulates_to_the_same_results_again(
+    warren: Warren, tmp_path: Path
+) -> None:
+    (tmp_path / "t.csv").write_text(
+        "job,arrival_s,model,batch,scale,rounds\n"
+        + "".join(f"j{at},{7 * at},resnet50,64,1,{30 + at}\n" for at in range(8))
+    )
+    file = tmp_path / "run.yaml"
+    file.write_text(
+        "cluster: {hosts: [{name: h, devices: {V100: 2}}]}\nseed: 3\n"
+        "workload: {trace: {path: t.csv, resample: windows, window: 20 s}}\n"
+    )
+    first = warren("simulate", file, "--out", tmp_path / "a", "--json").json
+    again = warren("simulate", tmp_path / "a" / "run.yaml", "--out", tmp_path / "b", "--json").json
+    assert first["weighted_jct_s"] == again["weighted_jct_s"]
+    assert first["lower_bound"] == again["lower_bound"]
+    assert (tmp_path / "a" / "jobs.csv").read_text() == (tmp_path / "b" / "jobs.csv").read_text()
+    assert "resampled: windows of 20 s, seed 3" in (tmp_path / "b" / "run.yaml").read_text()
+    assert warren("report", tmp_path / "a", "--check").code == 0
+
+
 def test_seeds_that_change_nothing_are_said_to_and_have_no_interval(
     warren: Warren, tiny: str, tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 # The numbers enter the hash: a kind may be added at the end, and none may move.
-COMP, SYNC, COMP_JOB, SYNC_JOB, JITTER, LOSS, LOSS_NOISE, VERIFIED = range(8)
+COMP, SYNC, COMP_JOB, SYNC_JOB, JITTER, LOSS, LOSS_NOISE, VERIFIED, RESAMPLED = range(9)
 """What a draw is for; each kind has its own stream."""
 _MASK: Final = 2**64 - 1
 

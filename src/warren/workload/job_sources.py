@@ -29,7 +29,7 @@ from warren.workload.specs.workload import (
 from warren.workload.traces.formats.any_table import SEPARATORS
 from warren.workload.traces.read_trace import read_trace
 from warren.workload.traces.registry import detected
-from warren.workload.traces.rows import Trace, TraceRequest
+from warren.workload.traces.rows import Resample, Trace, TraceRequest
 from warren.workload.yaml_document import Path
 
 
@@ -87,9 +87,17 @@ class JobSources:
             columns=spec.columns,
             units=spec.units,
             delimiter=SEPARATORS[spec.separator],
+            resample=self._resample(spec),
         )
         name = detected(file, content) if spec.format == "auto" else spec.format
         return read_trace(name, request)
+
+    def _resample(self, spec: TraceSpec) -> Resample | None:
+        if spec.resample is None:
+            return None
+        field = f"{self.ground.field}.trace"
+        file = self.ground.file
+        return Resample(what=spec.resample, window_s=spec.window, file=file, field=field)
 
     def _models(self, names: Sequence[str]) -> tuple[ProfileRow, ...]:
         """Return the profile rows of the models that a trace's jobs are to train."""

@@ -29,6 +29,7 @@ from warren.workload.traces.formats.any_table import (
     mapping_problem,
 )
 from warren.workload.traces.registry import TRACES
+from warren.workload.traces.rows import JOBS, WINDOWS
 
 GENERATORS: Final = ("hare-mix", "gavel-mix", "sjf-bco")
 
@@ -65,6 +66,12 @@ class TraceSpec(Spec):
         default_factory=list,
         description="Where only a run time is known: each job trains one of these, drawn evenly.",
     )
+    resample: Annotated[str, *choice(JOBS, WINDOWS)] | None = Field(
+        None, description="What seeds vary: draw jobs, or windows of time, with replacement."
+    )
+    window: PositiveTimeS | None = Field(
+        None, description="Of resample: windows; default: a tenth of the trace."
+    )
     columns: dict[Annotated[str, *choice(*FIELDS)], Line] = Field(
         default_factory=dict, description="Table: which column means what."
     )
@@ -74,6 +81,12 @@ class TraceSpec(Spec):
     separator: Annotated[str, *choice(*SEPARATORS)] = Field(
         "comma", description="Table: what stands between cells."
     )
+
+    @model_validator(mode="after")
+    def _of_windows(self) -> TraceSpec:
+        if self.window is not None and self.resample != WINDOWS:
+            raise ValueError("window needs resample: windows")
+        return self
 
     @model_validator(mode="after")
     def _of_a_table(self) -> TraceSpec:

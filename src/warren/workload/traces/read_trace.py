@@ -23,6 +23,7 @@ from warren.workload.specs.job import MAX_SCALE, job_seed
 from warren.workload.traces.format import TraceFormat
 from warren.workload.traces.job_names import file_names, name_notes
 from warren.workload.traces.registry import trace_format
+from warren.workload.traces.resample import resampled
 from warren.workload.traces.rows import (
     NO_DURATION,
     NoJob,
@@ -92,15 +93,17 @@ def read_rows(name: str, request: TraceRequest) -> TraceRows:
 def read_trace(name: str, request: TraceRequest) -> Trace:
     """Read the jobs of a trace of the format ``name``, with arrivals counted from the first.
 
-    Raises SpecError if the text is not of this format or no row of it is a job.
+    Raises SpecError if the text is not of this format, no row of it is a job, or it cannot be
+    resampled as asked.
     """
     found = read_rows(name, request)
     if not found.rows:
         reasons = "; ".join(found.notes[:3])
         message = f"no row of this {name} trace is a job: {reasons}"
         raise SpecError(Problem(file=request.file, message=message))
-    trace = jobs_of(found.rows, name, trace_format(name), request)
-    return replace(trace, notes=found.notes)
+    rows, remarks = resampled(found.rows, request)
+    trace = jobs_of(rows, name, trace_format(name), request)
+    return replace(trace, notes=(*found.notes, *remarks))
 
 
 def jobs_of(rows: Iterable[TraceRow], name: str, form: TraceFormat, request: TraceRequest) -> Trace:

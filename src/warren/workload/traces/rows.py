@@ -15,6 +15,22 @@ NO_DURATION: Final = "duration is 0: nothing to train"
 STEP: Final = "is a step of another row's job"
 PART_OF_GPU: Final = "asks for a part of a GPU and gets a whole one"
 
+JOBS: Final = "jobs"
+WINDOWS: Final = "windows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resample:
+    """What a trace's seeds vary: its ``jobs``, or ``windows`` of ``window_s`` seconds.
+
+    ``window_s``: None: a tenth of the trace. ``file`` and ``field`` stand in messages.
+    """
+
+    what: str
+    window_s: float | None = None
+    file: str
+    field: str = "workload.trace"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceRequest:
@@ -23,7 +39,8 @@ class TraceRequest:
     ``gang``: price Gavel's jobs as gangs. ``look``: rows are only looked at, so costs may be
     missing. ``throughputs_field`` names the option in messages. ``models``: costs of the models
     that jobs of which only a run time is known are said to train; empty: no model. ``columns``,
-    ``units`` and ``delimiter`` are those of ``any_table``.
+    ``units`` and ``delimiter`` are those of ``any_table``. ``resample``: how the jobs are drawn
+    from the rows; None: each row is a job.
     """
 
     file: str
@@ -43,6 +60,7 @@ class TraceRequest:
     columns: Mapping[str, str] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
     delimiter: str = ","
+    resample: Resample | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
