@@ -33,7 +33,8 @@ ROOMS: Final[Mapping[str, frozenset[str]]] = {
     # What orders flows of foreign jobs over hosts puts them into classes as flow policies do.
     # Files of a run's folder, which anybody may have changed, are read in one way.
     "live": frozenset(words("model apps predict core.ports solve.flows.class_order store.files")),
-    "report": frozenset({"model", "core.journal", "core.journal_reader"}),
+    # Slow-downs divide by the least time of a job alone, which bounds and policies know, too.
+    "report": frozenset(words("model core.journal core.journal_reader solve.common.round_time")),
     "store": frozenset({"model"}),
     "runs": frozenset(
         words("model workload profile cost predict solve policy core sim apps live report store")

@@ -21,6 +21,7 @@ COLUMNS: Final = (
     ("finished", "finished"),
     ("mean_jct_s", "mean JCT"),
     ("p95_jct_s", "p95 JCT"),
+    ("mean_slowdown", "slow-down"),
     ("makespan_s", "makespan"),
     ("weighted_jct_s", "sum of weighted JCTs"),
     ("vs_best", "vs best"),
@@ -65,6 +66,10 @@ def columns_of(rows: Sequence[Row]) -> list[Column]:
     """Return the columns of a comparison, each time in the unit that suits the largest of it."""
     found = []
     for key, heading in COLUMNS:
+        # A factor is written as a time in its unit is, and it is not known of every run.
+        if key == "mean_slowdown":
+            found += [Column(key, heading, 1.0)] if any(row.get(key) for row in rows) else []
+            continue
         if not key.endswith("_s"):
             found.append(Column(key, heading))
             continue
@@ -155,6 +160,8 @@ def _row(run: Record | Summary) -> dict[str, Any]:
         "p50_jct_s",
         "p95_jct_s",
         "p99_jct_s",
+        "mean_slowdown",
+        "max_finish_time_fairness",
         "makespan_s",
         "utilization",
         "decide_s",

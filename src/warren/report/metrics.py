@@ -15,6 +15,7 @@ import numpy as np
 from warren.model.costs import FloatArray, IntArray
 from warren.model.run import Run
 from warren.model.units import NEVER_NS, NS_PER_S, ns_to_seconds
+from warren.report.fairness.slowdown import fairness_values, finished_jobs
 from warren.report.number_text import count
 from warren.report.record import Bound, Record
 from warren.report.switches import switch_values
@@ -196,6 +197,7 @@ def summary(record: Record) -> dict[str, Any]:
         "seed": run.seed,
         "devices": len(run.cluster.devices),
         "utilization_by_type": _utilization_by_type(record, values["makespan_s"]),
+        **fairness_values(finished_jobs(record)),
         **loss_values(record),
         **copy_values(record),
         **move_values(record),

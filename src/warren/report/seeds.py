@@ -14,7 +14,7 @@ GroupKey = tuple[str, str, str, int]
 """What runs share that differ in their seed alone: name without the seed, policy, world, jobs."""
 SURE: Final = 0.95
 """An interval holds the mean of all seeds with this chance, if rows are normal."""
-SPREAD: Final = ("weighted_jct_s", "mean_jct_s", "p95_jct_s", "makespan_s", "gap")
+SPREAD: Final = ("weighted_jct_s", "mean_jct_s", "p95_jct_s", "mean_slowdown", "makespan_s", "gap")
 """The columns whose means have an interval."""
 
 

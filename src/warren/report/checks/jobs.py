@@ -12,6 +12,7 @@ from warren.model.costs import IntArray
 from warren.model.units import NEVER_NS, NS_PER_S
 from warren.report.checks.fault import Fault, listed
 from warren.report.checks.run_folder import NO_TIME, SUMMARY, FolderTables
+from warren.report.fairness.slowdown import FinishedJobs, fairness_values
 from warren.report.metrics import STATUSES, JobRow, values_of
 
 TOLERANCE: Final = 1e-9
@@ -126,6 +127,7 @@ def check_summary(run: FolderTables) -> list[Fault]:
         "tasks": int(run.timeline.tasks_R.sum()),
         **{status: sum(row["status"] == status for row in run.jobs) for status in STATUSES},
         **_values(run),
+        **_fairness(run),
     }
     faults = [
         Fault(place=f"{SUMMARY} {key}", what=f"is {run.summary.get(key)}", expected=f"{value}")
@@ -167,6 +169,22 @@ def _values(run: FolderTables) -> dict[str, float | None]:
         busy_s=int(line.busy_ns_R[done_J[line.job_R]].sum()) / NS_PER_S,
         devices=len(run.devices),
     )
+
+
+def _fairness(run: FolderTables) -> dict[str, float | None]:
+    """Compute slow-down and fairness from the tables; a folder of before has neither."""
+    done_J = run.finished_J & (run.finish_ns_J != NO_TIME)
+    jobs = FinishedJobs(
+        arrival_ns_J=run.arrival_ns_J[done_J],
+        finish_ns_J=run.finish_ns_J[done_J],
+        rounds_J=run.rounds_J[done_J],
+        scale_J=run.scale_J[done_J],
+        ring_J=np.array([row["sync"] == "ring" for row in run.jobs], dtype=np.bool_)[done_J],
+        comp_ns_JT=run.comp_ns_JT[done_J],
+        sync_ns_JT=run.sync_ns_JT[done_J],
+        devices_T=np.bincount(run.type_D, minlength=len(run.types)),
+    )
+    return {key: value for key, value in fairness_values(jobs).items() if key in run.summary}
 
 
 def _bound(run: FolderTables) -> list[Fault]:

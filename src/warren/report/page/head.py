@@ -53,7 +53,7 @@ def tiles(found: Summary, wait_s: float | None = None) -> list[Tile]:
                 for name, key in (("median", "p50_jct_s"), ("p95", "p95_jct_s"))
             ),
         ),
-        Tile(name="mean wait", value=duration(wait_s), below="from arrival to first task"),
+        Tile(name="mean wait", value=duration(wait_s), below=_waiting(found)),
         Tile(
             name="makespan",
             value=duration(found["makespan_s"]),
@@ -73,6 +73,12 @@ def tiles(found: Summary, wait_s: float | None = None) -> list[Tile]:
         ),
         Tile(name="jobs finished", value=done, below=wrong or count(found["tasks"], "task")),
     ]
+
+
+def _waiting(found: Summary) -> str:
+    """Tell what the wait is, and beside it the slow-down where it is known."""
+    mean = found.get("mean_slowdown")
+    return "from arrival to first task" + ("" if mean is None else f"; slow-down {mean:,.2f}")
 
 
 def _bound_pct(value: float | None, bound: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""The table of a run's jobs."""
+"""The tables of a run's jobs and users."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
+from warren.report.fairness.users import UserShare
 from warren.report.metrics import JobRow
-from warren.report.number_text import NOTHING, number, time_unit
+from warren.report.number_text import NOTHING, number, percent, time_unit
 from warren.report.page.colours import Colouring
 from warren.report.page.table import Cell, TableRow, number_cell, table
 
 MOST_ROWS: Final = 1_500
 """Jobs up to this number are listed, so that the browser can sort the table at once."""
+MOST_USERS: Final = 500
+"""Most users that are listed."""
 _COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("job", "job"),
     ("model", "model"),
@@ -88,3 +91,49 @@ def _waited(row: JobRow) -> float | None:
     """Return the seconds from arrival to first start; None where the job did not start."""
     # A live start may be stamped a rounding before its arrival.
     return None if row["start_s"] is None else max(0.0, row["start_s"] - row["arrival_s"])
+
+
+def users_table(rows: Sequence[UserShare]) -> Markup:
+    """Make a sortable table of at most ``MOST_USERS`` users: of more, those with most device time.
+
+    Empty where there is no user.
+    """
+    if not rows:
+        return Markup()
+    chosen = sorted(rows, key=lambda row: -row.device_s)[:MOST_USERS]
+    note = ""
+    if len(chosen) < len(rows):
+        note = f"{MOST_USERS:,} of {len(rows):,} users are listed: those with most device time."
+    busy = time_unit(max(row.device_s for row in rows))
+    jct = time_unit(max(row.mean_jct_s or 0.0 for row in rows))
+    headings = [
+        ("user", True),
+        ("jobs", False),
+        ("finished", False),
+        (f"device time {busy[1]}", False),
+        ("share of device time", False),
+        (f"mean JCT {jct[1]}", False),
+        ("mean slow-down", False),
+        ("worst finish-time fairness", False),
+    ]
+    lines = (
+        TableRow(
+            cells=[
+                Cell(text=row.user or NOTHING),
+                number_cell(f"{row.jobs:,}", row.jobs),
+                number_cell(f"{row.finished:,}", row.finished),
+                _number(row.device_s, busy[0]),
+                number_cell(percent(row.device_share), row.device_share, 100 * row.device_share),
+                _number(row.mean_jct_s, jct[0]),
+                _number(row.mean_slowdown),
+                _number(row.max_finish_time_fairness),
+            ],
+            key=f"u{at}",
+        )
+        for at, row in enumerate(chosen)
+    )
+    return table(headings, lines, note)
+
+
+def _number(value: float | None, unit: float = 1.0) -> Cell:
+    return number_cell(NOTHING if value is None else f"{value / unit:,.2f}", value)

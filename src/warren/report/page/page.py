@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from warren.report.compare import compare, jct_errors
 from warren.report.compare import means as mean_rows
+from warren.report.fairness.users import user_shares
 from warren.report.metrics import JobRow, job_rows, loss_sentence, mean_wait_s, summary
 from warren.report.number_text import duration
 from warren.report.number_text import number as number_text
@@ -21,7 +22,7 @@ from warren.report.page.curves import jct_chart, learning_charts
 from warren.report.page.fill import fill, source
 from warren.report.page.gantt import MOST_DEVICES, MOST_NAMED, gantt
 from warren.report.page.head import bound_sentence, subtitle, tiles
-from warren.report.page.jobs import jobs_table
+from warren.report.page.jobs import jobs_table, users_table
 from warren.report.page.links import link_charts, link_table
 from warren.report.page.seeds import by_group, seeds_chart
 from warren.report.page.svg import Scale
@@ -130,6 +131,7 @@ def _run(record: Record, number: int) -> Markup:
         link_table=link_table(record, colours) if counted else "",
         answers=answer_lines(record) if record.history.answers else [],
         failures=_failures(record),
+        users=users_table(user_shares(record)),
         jobs=jobs_table(job_rows(record), colours),
         info=_info(record, colours, span_s),
     )

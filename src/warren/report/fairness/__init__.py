@@ -1,0 +1,1 @@
+"""How much jobs and users wait for one another: slow-down, finish-time fairness, shares."""
