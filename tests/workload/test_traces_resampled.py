@@ -111,7 +111,7 @@ def test_each_row_is_as_often_in_a_window_as_any_other() -> None:
 
 def test_without_a_length_a_window_is_a_tenth_of_the_trace() -> None:
     (note,) = run_of(resample="windows").workload.notes
-    assert note == f"d/t.csv: resampled: windows of {CIRCLE_NS // 10 / S:.12g} s, seed 3"
+    assert note == "d/t.csv: resampled: windows of 43.64 s, seed 3"
     stated = run_of(resample="windows", window=CIRCLE_NS // 10 / S)
     assert stated.workload.jobs == run_of(resample="windows").workload.jobs
 
@@ -127,7 +127,7 @@ def test_a_run_with_a_resampled_trace_is_written_with_the_jobs_as_drawn() -> Non
     run = run_of(resample="windows", window="1 min")
     again = load_run("run.yaml", reader({"run.yaml": dump_run(replace(run, base="d"))}))
     assert again.workload.jobs == run.workload.jobs
-    assert again.workload.notes == ("d/t.csv: resampled: windows of 60 s, seed 3",)
+    assert again.workload.notes == ("d/t.csv: resampled: windows of 1 min, seed 3",)
 
 
 def test_long_names_of_a_trace_stay_names_of_files() -> None:
@@ -144,9 +144,10 @@ def test_long_names_of_a_trace_stay_names_of_files() -> None:
         ({"resample": "rows"}, "trace.resample: 'rows' is unknown; allowed: jobs, windows"),
         ({"window": "1 min"}, "workload.trace: window needs resample: windows"),
         ({"resample": "jobs", "window": "1 min"}, "window needs resample: windows"),
-        ({"resample": "windows", "window": "400 s"},
-         "workload.trace.window: is 400 s; allowed: 0.004363637 s or more, and less than the "
-         "400 s from the first arrival to the last"),
+        ({"resample": "windows", "window": "2 h"},
+         "workload.trace.window: is 2 h; allowed: 0.004364 s or more, and less than the "
+         "6.667 min from the first arrival to the last"),
+        ({"resample": "windows", "window": "400 s"}, "trace.window: is 6.667 min; allowed"),
         ({"resample": "windows", "window": "4 ms"}, "trace.window: is 0.004 s; allowed: 0.0043"),
         ({"resample": "windows", "limit": 1},
          "workload.trace.resample: all jobs arrive at one time, so there are no windows; "

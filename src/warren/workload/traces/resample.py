@@ -34,6 +34,7 @@ _WINDOWS_OF_TRACE: Final = 10
 _WINDOWS_MOST: Final = 100_000
 """Most windows of a trace: each is drawn on its own."""
 _NAME_CHARACTERS: Final = 80
+_UNITS_S: Final = {"d": 86400, "h": 3600, "min": 60}
 
 
 def resampled(
@@ -55,7 +56,7 @@ def resampled(
         what, drawn = JOBS, list(_jobs(in_order, request.run_seed))
     else:
         circle_ns, window_ns = _circle_and_window_ns(in_order, asked)
-        what = f"{WINDOWS} of {_seconds(window_ns)}"
+        what = f"{WINDOWS} of {_time(window_ns)}"
         drawn = _windows(in_order, circle_ns, window_ns, request.run_seed)
     width = len(str(len(drawn) - 1))
     named = [
@@ -107,12 +108,15 @@ def _circle_and_window_ns(rows: Sequence[TraceRow], asked: Resample) -> tuple[in
     least_ns = -(-circle_ns // _WINDOWS_MOST)
     if not least_ns <= window_ns < length_ns:
         message = (
-            f"is {_seconds(window_ns)}; allowed: {_seconds(least_ns)} or more, and less than the "
-            f"{_seconds(length_ns)} from the first arrival to the last"
+            f"is {_time(window_ns)}; allowed: {_time(least_ns)} or more, and less than the "
+            f"{_time(length_ns)} from the first arrival to the last"
         )
         raise SpecError(Problem(file=asked.file, field=f"{asked.field}.window", message=message))
     return circle_ns, window_ns
 
 
-def _seconds(time_ns: int) -> str:
-    return f"{time_ns / NS_PER_S:.12g} s"
+def _time(time_ns: int) -> str:
+    """Write a time with the largest unit that it is one of or more, in four digits."""
+    time_s = time_ns / NS_PER_S
+    unit = next((unit for unit in _UNITS_S if time_s >= _UNITS_S[unit]), "s")
+    return f"{time_s / _UNITS_S.get(unit, 1):.4g} {unit}"
