@@ -33,7 +33,7 @@ NAME = f"cli-{os.getpid()}"
         ("exec h0", "testbed exec: -- COMMAND is missing"),
         ("exec h0 --name A -- ls", "testbed: --name: 'A' is not a name"),
         ("exec h0 ls -l", "testbed exec: no option -l"),
-        ("start", "no command 'start'; allowed: up, exec, status, down"),
+        ("start", "no command 'start'; did you mean status? allowed: up, exec, status, down"),
     ],
 )
 def test_what_is_typed_wrongly_is_told_in_one_line(

@@ -35,8 +35,8 @@ def test_a_metric_called_like_the_loss_has_a_column_of_its_own_and_is_predicted_
     ]  # fmt: skip
     assert rows[7] == ["7", "7.0", "0.125", "0.25", "1.0", ""]
     assert rows[8] == ["8", "9.0", "0.5", "0.25", "", "3.0"]
-    trained = table_curve("j.csv", path.read_text(), ("round", "loss"))
-    evaluated = table_curve("j.csv", path.read_text(), ("round", "evaluate.loss"))
+    trained = table_curve("j.csv", path.read_text(), ("round", "loss")).curve
+    evaluated = table_curve("j.csv", path.read_text(), ("round", "evaluate.loss")).curve
     assert (len(trained.steps), list(evaluated.steps)) == (9, [1, 3, 5, 7, 8])
     assert list(evaluated.values)[:2] == [1.0, 0.5]
 

@@ -103,7 +103,9 @@ def test_all_jobs_without_a_row_are_told_at_once() -> None:
     with pytest.raises(SpecError) as caught:
         cost_table(run_of({"model": "mein"}, {"cost": "vgg19"}, {"app": "x.py:X"}))
     lines = str(caught.value).splitlines()
-    assert lines[0].startswith("run.yaml: job j0: model 'mein' has no profile row; allowed: vgg19")
+    assert lines[0].startswith(
+        "run.yaml: job j0: model 'mein' has no profile row; did you mean mine? allowed: vgg19"
+    )
     assert lines[1] == (
         "run.yaml: job j1: cost 'vgg19' has no profile row; allowed: mine; `profiles:` adds rows"
     )
