@@ -1,4 +1,4 @@
-"""What a policy answers, made plain: a foreign policy is user code and may return anything.
+"""Plain answers of policies: a foreign policy is user code and may return anything.
 
 Shape and types are checked here; whether the cluster state allows a decision is checked in
 ``core.scheduling_rules``. Every refusal is one line that names the policy.
@@ -34,7 +34,7 @@ from warren.policy.protocol import AnyPolicy, answers
 
 
 def check_policy(policy: AnyPolicy) -> None:
-    """Refuse a policy whose capabilities are not what the protocol says.
+    """Refuse a policy whose capabilities break the protocol.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def check_policy(policy: AnyPolicy) -> None:
 
 
 def ask(policy: AnyPolicy, call: Callable[..., Any], *args: object) -> Any:
-    """Call a method of a policy; what it raises becomes one line.
+    """Call a method of a policy; an exception becomes one line.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def ask(policy: AnyPolicy, call: Callable[..., Any], *args: object) -> Any:
     except WarrenError:
         raise
     except Exception as error:
-        # The innermost frame: the line that raised, be it the policy's or of what it called.
+        # The innermost frame: the line that raised, in the policy or in code that it called.
         frame, line = list(walk_tb(error.__traceback__))[-1]
         text = f"{call.__name__} raised {one_line(error)}"
         where = f"{Path(frame.f_code.co_filename).name}:{line}"
@@ -79,13 +79,13 @@ def plain_decision(
     """Return the decision and memory in an answer, with Python's own whole numbers throughout.
 
     Numpy integers become ints; anything else of a wrong type is refused, and so is an answer to a
-    question that is none of ``answered``. ``jobs``: how many the run has; ``now_ns``: after which a
-    wake-up has to be.
+    question outside ``answered``. ``jobs``: number of jobs of the run; ``now_ns``: time after which
+    a wake-up has to be.
 
     Raises
     ------
     InfeasibleDecision
-        Naming what is wrong and what is allowed.
+        Naming the fault and the allowed values.
     """
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise _refused(policy, f"decide returns (Decision, memory), got {kind_of(answer)}")

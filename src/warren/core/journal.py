@@ -24,14 +24,14 @@ from warren.model.timeline import PlanOutcome, Timeline
 
 MAGIC: Final = b"warren journal 1\n"
 FRAME: Final = struct.Struct("<II")
-"""What stands before a payload: its length and its checksum."""
+"""The prefix of a payload: its length and its checksum."""
 
 
 class Header(msgspec.Struct, frozen=True, tag="Header", array_like=True):
-    """First record: what the indices in the other records refer to.
+    """First record: the names behind the indices in the other records.
 
-    ``inputs``: a hash of what a live run was made from, ``numerics``: the class it computes in;
-    both are empty elsewhere.
+    ``inputs``: a hash of a live run's inputs, ``numerics``: the numerics class it computes in; both
+    are empty elsewhere.
     """
 
     run: str
@@ -52,7 +52,7 @@ class PinnedHeader(Header, frozen=True, tag="PinnedHeader", array_like=True):
 
 
 class Step(msgspec.Struct, frozen=True, tag="Step", array_like=True):
-    """Events of one instant and what was decided on them (assignments, (job, reason), wake)."""
+    """Events of one instant and the decision on them (assignments, (job, reason), wake)."""
 
     events: tuple[AnyEvent, ...]
     assign: tuple[Assignment, ...] = ()
@@ -116,7 +116,7 @@ class PlanRun(msgspec.Struct, frozen=True, tag="PlanRun", array_like=True):
 
 
 class Resumed(msgspec.Struct, frozen=True, tag="Resumed", array_like=True):
-    """A run that had been cut off goes on from here, at the time it had come to."""
+    """A run that had been cut off goes on from here, at the time that it had reached."""
 
     time_ns: int
 
@@ -128,7 +128,7 @@ class PinnedResumed(Resumed, frozen=True, tag="PinnedResumed", array_like=True):
 
 
 class LinksUsed(msgspec.Struct, frozen=True, tag="LinksUsed", array_like=True):
-    """Last record of a run whose bytes were counted: which passed which link when.
+    """Last record of a run with counted bytes: the bytes that passed each link over time.
 
     ``columns``: those of ``LinkUse`` in field order, packed as those of a plan; ``since_ns``: when
     counting began.
@@ -186,7 +186,7 @@ def going_on(run: Run, time_ns: int) -> Resumed:
 def step_of(
     events: tuple[AnyEvent, ...], decision: Decision, later_wakes_ns: tuple[int, ...] = ()
 ) -> Step:
-    """Make the record of one instant: its events, and what was decided on them but for a plan."""
+    """Make the record of one instant: its events, and the decision on them except for a plan."""
     assign, wake_ns = decision.assign, decision.wake_ns
     reasons = tuple([(job, int(reason)) for job, reason in decision.reasons.items()])
     beside = (
@@ -199,7 +199,7 @@ def step_of(
     if decision.delays_ns:
         delays_ns = tuple(decision.delays_ns.items())
         return DelayStep(events, assign, reasons, wake_ns, (), *beside, delays_ns)
-    # Where place alone is answered the record is the plain one, whatever else could be asked.
+    # If place alone is answered, the record is the plain one, whatever else could be asked.
     if beside == _NOTHING_BESIDE:
         return Step(events, assign, reasons, wake_ns)
     return AnswersStep(events, assign, reasons, wake_ns, (), *beside)
@@ -216,7 +216,7 @@ def pack_column(column: IntArray) -> bytes:
 
     Differences of sorted times are small, and compress well.
     """
-    # The first value stays as it is; ``unpack_column`` adds everything up again. Level 1 of zlib.
+    # The first value stays unchanged; ``unpack_column`` adds everything up again. Level 1 of zlib.
     delta = np.array(column, dtype="<i8")
     np.subtract(column[1:], column[:-1], out=delta[1:])
     return zlib.compress(delta.data if len(delta) else b"", 1)
@@ -253,13 +253,13 @@ def plan_outcome(record: PlanRun) -> PlanOutcome:
 
 
 def links_used(use: LinkUse) -> LinksUsed:
-    """Make the record of what passed the links."""
+    """Make the record of the bytes that passed the links."""
     columns = (use.link_R, use.job_R, use.class_R, use.bin_R, use.bytes_R)
     return LinksUsed(use.bin_ns, use.since_ns, tuple(map(pack_column, columns)))
 
 
 def link_use(record: LinksUsed) -> LinkUse:
-    """Return what passed the links, as a record tells it."""
+    """Return the use of the links that a record holds."""
     # Five columns and no other: a journal of another version must not be read.
     link_R, job_R, class_R, bin_R, bytes_R = map(unpack_column, record.columns)
     return LinkUse(record.bin_ns, link_R, job_R, class_R, bin_R, bytes_R, record.since_ns)

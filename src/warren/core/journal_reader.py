@@ -1,7 +1,7 @@
-"""Reading a journal back: what every report, check and resume starts from.
+"""Reading a journal back: the basis of every report, check and resume.
 
-A torn last frame is what a crash leaves and is dropped; damage before it is an error, also in a
-length, which makes a frame look torn while whole ones follow.
+A crash leaves a torn last frame, which is dropped; damage before it is an error, also in a length,
+which makes a frame look torn while whole ones follow.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _TAGS: Final = tuple(
 """The tag that follows a record's first byte, as msgpack writes it."""
 _DECODER: Final = msgspec.msgpack.Decoder(Record)
 _NO_ROWS: Final = Timeline.from_events(())
-"""The timeline of a run of which nothing has been read yet."""
+"""The timeline of a run before anything has been read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class Rollback:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedAnswers:
-    """What shape, group and flow were answered at one instant; ``decision`` holds nothing else."""
+    """Answers to shape, group and flow at one instant; ``decision`` holds nothing else."""
 
     time_ns: int
     decision: Decision
@@ -96,12 +96,12 @@ class TimedAnswers:
 
 @dataclass(slots=True, kw_only=True)
 class History:
-    """A run as its journal tells it. ``finish_ns_J`` is -1 for a job that did not finish.
+    """A run as its journal records it. ``finish_ns_J`` is -1 for a job that did not finish.
 
-    What a roll-back took back is in neither ``timeline`` nor ``rounds``. ``lost``: tasks that
-    went down with a process. ``resumed`` counts how often the run went on after it was cut off.
-    ``copies``: tasks that were started once more; ``copies_won`` of them were done first;
-    ``dropped`` tells of the other runs, as far as they came to their end.
+    Tasks and rounds that a roll-back took back are in neither ``timeline`` nor ``rounds``.
+    ``lost``: tasks that went down with a process. ``resumed`` counts how often the run went on
+    after it was cut off. ``copies``: tasks that were started once more; ``copies_won`` of them were
+    done first; ``dropped`` lists the other runs, as far as they came to their end.
     """
 
     header: Header
@@ -120,25 +120,25 @@ class History:
     moves: list[ServersMoved] = field(default_factory=list)
     void_moves: list[ServersMoved] = field(default_factory=list)
     cuts: dict[tuple[int, int], tuple[TasksDone, ...]] = field(default_factory=dict)
-    """By job and round of a checkpoint: what had run of the stretches it cuts."""
+    """By job and round of a checkpoint: the parts of the cut stretches that had run."""
     app_sha256: tuple[str, ...] = ()
-    """Of each job, the hash of the app's text that the run had last; empty: it had none."""
+    """Hash of the latest text of each job's app; empty: it had none."""
     app_sha256_J: list[list[str]] = field(default_factory=list)
-    """Of each job, the hashes of all texts it had until it ended, one after the other."""
+    """Hashes of all texts of each job's app until the job ended, one after the other."""
     answers: list[TimedAnswers] = field(default_factory=list)
-    """What shape, group and flow were answered, in order of time: only instants with an answer."""
+    """Answers to shape, group and flow, in order of time: only instants with an answer."""
     link_use: LinkUse | None = None
-    """Which bytes passed which link when; None: nobody counted them."""
+    """The bytes that passed each link over time; None if they were not counted."""
 
     def classes_of(self, job: int, host: int | None = None) -> list[tuple[int, int]]:
         """Return the classes of a job's bytes over time: (time in ns, class), where it changes.
 
-        ``host``: on that one; None: on all hosts of which nothing else was said. It begins with
+        ``host``: on that host; None: on all hosts without a class of their own. It begins with
         class 0 at time 0.
         """
         found = [(0, 0)]
         for one in self.answers:
-            # A class of the whole job replaces what was said of it on single hosts.
+            # A class of the whole job replaces its earlier classes on single hosts.
             kind = one.decision.classes.get(job, found[-1][1])
             if host is not None:
                 kind = one.decision.host_classes.get((host, job), kind)
@@ -147,7 +147,7 @@ class History:
         return found
 
     def delays_of(self, job: int) -> list[tuple[int, int]]:
-        """Return what delays of its next round a job was given: (time in ns, delay in ns)."""
+        """Return the delays of a job's next rounds: (time in ns, delay in ns)."""
         return [
             (one.time_ns, one.decision.delays_ns[job])
             for one in self.answers
@@ -212,7 +212,7 @@ class History:
 
 
 def read_history(data: bytes | memoryview) -> History:
-    """Read the history that a journal tells.
+    """Read the history in a journal.
 
     Raises
     ------
@@ -224,7 +224,7 @@ def read_history(data: bytes | memoryview) -> History:
     if not isinstance(header, Header):
         raise JournalError("a journal opens with a header")
     # ``done`` collects rows of the timeline, which a roll-back may still take away; ``racing``
-    # holds, by (job, round, shard), copies of tasks of which no run is done yet.
+    # holds, by (job, round, shard), copies of tasks without a finished run.
     done: list[TasksDone] = []
     racing: dict[tuple[int, int, int], Assignment] = {}
     history = History(
@@ -235,7 +235,7 @@ def read_history(data: bytes | memoryview) -> History:
     if isinstance(header, PinnedHeader):
         history.app_sha256_J = [[] for _ in header.jobs]
         _take_apps(history, header.app_sha256)
-    # A checksum vouches for bytes, not for sense: indices may be outside of what the header names.
+    # A checksum vouches for bytes, not for sense: indices may exceed the names in the header.
     for record in records:
         try:
             _fold(history, done, racing, record)
@@ -253,7 +253,7 @@ def _fold(
     racing: dict[tuple[int, int, int], Assignment],
     record: Record,
 ) -> None:
-    """Add what one record tells to the history, to ``done`` and to ``racing``."""
+    """Add one record to the history, to ``done`` and to ``racing``."""
     if not isinstance(record, Step):
         if isinstance(record, PlanRun):
             outcome = plan_outcome(record)
@@ -295,7 +295,7 @@ def _fold(
                 (history.void_moves if event.reason else history.moves).append(event)
             case RolledBack():
                 _roll_back(history, done, event)
-                # What the job had under way is gone, copies included.
+                # The job's tasks under way are gone, copies included.
                 for task in [task for task in racing if task[0] == event.job]:
                     del racing[task]
             case _:
@@ -308,7 +308,7 @@ def _fold(
 
 
 def _checked(use: LinkUse, jobs: int) -> LinkUse:
-    """Return what passed the links, if its columns go together and its jobs are the header's."""
+    """Return the use of the links, if its columns go together and its jobs are the header's."""
     columns = (use.link_R, use.job_R, use.class_R, use.bin_R, use.bytes_R)
     if use.bin_ns < 1 or len({len(column) for column in columns}) > 1:
         raise ValueError("columns of what passed the links do not go together")
@@ -318,7 +318,7 @@ def _checked(use: LinkUse, jobs: int) -> LinkUse:
 
 
 def _take_answers(history: History, record: Step, answers: Decision) -> None:
-    """Add what shape, group and flow were answered at one instant."""
+    """Add the answers to shape, group and flow at one instant."""
     jobs = len(history.header.jobs)
     named = {*answers.shapes, *answers.classes, *(job for _, job in answers.host_classes)}
     named.update(answers.delays_ns)
@@ -341,12 +341,12 @@ def _take_apps(history: History, app_sha256: tuple[str, ...]) -> None:
 
 
 def _roll_back(history: History, done: list[TasksDone], event: RolledBack) -> None:
-    """Take back what runs again after a return to a checkpoint.
+    """Take back rounds that run again after a return to a checkpoint.
 
-    Of a stretch that the checkpoint cuts in two, the part before it stays.
+    If the checkpoint cuts a stretch in two, the part before it stays.
     """
     job, first = event.job, event.round
-    # What the roll-back costs: barriers passed so far, and tasks done of rounds beyond them.
+    # The cost of the roll-back: barriers passed so far, and tasks done of rounds beyond them.
     passed = max((one.round + one.rounds for one in history.rounds if one.job == job), default=0)
     ahead = sum(_rounds_from(one, passed) * len(one.shards) for one in done if one.job == job)
     history.rollbacks.append(Rollback(event=event, passed=passed, ahead=ahead))
@@ -354,7 +354,7 @@ def _roll_back(history: History, done: list[TasksDone], event: RolledBack) -> No
     history.cuts = {
         key: cut for key, cut in history.cuts.items() if key[0] != job or key[1] <= first
     }
-    # The event tells the kept part itself, or the barrier of the checkpoint told it before.
+    # The event names the kept part itself, or the barrier of the checkpoint has named it before.
     kept = event.kept or history.cuts.get((job, first), ())
     # A part kept at an earlier return to the same checkpoint stands there already.
     told = {(one.round, one.shards) for one in kept}
@@ -422,7 +422,7 @@ def frames(data: bytes | memoryview) -> Iterator[tuple[Record, int]]:
             if _record_in(bytes(view[offset + 1 :])):
                 raise JournalError(f"damaged length at byte {offset}")
             return
-        # A wrong checksum in the very last frame is what a crash in the middle of a write leaves.
+        # A wrong checksum in the very last frame comes from a crash in the middle of a write.
         if zlib.crc32(payload) != checksum:
             if end >= len(view):
                 return

@@ -50,19 +50,18 @@ from warren.policy.protocol import AnyPolicy, is_blind
 Sink = Callable[[bytes], object]
 Observer = Callable[[State, tuple[AnyEvent, ...]], object]
 IDLE_WAKES: Final = 100_000
-"""A policy that is woken so often in a row, and leaves an idle cluster idle, never acts."""
+"""Wake-ups in a row, without an assignment, after which a policy on an idle cluster is stuck."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Core:
     """The loop that leads one run from its first decision to its last event.
 
-    ``policy`` places tasks; ``others`` answer shape, group and flow, which nobody does without.
-    ``sink`` receives the journal's bytes, ``observe`` every step. ``inputs`` (a hash of what the
-    run was made from) and ``numerics`` (the numerics class it computes in) stand in the journal's
-    header. ``past``: jobs that ended before this run, which policies are told of. ``check``:
-    whether invariants are checked after every step. ``compiled``: whether a plan may run in
-    compiled code.
+    ``policy`` places tasks; ``others`` answer shape, group and flow, and may be empty. ``sink``
+    receives the journal's bytes, ``observe`` every step. The journal's header holds ``inputs``, a
+    hash of the run's inputs, and ``numerics``, the numerics class it computes in. ``past``: jobs
+    that ended before this run, which policies may learn from. ``check``: whether invariants are
+    checked after every step. ``compiled``: whether a plan may run in compiled code.
     """
 
     run: Run
@@ -128,8 +127,8 @@ class Core:
     def begin(self, plan: Plan | None = None) -> bool:
         """Open the journal and act on the policy's answer of before time starts.
 
-        Return True if that was a plan which has run to its end in compiled code. ``plan`` is what
-        an offline policy answered before, so that it need not be asked again.
+        Return True if that was a plan which has run to its end in compiled code. ``plan`` is an
+        offline policy's earlier answer, so that it need not be asked again.
         """
         if not self._asked:
             self.ask_first(plan)
@@ -137,7 +136,7 @@ class Core:
         self._open()
         if self._first is None:
             return False
-        # A large plan takes much memory: no name but the one that ``_adopt`` drops.
+        # A large plan takes much memory, so ``_adopt`` drops the only reference to it.
         if self._first[0].plan is None:
             self._act((), *self._first)
             return False
@@ -147,10 +146,10 @@ class Core:
         return self._adopt()
 
     def ask_first(self, plan: Plan | None = None) -> None:
-        """Ask the policies what they answer before time starts; nothing is written or submitted.
+        """Ask the policies for their answers before time starts; nothing is written or submitted.
 
-        For a world that should not be started for a run that a policy refuses. ``plan``: as in
-        ``begin``, which asks if nobody did.
+        Call it before a world starts, so that a run that a policy refuses starts none. ``plan``: as
+        in ``begin``, which asks if this was not called.
 
         Raises
         ------
@@ -163,7 +162,7 @@ class Core:
         self._first = self.scheduler.first(plan)
 
     def go_on(self) -> None:
-        """Go on with a run that was cut off: what had been submitted to the port is gone.
+        """Go on with a run that was cut off: the assignments submitted to the port are gone.
 
         The port's first events roll back jobs that have arrived.
         """
@@ -174,7 +173,7 @@ class Core:
             # assignments back here.
             assert self.feeder is not None, "only a plan assigns before a job arrives"
             self.feeder.roll_back(job, 0)
-        # The port is a new one, or has new processes: it is told what stands.
+        # The port is new or has new processes, so it receives all standing answers.
         standing = self.state.answers
         port = cast("AnswerPort", self.port)
         if standing.shapes:
@@ -232,8 +231,9 @@ class Core:
         idle = not decision.assign and all(isinstance(event, Woken) for event in events)
         self._idle_wakes = self._idle_wakes + 1 if idle else 0
         if self._idle_wakes >= IDLE_WAKES:
-            # So many wake-ups without an assignment. If no device is at work and no job is still to
-            # arrive, nothing can ever change: refuse rather than loop for ever.
+            # The policy was woken ``IDLE_WAKES`` times without an assignment. If no device is at
+            # work and no job is still to arrive, nothing can ever change: refuse rather than loop
+            # for ever.
             state, self._idle_wakes = self.state, 0
             busy = state.queued_D.any() or any(state.syncing)
             if not busy and bool((state.arrived_J | state.done_J).all()):
@@ -269,7 +269,7 @@ class Core:
         return False
 
     def _fed(self, events: tuple[AnyEvent, ...]) -> tuple[Assignment, ...]:
-        """Assign what the plan has next after these events, and return it."""
+        """Assign the plan's next assignments after these events, and return them."""
         assert self.feeder is not None
         for event in events:
             if isinstance(event, JobFailed | JobCancelled) or (
@@ -286,7 +286,7 @@ class Core:
     def _write(self, step: Step) -> None:
         """Write a step to the journal, then submit its assignments to the port.
 
-        In this order, so that after a crash the journal holds all that any device was told to do.
+        In this order the journal, after a crash, holds all that any device was asked to do.
         """
         if self.copier is not None:
             self._write_and_copy(step, self.copier)
@@ -340,7 +340,7 @@ class Core:
 
     def _refuse_unfinished(self) -> None:
         """Refuse a policy that has left jobs waiting although nothing will happen any more."""
-        # Jobs with tasks nobody assigned, or that have arrived and not ended.
+        # Jobs with unassigned tasks, or that have arrived and not ended.
         stuck = np.flatnonzero(self.state.open_J | (self.state.arrived_J & ~self.state.done_J))
         if len(stuck):
             job = int(stuck[0])

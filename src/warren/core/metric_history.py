@@ -1,8 +1,9 @@
-"""What jobs' metrics have come to: the values that ``RoundsDone`` carries, kept in growing buffers.
+"""Metrics of jobs so far: the values that ``RoundsDone`` carries, kept in growing buffers.
 
-Only the metric that ends a job is kept, and of jobs without ``stop`` nothing. Where the job is
-evaluated that is what the evaluations found; else, for a metric named ``loss``, the mean loss that
-rounds report. Both in one curve would not be one curve. Values that are not finite are left out.
+Only the metric that ends a job is kept, and of jobs without ``stop`` nothing. If the job is
+evaluated, these are the values of the evaluations; else, for a metric named ``loss``, the mean loss
+that rounds report. Both in one curve would not be one curve. Values that are not finite are left
+out.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class MetricHistory:
     _points: dict[int, _Points] = field(init=False, default_factory=dict)
 
     def note(self, event: RoundsDone) -> None:
-        """Keep the value that these rounds ended with, if they tell one. O(1), amortised."""
+        """Keep the value at the end of these rounds, if the event has one. O(1), amortised."""
         job = self.jobs[event.job]
         if job.stop is None:
             return
@@ -50,7 +51,7 @@ class MetricHistory:
         points.add(event.round + event.rounds, value)
 
     def go_back(self, job: int, round_no: int) -> None:
-        """Put the job back to after so many rounds; what was observed later is gone."""
+        """Put the job back to its state after ``round_no`` rounds, and drop later observations."""
         points = self._points.get(job)
         if points is not None:
             points.cut(round_no)
@@ -89,7 +90,7 @@ class _Points:
         self._count, self._shown = count + 1, None
 
     def cut(self, rounds: int) -> None:
-        # What is shown must not change under a policy that still holds it.
+        # The values shown to a policy must not change while it still holds them.
         self._count = int(np.searchsorted(self._rounds[: self._count], rounds, side="right"))
         self._keep(self._rounds.copy(), self._values.copy())
 

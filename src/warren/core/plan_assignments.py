@@ -52,7 +52,7 @@ def refuse_cycle(policy: str, assignments: Iterable[Assignment], scales: IntArra
     """Refuse device orders that wait for each other through barriers.
 
     Runs the plan without times: a device's head can run once its job has passed every earlier
-    barrier. What is left when nothing can run forms the cycle.
+    barrier. If nothing can run, the rows that are left form the cycle.
 
     Raises
     ------

@@ -13,7 +13,7 @@ from warren.model.decision import Assignment
 from warren.model.units import NEVER_NS
 
 LOOK_AHEAD: Final = 3
-"""Assignments a device holds at most: the running one and those whose bytes may come early."""
+"""Most assignments that a device holds: the running one, and those whose bytes may come early."""
 
 
 class _Row(NamedTuple):
@@ -27,9 +27,10 @@ class _Row(NamedTuple):
 class PlanFeeder:
     """Gives out a plan's assignments, device by device, at most ``LOOK_AHEAD`` ahead.
 
-    On a device they follow the plan's order. What a roll-back brings back has its old place in it,
-    so it comes before all that was not handed out yet. A stretch of several rounds is handed out on
-    each device when its turn comes there; the world runs its later rounds once it is whole.
+    On a device they follow the plan's order. A row that a roll-back brings back has its old place
+    in it, so it comes before all rows that were not handed out yet. A stretch of several rounds is
+    handed out on each device when its turn comes there; the world runs its later rounds once it is
+    whole.
 
     Nothing waits for ever, however often jobs are rolled back, by two rules:
 
@@ -38,10 +39,10 @@ class PlanFeeder:
 
     For there is always one order of all rounds and stretches that every device follows, in what it
     holds and in what it will get, and that puts each round of a job after the one before. At first
-    it is the plan's. After a roll-back it is: first what was handed out or begun, in the order so
-    far; then the rest, in the plan's order. By 2 devices follow it; by 1 no round in the first part
-    waits for one in the second. What is first in it and has not ended stands first on its devices
-    and its barrier has passed, so it is handed out and runs.
+    it is the plan's. After a roll-back it is: first the rows that were handed out or begun, in the
+    order so far; then the rest, in the plan's order. By 2 devices follow it; by 1 no round in the
+    first part waits for one in the second. The first row in it that has not ended stands first on
+    its devices and its barrier has passed, so it is handed out and runs.
     """
 
     def __init__(self, assignments: Iterable[Assignment], devices: int, scale_J: IntArray) -> None:
@@ -57,7 +58,7 @@ class PlanFeeder:
             self._waiting_J[one.job] += 1
 
     def feed(self, queued_D: Sequence[int]) -> list[Assignment]:
-        """Return what to append to the devices, which hold so many assignments now, in order."""
+        """Return the assignments to append to the devices, in order; ``queued_D`` counts theirs."""
         result: list[Assignment] = []
         todo = [device for device, rows in enumerate(self._rows) if rows]
         room_D = [LOOK_AHEAD - queued for queued in queued_D]
@@ -85,7 +86,7 @@ class PlanFeeder:
                 self._rows[device] = deque(row for row in rows if row.assignment.job != job)
 
     def roll_back(self, job: int, round_no: int) -> None:
-        """Take back what was given out of a job's rounds from this one on."""
+        """Take back the handed-out assignments of a job's rounds from this one on."""
         # A stretch that the round cuts in two is divided: its earlier part stays given out.
         back, kept = [], []
         for row in self._handed_J[job]:
@@ -107,7 +108,7 @@ class PlanFeeder:
             self._rows[device] = deque(begun + sorted(rest))
 
     def _may(self, one: Assignment) -> bool:
-        """Tell whether rule 1 allows it: all tasks of the job's earlier rounds were given out."""
+        """Tell whether rule 1 allows it: all tasks of the job's earlier rounds are handed out."""
         return one.round <= self._whole_J[one.job]
 
     def _begun(self, one: Assignment) -> bool:

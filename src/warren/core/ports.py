@@ -1,6 +1,6 @@
-"""The ports of the core: what carries commands out and brings events back.
+"""The ports of the core: they carry commands out and bring events back.
 
-The simulator and the live controller both implement ``Port``; the core cannot tell them apart.
+The simulator and the live controller both implement ``Port``; the core cannot distinguish them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from warren.model.timeline import PlanOutcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """Where a run that was cut off goes on, as its journal tells: what a new port starts from.
+    """Where a run that was cut off goes on, by its journal: the beginning of a new port.
 
     ``now_ns`` is the last time of the journal; time goes on from there, whatever has passed
     meanwhile. Per job: the last round it may go back to, whether it has arrived, whether it has
@@ -37,15 +37,15 @@ class Restart:
 
 
 class Port(Protocol):
-    """A world that runs what the core assigns: virtual time or the real cluster.
+    """A world that runs the core's assignments: virtual time or the real cluster.
 
-    ``carries``: the questions whose answers it can carry out. A run whose policies answer others
-    is refused before anything starts.
+    ``carries``: the questions whose answers the port can carry out. A run whose policies answer
+    others is refused before anything starts.
     """
 
     @property
     def carries(self) -> frozenset[Question]:
-        """Return the questions whose answers it can carry out."""
+        """Return the questions whose answers the port can carry out."""
         ...
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
@@ -53,10 +53,10 @@ class Port(Protocol):
         ...
 
     def copy(self, copies: tuple[Assignment, ...]) -> None:
-        """Start tasks under way once more, each before what its device has not begun.
+        """Start tasks under way once more, each before the tasks that its device has not begun.
 
-        Of both runs the first that is done gives ``TasksDone``; what has left COMP of the other
-        is forgotten at the round's barrier, what has not is at the end of COMP. Then comes its
+        Of both runs the first that is done gives ``TasksDone``. The other run is forgotten at the
+        round's barrier if it has left COMP, else at the end of COMP. Then comes its
         ``TaskDropped``. Called only with checked copies, after ``submit``.
         """
         ...
@@ -78,20 +78,20 @@ class Port(Protocol):
         ...
 
     def link_use(self) -> LinkUse | None:
-        """Return which bytes passed which link when; None: nobody counted them.
+        """Return the bytes that passed each link over time; None if the port does not count them.
 
-        Asked once, when the run is over. The journal of a run whose port counts no bytes is what
-        it always was.
+        Asked once, when the run is over. A port that counts no bytes adds nothing to the journal.
         """
         ...
 
 
 class AnswerPort(Port, Protocol):
-    """A port that carries more than place. Of these commands it gets those that it ``carries``.
+    """A port that carries more than place. It gets those of these commands that it ``carries``.
 
     Called only with checked answers, after the journal has them, in this order: ``reshape``,
-    ``regroup``, ``submit``, ``classify``, ``delay``. When a run that was cut off goes on, they tell
-    once more all that stands. A delay does not stand: one that was not served by then is void.
+    ``regroup``, ``submit``, ``classify``, ``delay``. When a run that was cut off goes on, these
+    calls repeat all standing answers. A delay does not stand: if it was not served before the cut,
+    it is void.
     """
 
     def reshape(self, shapes: Mapping[int, Shape]) -> None:
@@ -99,7 +99,7 @@ class AnswerPort(Port, Protocol):
         ...
 
     def regroup(self, groups: tuple[Group, ...]) -> None:
-        """Let these groups of jobs share hosts, and no others."""
+        """Make these groups of jobs share hosts, and no others."""
         ...
 
     def classify(
@@ -107,15 +107,15 @@ class AnswerPort(Port, Protocol):
     ) -> None:
         """Give the bytes of jobs, by index, their classes; and by (host, job) on single hosts.
 
-        A class of a job replaces what was said of it on single hosts before.
+        A class of a job replaces its earlier classes on single hosts.
         """
         ...
 
     def delay(self, delays_ns: Mapping[int, int]) -> None:
-        """Let the next round of jobs, by index, begin so many ns after the barrier before it.
+        """Delay the next round of each job: ``delays_ns[job]`` after the barrier before it.
 
-        That barrier is the first that passes from now on. No task of the round starts, and no
-        state is pulled for one, before barrier + delay; where the state was on its way already,
-        tasks wait alone. See ``Decision.delays_ns`` for what takes a delay back.
+        That barrier is the first that passes from now on. No task of the round starts, and no state
+        is pulled for one, before barrier + delay; where the state was on its way already, tasks
+        wait alone. ``Decision.delays_ns`` says when a delay is taken back.
         """
         ...

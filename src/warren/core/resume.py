@@ -1,8 +1,8 @@
 """A run that was cut off goes on: a new core is led to where the old one's journal ends.
 
 The core takes the journal's events again, one step after the other, and the policy, which is pure,
-is asked again: that gives its memory back. What the core would write is compared with what the
-journal holds. Nothing is submitted meanwhile.
+is asked again: that gives its memory back. The records that the core would write are compared with
+those of the journal. Nothing is submitted meanwhile.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _WHAT: Final = {
     "jobs": "list of jobs",
     "devices": "cluster",
 }
-"""Fields of a header that must not change, and what a person calls them."""
+"""Fields of a header that must not change, and their names in messages."""
 
 
 def catch_up(core: Core, journal: bytes) -> tuple[Restart, int]:
     """Lead a new core to the end of a journal of its run.
 
-    Gives where its port has to start from, and how many bytes of the journal hold whole records:
-    what follows these is torn, and the core's next record belongs there. A journal in which
-    nothing has happened leaves the core as it is and gives 0 bytes: the run begins anew.
+    Return where the core's port has to start from, and how many bytes of the journal hold whole
+    records: the rest is torn, and the core's next record belongs there. A journal in which nothing
+    has happened leaves the core unchanged and gives 0 bytes: the run starts from the beginning.
 
     Raises
     ------
@@ -98,8 +98,8 @@ def _whole(journal: bytes) -> tuple[list[Record], int]:
 def _known_round(state: State, job: int) -> int:
     """Return the last round that the job may go back to: barriers passed, less one in a stretch.
 
-    What has run there of the stretch is told with the next barrier (``RoundsDone.cut``), and that
-    is not in the journal.
+    The next barrier would report the parts of the stretch that have run (``RoundsDone.cut``), and
+    that barrier is not in the journal.
     """
     passed = int(state.round_J[job])
     first = containing(state.groups[job], passed)
@@ -107,7 +107,7 @@ def _known_round(state: State, job: int) -> int:
 
 
 class _Past:
-    """What a journal tells of a run, as a port that gives its events and a sink that compares.
+    """A journal's record of a run, as a port that gives its events and a sink that compares.
 
     ``_place`` is the position of the record that the core has to write next.
     """
@@ -157,7 +157,7 @@ class _Past:
 
     def _plan(self) -> Plan | None:
         """Return the plan that the policy answered then; None if it answered none."""
-        # Before a plan there may be a step: what else was answered before time started.
+        # Before a plan there may be a step: other answers from before time started.
         found = [one for one in self._records[1:3] if isinstance(one, PlanAdopted)]
         return adopted_plan(found[0]) if found else None
 
@@ -177,11 +177,11 @@ class _Past:
 
     @property
     def carries(self) -> frozenset[Question]:
-        """Return all questions: what the run's own port does not carry was refused then."""
+        """Return all questions: the run's own port has refused those that it does not carry."""
         return frozenset(Question)
 
     def reshape(self, shapes: Mapping[int, Shape]) -> None:
-        """Give no job a shape: they have had theirs then."""
+        """Do nothing: jobs have had their shapes."""
 
     def regroup(self, groups: tuple[Group, ...]) -> None:
         """Form no groups: they were formed then."""
@@ -189,10 +189,10 @@ class _Past:
     def classify(
         self, classes: Mapping[int, int], host_classes: Mapping[tuple[int, int], int]
     ) -> None:
-        """Give no job a class: they have had theirs then."""
+        """Do nothing: jobs have had their classes."""
 
     def delay(self, delays_ns: Mapping[int, int]) -> None:
-        """Delay no round: those that were not served then are void."""
+        """Do nothing: delays that were not served then are void."""
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
         """Submit nothing: these assignments were submitted then."""
@@ -205,7 +205,7 @@ class _Past:
         self.wakes_ns.append(time_ns)
 
     def next_events(self) -> tuple[AnyEvent, ...]:
-        """Return no events; nobody asks, since ``play`` drives the core."""
+        """Return no events: ``play`` drives the core and never asks."""
         return ()
 
     def run_plan(self, plan: Plan) -> PlanOutcome | None:
@@ -213,12 +213,12 @@ class _Past:
         return None
 
     def link_use(self) -> LinkUse | None:
-        """Return None: nobody asks, since ``play`` does not lead the core to the run's end."""
+        """Return None: ``play`` does not lead the core to the run's end and never asks."""
         return None
 
 
 def _check_header(told: Header, known: Record) -> None:
-    """Refuse a journal whose header is not the one that this run would write."""
+    """Refuse a journal whose header differs from the header that this run would write."""
     if not isinstance(known, Header):
         raise JournalError("a journal opens with a header")
     for name, what in _WHAT.items():

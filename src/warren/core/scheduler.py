@@ -1,8 +1,9 @@
 """Asking the policies of a run: group, shape, place and flow, in this order, each when it is due.
 
 A policy is asked after one of its triggers, or when a wake-up of its own has come. Its answer is
-checked and applied before the next policy is asked, so each sees what those before it answered. One
-that answers several questions is asked once, at the first of them. Each has a memory of its own.
+checked and applied before the next policy is asked, so each sees what those before it answered. A
+policy that answers several questions is asked once, at the first of them. Each has a memory of its
+own.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from warren.policy.protocol import AnyPolicy, answers, is_blind
 
 _ORDER: Final = tuple(Question)
 Feed = Callable[[tuple[AnyEvent, ...]], tuple[Assignment, ...]]
-"""Given the events of an instant, what a plan assigns next."""
+"""Given the events of an instant, the plan's next assignments."""
 Answer = tuple[Decision, tuple[int, ...]]
-"""What was answered at one instant, and wake-ups that were asked for after ``wake_ns``."""
+"""The answer at one instant, and wake-ups that were asked for after ``wake_ns``."""
 _NOTHING: Final[Answer] = (NOTHING, ())
 
 
 @dataclass(slots=True, eq=False)
 class _Asked:
-    """One policy, and what is kept for it: its memory, and the wake-ups that have not come.
+    """One policy and its state: its memory, and its wake-ups still to come.
 
-    ``answers``: which questions it does. ``shown``: what it sees. ``triggers``: after which events
-    it is asked; a wake-up is its own.
+    ``answers``: the questions that it answers. ``shown``: the view that it sees. ``triggers``: the
+    events after which it is asked; a wake-up is its own.
     """
 
     policy: AnyPolicy
@@ -59,16 +60,16 @@ class _Asked:
 
 
 class PolicyScheduler:
-    """The policies of one run, asked in order; what they answer is applied to the state.
+    """The policies of one run, asked in order; their answers are applied to the state.
 
     Parameters
     ----------
     place
         The policy that places tasks; it may answer other questions, too.
     others
-        Those that answer shape, group and flow. None: those stay as they are, and nobody is asked.
+        Policies that answer shape, group and flow. None: these answers never change.
     state
-        What they see, and what their answers change.
+        The state that they see, and that their answers change.
     """
 
     __slots__ = ("_asked", "_place", "_state", "_triggers", "alone", "feed")
@@ -96,10 +97,10 @@ class PolicyScheduler:
         return frozenset().union(*(one.answers for one in self._asked))
 
     def first(self, plan: Plan | None) -> Answer | None:
-        """Ask what the policies answer before time starts, of those that plan ahead.
+        """Ask the policies that plan ahead for their answers before time starts.
 
-        ``plan`` is what the policy that places answered before, so that it need not be asked again.
-        None: no policy plans ahead.
+        ``plan`` is the earlier answer of the policy that places, so that it need not be asked
+        again. None: no policy plans ahead.
         """
         found: list[Decision] = []
         for asked in self._asked:
@@ -113,7 +114,7 @@ class PolicyScheduler:
         return _together(found) if found else None
 
     def answer(self, events: tuple[AnyEvent, ...]) -> Answer:
-        """Ask each policy that is due, and apply what it answers."""
+        """Ask each policy that is due, and apply its answer."""
         state = self._state
         if self.alone:
             told = self._place.shown.told(events)
@@ -160,7 +161,7 @@ class PolicyScheduler:
             check_plan(state, policy.name, decision.plan)
         if decision.wake_ns is not None and not self.alone:
             asked.wakes_ns.append(decision.wake_ns)
-        # Of a policy that answers place alone, a plain decision holds nothing else.
+        # A plain decision of a policy that answers place alone holds nothing else.
         if asked.answers != PLACE_ALONE and not decision.only_places:
             check_answers(state, policy.name, decision)
             state.answer(decision)
@@ -174,7 +175,7 @@ class PolicyScheduler:
 
 
 def _asked(policy: AnyPolicy, state: State) -> _Asked:
-    """Check what a policy states, and return it as one that may be asked; as ``check_policy``."""
+    """Check a policy as ``check_policy`` does, and return it with its memory to be asked."""
     check_policy(policy)
     answered, blind = answers(policy), is_blind(policy)
     triggers = frozenset(policy.triggers) - {Woken}
@@ -203,7 +204,7 @@ def _first_question(asked: _Asked) -> int:
 
 
 def _together(found: list[Decision]) -> Answer:
-    """Put together what policies answered at one instant: no two answer one question."""
+    """Combine the policies' answers at one instant: no two answer one question."""
     # Mostly one was asked, or none; and a decision that changes nothing is known by identity.
     found = [one for one in found if one is not NOTHING]
     if len(found) < 2:

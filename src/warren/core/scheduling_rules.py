@@ -1,4 +1,4 @@
-"""What a decision may ask for, and what must hold at all times. Each rule stands here once."""
+"""Rules for decisions, and the invariants of the state at all times. Each rule stands here once."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _broken_rules(state: State, one: Assignment) -> Iterator[str]:
 
 
 def _outside(state: State, job: int, device: int) -> str:
-    """Tell which hosts a job is bound to, by its shape or its group, where a device is on none."""
+    """Name the hosts to which a job's shape or group binds it, if a device is on none of them."""
     answers, names = state.answers, [host.name for host in state.run.cluster.hosts]
     host = answers.host_D[device]
     shaped = answers.worker_hosts.get(job, frozenset((host,)))
@@ -83,9 +83,10 @@ def _outside(state: State, job: int, device: int) -> str:
 def check_copy(state: State, one: Assignment) -> None:
     """Refuse a copy that breaks a rule.
 
-    A copy is of one task, not of a ring, that is first on its device, but for runs that have lost,
-    and whose barrier has passed. It goes to another device that has nothing to do before the task's
-    own barrier. So it can run at once, and a queue and a barrier cannot wait for each other.
+    A copy is of one task, not of a ring. The task is first on its device, apart from runs that have
+    lost, and the barrier before it has passed. It goes to another device that has nothing to do
+    before the task's own barrier. So it can run at once, and a queue and a barrier cannot wait for
+    each other.
 
     Raises
     ------
@@ -117,7 +118,8 @@ def _broken_copy_rules(state: State, one: Assignment) -> Iterator[str]:
 
 def may_take(state: State, device: int, task: Assignment) -> bool:
     """Tell whether a device has nothing to do before the barrier of a task under way."""
-    # Idle, or what it holds first is of a later round of the same job, which waits for the barrier.
+    # Idle, or its first assignment is of a later round of the same job, which waits for the
+    # barrier.
     queue = state.queues[device]
     return not queue or (queue[0].job == task.job and queue[0].round > task.round)
 
@@ -298,12 +300,12 @@ def check_invariants(state: State) -> None:
     Raises
     ------
     AssertionError
-        Naming what does not hold: a defect of Warren's, not of a policy.
+        Naming the broken invariant: a defect of Warren's, not of a policy.
     """
     queued_D, scale_J = state.queued_D.tolist(), state.scale_J.tolist()
     for device, queue in enumerate(state.queues):
         assert queued_D[device] == len(queue), f"device {device}: queue count"
-    # Of a task that runs twice only one run stands for it below.
+    # If a task runs twice, only one run stands for it below.
     live = [one for queue in state.queues for one in queue]
     live += [one for syncing in state.syncing for one in syncing]
     races = state.races

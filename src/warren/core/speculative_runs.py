@@ -34,11 +34,11 @@ class SpeculativeRuns:
     lost: dict[Assignment, None] = field(default_factory=dict)
 
     def head(self, queue: deque[Assignment]) -> Assignment | None:
-        """Return what stands first in a queue, apart from runs that have lost."""
+        """Return the first assignment of a queue, apart from runs that have lost."""
         return next((one for one in queue if one not in self.lost), None)
 
     def first_run(self, queues: Iterable[deque[Assignment]], copy: Assignment) -> Assignment | None:
-        """Return the run of a copy's task that stands first on its device; None: there is none."""
+        """Return the run of a copy's task that stands first on its device, or None."""
         task = task_of(copy)
         heads = (self.head(queue) for queue in queues if task is not None)
         return next((one for one in heads if one is not None and task_of(one) == task), None)

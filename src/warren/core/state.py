@@ -1,4 +1,4 @@
-"""The one mutable object: what the cluster and every job are doing, in columns.
+"""The one mutable object: the state of the cluster and of every job, in columns.
 
 It changes in two ways only: ``apply(event)``, through the table ``TRANSITIONS``, and
 ``assign(assignment)``, after ``core.scheduling_rules`` has allowed it.
@@ -44,7 +44,7 @@ from warren.model.view import View
 
 
 class Phase(IntEnum):
-    """Where a job is between its arrival and its end; no phase leads back to an earlier one."""
+    """Phase of a job between its arrival and its end; no phase leads back to an earlier one."""
 
     PENDING = 0
     """Not arrived yet."""
@@ -88,7 +88,7 @@ def is_of(event: CompDone | TasksDone, assignment: Assignment) -> bool:
     )
 
 
-# As a plain int: ``assign`` is called for every assignment, and an enum member costs more there.
+# A plain int: ``assign`` is called for every assignment, and an enum member costs more there.
 _RUNNING: Final = int(Reason.RUNNING)
 
 
@@ -130,7 +130,8 @@ class State:
         self.groups: list[dict[int, OutstandingGroup]] = [{} for _ in jobs]
         self.races = SpeculativeRuns()
         self.planned = False
-        # What an ``InvalidTransition`` tells of a job; bounded, since runs have millions of events.
+        # Recent events that an ``InvalidTransition`` reports of a job; bounded, since runs have
+        # millions.
         self.recent: deque[AnyEvent | Assignment] = deque(maxlen=256)
         self.answers = StandingAnswers(run)
         self._observed = MetricHistory(jobs)
@@ -145,17 +146,18 @@ class State:
             answers=self.answers,
             observed=self._observed,
         )
-        # What policies see, by whether they are blind; the first is that of the one that places.
+        # The views of policies, by whether they are blind; the first view is for the policy of
+        # place.
         self._shown = self._columns(blind=blind)
         self._views = {blind: self._shown}
 
     def apply(self, event: AnyEvent) -> None:
-        """Let one event change the state.
+        """Change the state by one event.
 
         Raises
         ------
         InvalidTransition
-            If the event cannot happen in this state; the text tells the job's recent story.
+            If the event cannot happen in this state; the text holds the job's recent story.
         """
         if event.time_ns < self.now_ns:
             raise InvalidTransition(f"time went back from {self.now_ns} ns to {event}")
@@ -185,7 +187,7 @@ class State:
             self._advance(job, assignment)
 
     def copy(self, copy: Assignment) -> None:
-        """Start a task once more: a checked copy goes before what its device has not begun."""
+        """Start a task once more: a checked copy goes before tasks not begun on its device."""
         self.recent.append(copy)
         first = self.races.first_run(self.queues, copy)
         assert first is not None, "a copy is of a task that is under way"
@@ -200,7 +202,7 @@ class State:
             self.next_shard_J[job] = shard
             return
         # All shards are assigned: next is the round after the stretch. A job whose rounds are
-        # unknown (-1) stays open, since the barrier alone tells that it has ended.
+        # unknown (-1) stays open, since only the barrier shows that it has ended.
         self.next_shard_J[job] = 0
         self.next_round_J[job] = following = assignment.round + assignment.rounds
         self.open_J[job] = self.arrived_J.item(job) and following != self.rounds_J.item(job)
@@ -226,20 +228,20 @@ class State:
         return InvalidTransition(f"{event}: {why}; recent: " + " <- ".join(reversed(story[-8:])))
 
     def answer(self, decision: Decision) -> None:
-        """Let the answers of a decision to shape, group and flow stand; they have been checked."""
+        """Apply the checked answers of a decision to shape, group and flow."""
         self.answers.apply(decision)
         if decision.groups is not None:
             for shown in self._views.values():
                 shown.regroup()
 
     def shown_to(self, *, blind: bool) -> ViewColumns:
-        """Return what policies that are blind, or are not, see; to be called before time starts."""
+        """Return the columns that blind, or other, policies see; call it before time starts."""
         if blind not in self._views:
             self._views[blind] = self._columns(blind=blind)
         return self._views[blind]
 
     def view(self, changes: tuple[AnyEvent, ...] = ()) -> View:
-        """Return what the policy that places may see now; ``changes``: at this instant."""
+        """Return the view for the policy that places; ``changes``: events of this instant."""
         return self._shown.view(self.now_ns, changes)
 
     # Handlers of the transition table ``TRANSITIONS``, at the end of the file.
@@ -256,7 +258,7 @@ class State:
             self.reason_J[job] = Reason.NOT_LOOKED_AT
 
     def recall(self) -> list[int]:
-        """Empty the queues of a run that was cut off of what a plan had queued of jobs to come.
+        """Empty the queues of a run that was cut off of a plan's assignments of jobs to come.
 
         Return these jobs. Jobs that have arrived are rolled back, each by its own event.
         """
@@ -293,7 +295,7 @@ class State:
         job, end = event.job, event.round + event.rounds
         if event.round != self.round_J.item(job):
             raise self.invalid(event, f"barrier {self.round_J[job]} is next")
-        # ``first`` names the stretch; barriers inside one may be told before its last one.
+        # ``first`` names the stretch; barriers inside it may be reported before its last one.
         groups = self.groups[job]
         first = event.round if event.round in groups else containing(groups, event.round)
         if first is None or end > first + groups[first].rounds:
@@ -323,7 +325,7 @@ class State:
         self._leave(one)
 
     def _leave(self, lost: Assignment) -> None:
-        """Take a beaten run from its device, wherever it has come to there."""
+        """Take a beaten run from its device, from whichever lane it has reached."""
         if lost in self.syncing[lost.device]:
             self.syncing[lost.device].remove(lost)
             return
@@ -350,7 +352,7 @@ class State:
         self.reason_J[job] = Reason.WAITING_FOR_TURN
 
     def _end(self, job: int, phase: Phase) -> None:
-        """Put the job into a terminal phase and take what is left of it from all queues."""
+        """Put the job into a terminal phase and remove the rest of it from all queues."""
         self.phase_J[job] = phase
         self.done_J[job] = True
         if True in self._views and not self.arrived_J[job]:
@@ -413,4 +415,4 @@ TRANSITIONS: Final[Mapping[tuple[int, type[Event]], Callable[[State, Any], None]
     (Phase.FINISHED, TaskDropped): State._task_dropped,
     (Phase.FINISHED, ParamsSaved): State._saved,
 }
-"""Every (phase, event) that can happen, and what it does. Anything else is a defect."""
+"""Every (phase, event) that can happen, and its effect. Anything else is a defect."""

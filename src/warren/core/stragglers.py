@@ -1,10 +1,10 @@
 """Stragglers: which task that is late is started once more, and where.
 
-A task is *late* when it has been under way for ``copies_after`` times its expected T^c + T^s on
-its device. It is under way while it is on COMP, and while only a run that has lost keeps it from
-there. How long it will still take is not known; it is expected to take as long again as it has so
-far. So a copy is expected to help on a device where the task's T^c + T^s is no more than that. The
-quickest such device with nothing to do before the task's barrier takes it; each task once.
+A task is *late* when it has been under way for ``copies_after`` times its expected T^c + T^s on its
+device. It is under way while it is on COMP, and while only a run that has lost keeps it from there.
+The rest of its time is unknown; it is expected to take as long again as it has so far. So a copy is
+expected to help on a device where the task's T^c + T^s is no more than the time it has taken so
+far. The quickest such device with nothing to do before the task's barrier takes it; each task once.
 
 Tasks of a ring are never copied: a rank that is late holds up the exchange of all, so they are late
 together, and a copy of one would have to take its place in the middle of the gang.
@@ -38,7 +38,7 @@ class StragglerCopier:
         self._wake_ns = -1
 
     def look(self, state: State) -> tuple[tuple[Assignment, ...], int | None]:
-        """Return what to copy now, and when to look again if nothing happens until then."""
+        """Return the copies to start now, and when to look again if nothing happens until then."""
         self._note_begun(state)
         now_ns, copies = state.now_ns, list[Assignment]()
         soonest_ns: int | None = None

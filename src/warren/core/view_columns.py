@@ -45,7 +45,7 @@ _OF_DEVICES: Final = ("type_D", "queued_D")
 
 
 def read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
-    """Return the same memory as an array that nobody can write to."""
+    """Return the same memory as a read-only array."""
     # A plain view could be made writeable again through its flags or its base.
     view: npt.NDArray[_Scalar] = np.asarray(array.data.toreadonly())
     return view
@@ -57,7 +57,7 @@ def known_rounds(jobs: Sequence[Job], *, blind: bool) -> IntArray:
 
 
 def round_bytes(jobs: Sequence[Job], costs: CostTable) -> IntArray:
-    """Return the bytes that a round of each job sends at most, axis J; -1 where nobody knows.
+    """Return the most bytes that a round of each job sends, axis J; -1 where they are unknown.
 
     A task pulls the model from its servers and pushes as much, 2 m a task; a ring of w workers
     sends 2 m (w - 1). On links there are fewer: bytes within a host are on none, and a device pulls
@@ -71,7 +71,7 @@ def round_bytes(jobs: Sequence[Job], costs: CostTable) -> IntArray:
 
 
 def host_columns(cluster: Cluster, host_D: Sequence[int]) -> HostColumns:
-    """Return what policies see of the hosts; ``host_D``: the host of each device."""
+    """Return the columns of hosts that policies see; ``host_D``: the host of each device."""
     hosts = cluster.hosts
     devices_HT = np.zeros((len(hosts), len(cluster.types)), dtype=np.int64)
     np.add.at(devices_HT, (list(host_D), list(cluster.type_of_device)), 1)
@@ -89,8 +89,8 @@ def host_columns(cluster: Cluster, host_D: Sequence[int]) -> HostColumns:
 class ViewColumns:
     """The columns of a view, by name; ``state`` has them under the same names.
 
-    ``answers``: what shape, group and flow were answered. ``observed``: the metrics of jobs, kept
-    once for all views of a state.
+    ``answers``: the standing answers to shape, group and flow. ``observed``: the metrics of jobs,
+    kept once for all views of a state.
     """
 
     def __init__(
@@ -143,8 +143,9 @@ class ViewColumns:
 
     def view(self, now_ns: int, changes: tuple[AnyEvent, ...]) -> View:
         """Return a view at ``now_ns``, after these events."""
-        # One is made at every step, and its columns are mostly those of the last one: to copy that
-        # and set what differs takes a quarter of the time, and nobody has seen the copy yet.
+        # A view is made at every step, and its columns are mostly those of the last one. Copying
+        # the last one and setting the differences takes a quarter of the time, and no policy has
+        # seen the copy yet.
         if self._template is None:
             self._template = View(now_ns=now_ns, changes=(), **self.columns)
         view = copy(self._template)
@@ -153,7 +154,7 @@ class ViewColumns:
         return view
 
     def regroup(self) -> None:
-        """Show the groups that stand now. They hold jobs that have arrived: no secret is told."""
+        """Show the standing groups; all their jobs have arrived, so no future is revealed."""
         self.columns["groups"] = self._answers.groups
         self._template = None
 
@@ -177,7 +178,7 @@ class ViewColumns:
         return tuple(event for event in events if getattr(event, "job", -1) < self._count)
 
     def _end_at(self, count: int) -> None:
-        """Let all that has J for its axis end with the first ``count`` jobs."""
+        """Cut all columns with axis J after the first ``count`` jobs."""
         self._count = count
         self._template = None
         for name, column in self._columns_J.items():

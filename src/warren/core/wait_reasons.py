@@ -1,4 +1,4 @@
-"""Why a job is where it is: what the state knows itself, else what the policy last said."""
+"""Reasons why a job waits: the state's own knowledge, else the policy's latest reason."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from warren.model.decision import Reason
 def reason(state: State, job: int) -> Reason:
     """Return the one reason that dominates now.
 
-    What the state can see comes first: not arrived, ended, computing, all open tasks under way.
-    Only a job with nothing under way waits for the policy, whose last code then counts.
+    Reasons that the state can see come first: not arrived, ended, computing, all open tasks under
+    way. Only a job with nothing under way waits for the policy, whose last code then counts.
     """
     if state.done_J[job]:
         return Reason.ENDED
@@ -26,7 +26,7 @@ def reason(state: State, job: int) -> Reason:
 
 
 def _under_way(state: State, job: int) -> Reason:
-    """Return ``RUNNING`` if a device computes for it, else what its tasks wait for."""
+    """Return ``RUNNING`` if a device computes for it, else the reason why its tasks wait."""
     # The state does not say which head computes; a head whose barrier has passed does.
     queued = False
     for queue in state.queues:

@@ -1,7 +1,7 @@
 """Answers to shape, group and flow, made plain: a foreign policy is user code and may say anything.
 
-Types are checked here; whether the cluster state allows an answer is checked in ``rules``. What is
-refused is told by ``WrongAnswer``, to which ``core.decision_checks`` adds the policy.
+Types are checked here; whether the cluster state allows an answer is checked in ``rules``. A
+refused answer raises ``WrongAnswer``, to which ``core.decision_checks`` adds the policy.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from warren.model.decision import Decision, Group, Question, Shape
 
 
 class WrongAnswer(Exception):
-    """An answer that is no answer; the text says what is wrong and what is allowed."""
+    """An invalid answer; the text says what is wrong and what is allowed."""
 
 
 def questions_of(decision: Decision) -> Iterable[tuple[Question, str]]:
@@ -22,7 +22,7 @@ def questions_of(decision: Decision) -> Iterable[tuple[Question, str]]:
     for question, names in _FIELDS.items():
         for name in names:
             value = getattr(decision, name)
-            # No groups at all is an answer; an empty mapping or tuple of the others is none.
+            # An empty tuple of groups is an answer; an empty mapping or tuple of the others is not.
             if value if name not in _MAY_BE_EMPTY else value is not None:
                 yield question, name
                 break
@@ -93,7 +93,7 @@ def plain_groups(groups: object) -> tuple[Group, ...]:
 
 
 def kind_of(value: object) -> str:
-    """Tell the type of a value."""
+    """Return the name of a value's type."""
     return f"a {type(value).__name__}"
 
 
@@ -106,7 +106,7 @@ def _indices(values: object, what: str) -> tuple[int, ...]:
 
 def _whole(value: object, what: str) -> int:
     """Return an integer of any library as Python's own; refuse anything else."""
-    # True would be taken for 1, which nobody means here.
+    # Python takes True for 1, which no policy means here.
     if isinstance(value, bool):
         raise WrongAnswer(f"{what}, got {value!r}")
     try:

@@ -1,4 +1,4 @@
-"""What answers to shape, group and flow may ask for. Each rule stands here once."""
+"""Rules for answers to shape, group and flow. Each rule stands here once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ACTIVE: Final = int(Phase.ACTIVE)
 
 
 def check_answers(state: State, policy: str, decision: Decision) -> None:
-    """Refuse a decision whose shapes, groups, classes or delays break a rule, before any acts.
+    """Refuse a decision whose shapes, groups, classes or delays break a rule, before any applies.
 
     Raises
     ------
@@ -46,14 +46,14 @@ def _broken_rules(state: State, decision: Decision) -> Iterator[str]:
 
 
 def _broken_by_class(state: State, job: int, kind: int, what: str) -> Iterator[str]:
-    """Yield what is wrong with one class of one job."""
+    """Yield the faults of one class of one job."""
     yield from _not_active(state, job, what)
     if not 0 <= kind < CLASSES:
         yield f"{what}; allowed: 0 to {CLASSES - 1}"
 
 
 def _broken_by_groups(state: State, groups: tuple[Group, ...]) -> Iterator[str]:
-    """Yield what is wrong with groups, one by one and together."""
+    """Yield the faults of groups, one by one and together."""
     members: set[int] = set()
     for number, group in enumerate(groups):
         what = f"group {number}"
@@ -71,14 +71,14 @@ def _broken_by_groups(state: State, groups: tuple[Group, ...]) -> Iterator[str]:
 
 
 def _broken_by_shapes(state: State, decision: Decision) -> Iterator[str]:
-    """Yield what is wrong with shapes, job by job, then with all servers that hosts would have."""
+    """Yield the faults of shapes, job by job, then with all servers that hosts would have."""
     jobs = len(state.phase_J)
     for job, shape in decision.shapes.items():
         what = f"shape of job {job}"
         if not 0 <= job < jobs:
             yield f"{what}: there is no such job"
             return
-        # A shape may come before its job, so that who plans ahead can go by it.
+        # A shape may come before its job, so that a policy that plans ahead can use it.
         if state.phase_J.item(job) >= _ENDED:
             yield f"{what}: the job is {Phase(state.phase_J[job]).name}; allowed: one not ended"
         yield from _broken_by_shape(state, job, shape, what)
@@ -86,7 +86,7 @@ def _broken_by_shapes(state: State, decision: Decision) -> Iterator[str]:
 
 
 def _broken_by_shape(state: State, job: int, shape: Shape, what: str) -> Iterator[str]:
-    """Yield what is wrong with the shape of one job by itself."""
+    """Yield the faults of the shape of one job by itself."""
     yield from _unknown_hosts(state, shape.servers, f"{what}: servers")
     if shape.servers and state.run.workload.jobs[job].sync == "ring":
         yield f"{what}: a ring has no servers"
@@ -119,7 +119,7 @@ def _short_of_memory(state: State, decision: Decision) -> Iterator[str]:
 
 
 def _sizes(state: State, job: int, shape: Shape) -> tuple[int, ...]:
-    """Return the bytes of the model on each server; 0 where nobody knows the model's size."""
+    """Return the bytes of the model on each server; 0 where the model's size is unknown."""
     if shape.model_bytes is not None:
         return shape.model_bytes
     known = state.costs.model_bytes_J
@@ -153,12 +153,12 @@ def _unknown_hosts(state: State, hosts: Iterable[int], what: str) -> Iterator[st
 
 
 def check_standing(state: State) -> None:
-    """Check what must hold of the answers that stand, between two steps.
+    """Check the rules that standing answers must keep between two steps.
 
     Raises
     ------
     AssertionError
-        Naming what does not hold: a defect of Warren's, not of a policy.
+        Naming the broken rule: a defect of Warren's, not of a policy.
     """
     answers, done_J = state.answers, state.done_J
     assert not len(answers.class_J) or 0 <= answers.class_J.min() <= answers.class_J.max() < CLASSES

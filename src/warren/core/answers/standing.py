@@ -1,8 +1,8 @@
-"""What shape, group and flow have been answered so far: what stands until they answer anew.
+"""The answers to shape, group and flow that hold now: each stands until it is replaced.
 
 Classes act on bytes, so they belong to hosts and jobs; shapes and groups also bind where tasks of a
-job may be assigned from now on. What is queued already stays where it is. Delays do not stand: the
-port serves each once.
+job may be assigned from now on. Assignments already queued stay where they are. Delays do not
+stand: the port serves each once.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from warren.model.run import Run
 class StandingAnswers:
     """The class, shape and group of every job, nothing at first. Changed by ``apply`` alone.
 
-    ``worker_hosts`` and ``group_hosts`` hold, by job, the hosts that its shape and its group leave
-    to its tasks; a job that is in neither may run anywhere. ``shapes``: those of ``shape_J`` whose
-    jobs have not ended. ``planned_hosts``: where a plan has placed tasks, by job; without a plan of
-    no job. ``any``: whether there ever was an answer; most runs have none.
+    ``worker_hosts`` and ``group_hosts`` hold, by job, the hosts on which its shape and its group
+    allow its tasks; a job that is in neither may run anywhere. ``shapes``: those of ``shape_J``
+    whose jobs have not ended. ``planned_hosts``: by job, the hosts where a plan has placed tasks;
+    empty without a plan. ``any``: whether there was ever an answer; most runs have none.
     """
 
     __slots__ = (
@@ -62,7 +62,7 @@ class StandingAnswers:
         return {job: self.class_J.item(job) for job in jobs}
 
     def apply(self, decision: Decision) -> None:
-        """Let the checked answers of a decision stand, but for place's."""
+        """Apply the checked answers of a decision, except for place's."""
         self.any = True
         if decision.shapes:
             self._reshape(decision.shapes)
@@ -70,7 +70,7 @@ class StandingAnswers:
             self._regroup(decision.groups)
         for job, kind in decision.classes.items():
             self.class_J[job] = kind
-            # A class of the whole job replaces what was said of it on single hosts.
+            # A class of the whole job replaces its earlier classes on single hosts.
             for key in [key for key in self.host_classes if key[1] == job]:
                 del self.host_classes[key]
         for (host, job), kind in decision.host_classes.items():
@@ -80,7 +80,7 @@ class StandingAnswers:
                 self.host_classes[host, job] = kind
 
     def adopt(self, assignments: Iterable[Assignment]) -> None:
-        """Note where a plan has placed tasks: what is answered later must leave them there."""
+        """Note where a plan has placed tasks: later answers must leave them there."""
         for one in assignments:
             self.planned_hosts.setdefault(one.job, set()).add(self.host_D[one.device])
 
@@ -96,12 +96,12 @@ class StandingAnswers:
     def keep_servers(
         self, job: int, servers: tuple[int, ...], model_bytes: tuple[int, ...]
     ) -> None:
-        """Let a job's servers stay where they are: what its shape says of them is void."""
+        """Keep a job's servers in place: the servers of its shape are void."""
         workers = self.shapes[job].workers
         self._reshape({job: Shape(workers, servers, model_bytes or None)})
 
     def forget(self, job: int) -> None:
-        """Let nothing bind a job that has ended; its last class, shape and group can still be read.
+        """Release a job that has ended; its last class, shape and group can still be read.
 
         So its servers take no memory any more, and its classes no place.
         """
