@@ -15,13 +15,13 @@ NetworkModel = Literal["constant", "lane", "contention", "fluid"]
 RingReading = Literal["ours", "published"]
 EngineName = Literal["plain", "local", "ray"]
 LEASE_NS: Final = 10 * NS_PER_S
-"""How long a host of Ray may be cut off, unless the cluster file says otherwise."""
+"""Longest time that a host of Ray may be cut off, in ns, unless the cluster file states another."""
 PROCESSOR: Final = "CPU"
-"""How the types of devices begin that are processors of the machine that a run trains on."""
+"""Prefix of device types that are processors of the machine that a run trains on."""
 REFERENCE_NIC_BPS: Final = 25e9
 """The rate of a host that states no ``nic``, in bits per second."""
 LOG_BYTES: Final = 100_000_000
-"""How many bytes one job may print, unless the cluster file says otherwise."""
+"""Most bytes that one job may print, unless the cluster file states another limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,17 +56,17 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """Which model prices synchronisation, and its parameters.
+    """The model that prices synchronisation, and its parameters.
 
     All but ``model`` are parameters of ``contention``, (6)-(8) of SJF-BCO (``warren.cost.ring``):
-    how many of the rings that share a host's link are felt (``xi1``, read as ``reading`` says),
-    what each host of a ring adds to a round (``xi2_s``), and how much bandwidth sharing itself
-    loses (``alpha``).
-    ``outer_bps`` and ``inner_bps`` are measured bits/s between and within hosts, in place of what
-    hosts state; None: what hosts state. ``fluid`` (``warren.cost.max_min``) has these and
-    ``xi2_s``; ``latency_s``, what a transfer between a server and a device of another host waits
-    for its first byte; and ``class_weights``, by which classes 1 to 7 of flows share a link. None:
-    each is served before the next, as class 0 is before all.
+    how many of the rings that share a host's link are felt (``xi1``, read as ``reading`` says), how
+    much each host of a ring adds to a round (``xi2_s``), and how much bandwidth sharing itself
+    loses (``alpha``). ``outer_bps`` and ``inner_bps`` are measured bits/s between and within hosts,
+    in place of the hosts' stated rates; None: the stated rates hold. ``fluid``
+    (``warren.cost.max_min``) has these and ``xi2_s``; ``latency_s``, the wait for the first byte of
+    a transfer between a server and a device of another host; and ``class_weights``, by which
+    classes 1 to 7 of flows share a link. None: each is served before the next, as class 0 is before
+    all.
     """
 
     model: NetworkModel = "constant"
@@ -87,10 +87,10 @@ class Network:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emulate:
-    """How a live run plays devices it has not: profile times are padded to ``time_scale`` of them.
+    """Emulated devices of a live run: profile times are padded to ``time_scale`` of them.
 
-    What follows is hidden from the simulator and from every policy: ``jitter`` names a NumPy file
-    of measured iteration times, from which each task draws its own (divided by their median);
+    The rest is hidden from the simulator and from every policy: ``jitter`` names a NumPy file of
+    measured iteration times, from which each task draws its own (divided by their median);
     ``slower`` multiplies the pads of a device type.
     """
 
@@ -101,17 +101,16 @@ class Emulate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Local:
-    """How the ``local`` engine works on this machine.
+    """Options of the ``local`` engine on this machine.
 
     ``look_ahead``: tasks whose state a device fetches before their turn. ``pin``: device i, with
-    its trainers, runs on core i (modulo the cores there are). ``memory_bytes``: what one trainer
-    or one server may take; None: not limited. ``log_bytes``: the most that user code of one job may
-    print. ``testbed``: its processes are in the hosts of this
-    one, which are called as those of the cluster; None: all are on this machine as it is.
-    ``lease_ns``: the hosts are taken for machines of their own, each with an agent that may go on
-    for so long when it hears nothing; None: they are this machine's.
-    ``spill``: input data go to disk as far as the memory of their host is too little for them;
-    ``disk_ratio``: their share that does, where it is fixed.
+    its trainers, runs on core i (modulo the cores there are). ``memory_bytes``: most memory of one
+    trainer or one server; None: not limited. ``log_bytes``: most bytes that user code of one job
+    may print. ``testbed``: its processes run in the hosts of this testbed, which have the names of
+    the cluster's hosts; None: all processes run on this machine directly. ``lease_ns``: the hosts
+    count as machines of their own, each with an agent that may go on for this time while it hears
+    nothing; None: they are this machine's. ``spill``: input data go to disk as far as the memory of
+    their host does not hold them; ``disk_ratio``: their share on disk, where it is fixed.
     """
 
     look_ahead: int = 2
@@ -129,9 +128,9 @@ class Local:
 class Cluster:
     """Hosts and devices in file order. ``types`` fixes the type axis of every cost matrix.
 
-    ``overheads``: measured on the machine that plays the cluster; they make a simulation predict
-    a live run that emulates nothing, and in any run when gangs of rings are there. ``switching``:
-    what a simulation charges a device that goes from one job to another; None: nothing. ``ray``:
+    ``overheads``: measured on the machine that plays the cluster; they make a simulation predict a
+    live run that emulates nothing, and in any run when gangs of rings are there. ``switching``: the
+    charge in a simulation for a device that goes from one job to another; None: nothing. ``ray``:
     where the cluster of the engine ``ray`` is, as ``HOST:PORT``.
     """
 
@@ -155,20 +154,20 @@ class Cluster:
     def is_scheduled(self) -> bool:
         """Tell whether a policy decides over a live run.
 
-        Not under the plain engine: it trains the jobs one after the other, in one process, as
-        somebody without Warren would. Nothing is padded then, and profiles are not asked.
+        False under the plain engine: it trains the jobs one after the other, in one process, as a
+        script without Warren would. Nothing is padded then, and profiles are not asked.
         """
         return self.engine != "plain"
 
     @cached_property
     def lease_ns(self) -> int | None:
-        """How long a lease of a host stands; None: hosts are this machine's, and have none."""
+        """Length of a host's lease in ns; None: hosts are this machine's, and have none."""
         stated = self.local.lease_ns
         return LEASE_NS if self.engine == "ray" and stated is None else stated
 
     @cached_property
     def live_emulate(self) -> Emulate | None:
-        """What pads the tasks of a live run; None: they last as long as they take."""
+        """The padding of tasks in a live run; None: they last as long as they take."""
         return self.emulate if self.is_scheduled else None
 
     @cached_property
@@ -194,8 +193,8 @@ class Cluster:
     def link_bytes_per_s(self) -> tuple[float, ...]:
         """Return the rate of each host's uplink, which is that of its downlink, bytes a second.
 
-        As ``network: fluid`` shares them: a measured rate of the network stands for all hosts, one
-        that states no ``nic`` has the reference rate.
+        ``network: fluid`` shares these rates: a measured rate of the network stands for all hosts,
+        and a host without ``nic`` has the reference rate.
         """
         outer_bps = self.network.outer_bps
         return tuple((outer_bps or one.nic_bps or REFERENCE_NIC_BPS) / 8 for one in self.hosts)
@@ -211,11 +210,11 @@ class Cluster:
 def static_server_hosts(hosts: Sequence[Host], job: int, servers: int) -> tuple[int, ...]:
     """Return the host of each parameter server of a job under shape ``static``, by its index.
 
-    So it is where no policy of shape has said anything.
+    It holds as long as no shape policy has answered for the job.
 
-    Hosts stand in order of their memory, most first, one that states none before all others and
-    equal ones as in the cluster. Server p of job j is on number j + p of them, round and round, so
-    that neighbours in the workload have their first servers on different hosts.
+    Hosts stand in order of their memory, most first; a host that states none stands before all
+    others, and equal hosts stand as in the cluster. Server p of job j is on number j + p of them,
+    round and round, so that neighbours in the workload have their first servers on different hosts.
     """
     memory_H = [inf if one.memory_bytes is None else float(one.memory_bytes) for one in hosts]
     # The sort is stable, so that hosts of one memory stay in the cluster's order.

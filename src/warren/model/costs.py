@@ -1,4 +1,4 @@
-"""What a task costs where. Matrix names carry their axes: J jobs, T device types."""
+"""Costs of tasks on device types. Matrix names carry their axes: J jobs, T device types."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ BoolArray = npt.NDArray[np.bool_]
 class ProfileRow:
     """Cost of one task of a model at its reference batch, per device type.
 
-    ``comp_s`` is T^c in seconds at batch ``batch``; ``sync_s`` is T^s (push, combine, pull of
-    the next version) where it was stated, else it follows from ``model_bytes`` and the NIC.
-    ``overhead_s``: measured processor time of Warren's own processes beside such a task;
-    ``switch_s``: what it takes longer after a task of another job; ``build_s``: processor time
-    that a process of the job takes before its first task, for its model, its data and a rehearsal.
-    ``step_s``: what servers take from the last update of a round whose bytes pass links to its next
-    state. ``source`` says, figure by figure, where a number comes from or how it was assumed.
+    ``comp_s`` is T^c in seconds at batch ``batch``; ``sync_s`` is T^s (push, combine, pull of the
+    next version) where it was stated, else it follows from ``model_bytes`` and the NIC.
+    ``overhead_s``: measured processor time of Warren's own processes beside a task of this row;
+    ``switch_s``: extra time of a task after a task of another job; ``build_s``: processor time of a
+    process of the job before its first task, for its model, its data and a rehearsal. ``step_s``:
+    time of the servers from the last update of a round whose bytes pass links to its next state.
+    ``source`` names, figure by figure, the origin of a number or how it was assumed.
     """
 
     model: str
@@ -45,15 +45,16 @@ class ProfileRow:
 class CostTable:
     """T^c and T^s of every job on every device type, int64 nanoseconds, shape (J, T).
 
-    Where a job does not fit a type (memory) or has no figure, ``fits_JT`` is False and both
-    times are ``NEVER_NS``; nothing may be placed there. ``model_bytes_J``: bytes of each job's
-    parameters where they are known, else 0; None: of none. ``overhead_ns_JT``: processor time of
-    Warren's own processes beside a task, -1 where it was not measured; None: nowhere.
-    ``switch_ns_JT``: what a device spends before a task of the job if its last task was another
-    job's (``warren.cost.switching``); None: nothing. ``turn_ns_JT``: how much longer such a task of
-    a live run computes, as it was measured; None: that was not. ``build_ns_JT``: processor time of
-    a process of the job before its first task; None: not known. ``step_ns_J``: what servers
-    take from the last update of a round whose bytes pass links to its next state; None: nothing.
+    Where a job does not fit a type (memory) or has no figure, ``fits_JT`` is False and both times
+    are ``NEVER_NS``; nothing may be placed there. ``model_bytes_J``: bytes of each job's parameters
+    where they are known, else 0; None: of none. ``overhead_ns_JT``: processor time of Warren's own
+    processes beside a task, -1 where it was not measured; None: nowhere. ``switch_ns_JT``: time
+    that a device spends before a task of the job if its last task was another job's
+    (``warren.cost.switching``); None: nothing. ``turn_ns_JT``: extra computing time, as measured,
+    of a task in a live run that follows another job's; None: not measured. ``build_ns_JT``:
+    processor time of a process of the job before its first task; None: not known. ``step_ns_J``:
+    time of the servers from the last update of a round whose bytes pass links to its next state;
+    None: nothing.
     """
 
     comp_ns_JT: IntArray
@@ -67,16 +68,16 @@ class CostTable:
     step_ns_J: IntArray | None = None
 
     def __post_init__(self) -> None:
-        # Views of policies share these arrays, so nobody may write to them.
+        # Views of policies share these arrays, so they must stay unchanged.
         for array in (self.comp_ns_JT, self.sync_ns_JT, self.fits_JT):
             array.flags.writeable = False
-        # So a minimum over types never chooses one that the job does not fit.
+        # So a minimum over types never chooses a type that the job does not fit.
         if np.any(self.comp_ns_JT[~self.fits_JT] != NEVER_NS):
             raise ValueError("a cost that does not fit must be NEVER_NS")
 
     def first(self, count: int) -> CostTable:
         """Return the costs of the first jobs only: no copies, and nothing is checked again."""
-        # Without ``__init__``: a blind policy's view is cut anew whenever a job arrives.
+        # Without ``__init__``: a blind policy's view is cut to the arrived jobs at each arrival.
         part = object.__new__(CostTable)
         for name in CostTable.__slots__:
             column = getattr(self, name)

@@ -1,4 +1,4 @@
-"""What policies answer: one decision for all four questions, each with its own fields.
+"""Answers of policies: one decision for all four questions, each with its own fields.
 
 A *stretch* is several rounds in one go.
 """
@@ -24,7 +24,7 @@ MOST_DELAY_NS: Final = 86_400 * 10**9
 
 
 class Question(StrEnum):
-    """What a scheduler decides. The members stand in the order in which they are asked."""
+    """The questions of a scheduler. The members stand in the order in which they are asked."""
 
     GROUP = "group"
     """Which jobs share hosts?"""
@@ -33,11 +33,11 @@ class Question(StrEnum):
     PLACE = "place"
     """Which task runs where, and when?"""
     FLOW = "flow"
-    """Whose bytes go first on a busy link, and when are they sent?"""
+    """Which jobs' bytes go first on a busy link, and when are they sent?"""
 
 
 PLACE_ALONE: Final = frozenset({Question.PLACE})
-"""What a policy answers that does not say which questions it answers."""
+"""The answers of a policy that does not state which questions it answers."""
 
 
 class Shape(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -63,12 +63,12 @@ class Group(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Assignment(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Put tasks of one job at the end of one device's queue.
 
-    The device runs, for each round from ``round`` to ``round + rounds - 1``, the tasks
-    ``shards`` in the order given, each as soon as the device's COMP lane is free and the
-    previous round's barrier has passed. With ``rounds`` > 1 (a stretch) the same decision must
-    assign every shard of the job for the same rounds, each shard to one device. What a job that
-    ends earlier leaves of its assignments is void; of a policy that does not know the number of
-    rounds, an assignment may go beyond the last.
+    The device runs, for each round from ``round`` to ``round + rounds - 1``, the tasks ``shards``
+    in the order given, each as soon as the device's COMP lane is free and the previous round's
+    barrier has passed. With ``rounds`` > 1 (a stretch) the same decision must assign every shard of
+    the job for the same rounds, each shard to one device. If a job ends earlier, the rest of its
+    assignments is void; a policy that does not know the number of rounds may assign beyond the last
+    one.
     """
 
     device: int
@@ -126,17 +126,17 @@ class Reason(IntEnum):
 
 # A struct, as events are: one is made at every step, and most of its fields are left out.
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """The answers to one view; what is left out stays as it is. An empty one changes nothing.
+    """The answers to one view; an answer that is left out, and an empty decision, change nothing.
 
     place: ``assign``, assignments in order, or ``plan``, a whole order; ``reasons`` for jobs whose
     reason changed.
 
-    flow: ``classes``, of each job whose class changes: 0 to 7, on all hosts, in place of what was
-    said of single ones; and ``host_classes`` by (host, job), where a class differs on one host.
-    ``delays_ns``, of each job whose next round is to begin later: when the first barrier after
-    this answer passes, the round behind it begins so many ns after the barrier, with its pulls
-    and all its tasks. That happens once; a later answer takes the place of one that no barrier
-    has met yet, 0 takes it back, and a job that is rolled back or ends has none.
+    flow: ``classes``, of each job whose class changes: 0 to 7, on all hosts, in place of earlier
+    classes on single hosts; and ``host_classes`` by (host, job), where a class differs on one host.
+    ``delays_ns``, of each job whose next round is to begin later: when the first barrier after this
+    answer passes, the round behind it begins ``delays_ns[job]`` after the barrier, with its pulls
+    and all its tasks. That happens once; a later answer replaces a delay that no barrier has met
+    yet, 0 takes it back, and a job that is rolled back or ends has none.
 
     shape: ``shapes`` of the jobs whose shape changes.
 

@@ -44,11 +44,11 @@ def more_bits(bits: int, counter: int) -> int:
 
 
 FIRST: Final = 2
-"""How many tasks of a job are computed again whatever the share is."""
+"""Tasks of a job that are computed again whatever the share is."""
 
 
 def is_drawn(job: int, round_no: int, shard: int, share: float) -> bool:
-    """Tell whether a task is of the share: the same ones of a job in every run."""
+    """Tell whether a task belongs to the share: the same tasks of a job in every run."""
     # Seed 0, not the run's: so the same tasks are drawn in every run.
     return draw_bits(stream_key(0, VERIFIED, job), round_no, shard) < share * 2.0**64
 
@@ -58,7 +58,7 @@ def can_tell(before: int, count: int) -> bool:
 
     Its trainer had computed ``before`` tasks, the second trainer ``count``.
     """
-    # Where both are equal, what either process keeps (a counter, a generator) may be equal too.
+    # If both are equal, values that either process keeps (a counter, a generator) may be equal too.
     return before != count
 
 

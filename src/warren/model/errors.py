@@ -22,7 +22,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing wrong with one input: where it stands, what is wrong, what is allowed."""
+    """One fault of one input: its place, what is wrong, what is allowed."""
 
     file: str
     field: str = ""
@@ -52,7 +52,7 @@ class InfeasibleDecision(WarrenError):
 
 
 class InvalidTransition(WarrenError):
-    """An event met a state in which it cannot happen; the text tells the job's story."""
+    """An event met a state in which it cannot happen; the text holds the job's story."""
 
 
 class InputDataError(WarrenError):
@@ -85,7 +85,7 @@ def one_line(error: BaseException, most: int = _LINE_CHARS) -> str:
     Parameters
     ----------
     error
-        What was raised.
+        The error.
     most
         The most characters of the line; it ends in ``...`` where it is cut.
     """
@@ -97,7 +97,7 @@ def one_line(error: BaseException, most: int = _LINE_CHARS) -> str:
 
 
 def _named(error: BaseException) -> str:
-    """Return kind and text of one error; where there is no text, its kind."""
+    """Return kind and text of one error; its kind alone if it has no text."""
     return f"{kind_of(error)}: {text_of(error)[:_READ_CHARS]}".rstrip(": ")
 
 
@@ -132,7 +132,7 @@ def printable(text: str) -> str:
 
 
 def chain_of(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, what it was raised from, and so on, up to a bound: a chain may be a ring."""
+    """Yield an error, its cause, and so on, up to a bound: a chain may be a ring."""
     at: BaseException | None = error
     for _ in range(_CHAIN):
         if at is None:

@@ -1,4 +1,4 @@
-"""What happened: the only way anything enters the core. Past tense, times in nanoseconds.
+"""Events: the only way anything enters the core. Past tense, times in nanoseconds.
 
 Events are totally ordered by (time, rank, sequence). ``RANK`` gives the second key: at one
 instant failures count first, then work that ended, then barriers, then losses, then arrivals, and
@@ -69,8 +69,9 @@ class RoundsDone(Event, frozen=True, tag="RoundsDone", array_like=True):
     name-value pairs). ``finished`` means the job ends here: all its rounds are done or its stop
     rule holds. ``passed_ns`` is as ``TasksDone.ended_ns``.
 
-    ``cut``: if the job was saved at the start of this round, inside a stretch, what had run of it
-    until then, as rows. Should the job go back there, they stand in place of the whole ones.
+    ``cut``: if the job was saved at the start of this round, inside a stretch, the part of it that
+    had run until then, as rows. Should the job go back there, they stand in place of the whole
+    ones.
     """
 
     job: int
@@ -104,7 +105,7 @@ class TaskDropped(Event, frozen=True, tag="TaskDropped", array_like=True):
 class TasksLost(Event, frozen=True, tag="TasksLost", array_like=True):
     """Live: tasks that were under way on a device went down with a process and run again there.
 
-    Nothing in the schedule changes; it is told so that what was computed twice can be counted.
+    Nothing in the schedule changes; the event exists so that tasks computed twice can be counted.
     ``reason`` is one line.
     """
 
@@ -116,14 +117,14 @@ class TasksLost(Event, frozen=True, tag="TasksLost", array_like=True):
 
 
 class ServersMoved(Event, frozen=True, tag="ServersMoved", array_like=True):
-    """All blocks of the job have come to other servers, as its shape says: ``round`` begins there.
+    """All blocks of the job are on the new servers, as its shape says: ``round`` begins there.
 
     ``far_bytes`` of them came from other hosts. ``took_ns``: how long after the barrier before
     ``round``, or after a delay, the last of them came. ``servers`` has the host of each server by
     now, ``model_bytes`` how many bytes of the model it holds; empty: about the same.
 
     Live, ``reason``: why they could not, in one line. Then ``round`` begins where the one before
-    did, on ``servers`` with ``model_bytes``: what the shape says of them is void.
+    did, on ``servers`` with ``model_bytes``: the shape's servers are void.
     """
 
     job: int
@@ -138,10 +139,10 @@ class ServersMoved(Event, frozen=True, tag="ServersMoved", array_like=True):
 class RolledBack(Event, frozen=True, tag="RolledBack", array_like=True):
     """Live: the job has lost its state and goes on from its checkpoint at the start of ``round``.
 
-    What it had queued or under way is gone, and rounds from ``round`` on run again: their tasks
-    and barriers replace those reported before. ``kept``: of stretches that the checkpoint cuts in
-    two, the part before it, as rows that stand in place of the whole ones; where it is empty,
-    ``RoundsDone.cut`` has told. ``reason`` is one line.
+    Its queued and running tasks are gone, and rounds from ``round`` on run again: their tasks and
+    barriers replace those reported before. ``kept``: of stretches that the checkpoint cuts in two,
+    the part before it, as rows that stand in place of the whole ones; if it is empty,
+    ``RoundsDone.cut`` has named that part. ``reason`` is one line.
     """
 
     job: int
@@ -151,7 +152,7 @@ class RolledBack(Event, frozen=True, tag="RolledBack", array_like=True):
 
 
 class JobFailed(Event, frozen=True, tag="JobFailed", array_like=True):
-    """The job cannot go on; what it had queued or running is gone. ``reason`` is one line."""
+    """The job cannot go on; its queued and running tasks are gone. ``reason`` is one line."""
 
     job: int
     reason: str

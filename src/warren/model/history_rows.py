@@ -1,4 +1,4 @@
-"""The rows of the history database: what they hold. Its tables: ``store/history_database.py``.
+"""The rows of the history database and their fields. Its tables: ``store/history_database.py``.
 
 Fields are columns of the same name and in the same order; their annotations say which values a
 column may hold.
@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A row of ``profiles``: what a kind of task costs on a device type, in real seconds.
+    """A row of ``profiles``: the cost of a kind of task on a device type, in real seconds.
 
     The first columns are those of ``warren.profile.measured.TaskKind`` and its key. ``job`` and
     ``model`` are those it was last seen with. ``comp_s`` and ``sync_s``: medians of ``samples``
@@ -48,7 +48,7 @@ class Profile:
 class LiveRun:
     """A row of ``runs``: one live run.
 
-    What ended by cluster time ``until_ns`` is in the averages of ``profiles``.
+    Tasks that ended by cluster time ``until_ns`` are in the averages of ``profiles``.
     """
 
     id: str
@@ -95,7 +95,7 @@ _KEYS: Final[dict[type, tuple[str, ...]]] = {
     LiveRun: ("id",),
     EndedJob: ("run", "position"),
 }
-# By the text of a field's annotation, which is what a dataclass keeps of it in this file.
+# By the text of a field's annotation, which a dataclass keeps in this file.
 _KINDS: Final[dict[str, tuple[type, ...]]] = {
     "str": (str,),
     "int": (int,),
@@ -133,7 +133,7 @@ def row_of(kind: type[Row], values: Sequence[Any]) -> Row:
     Raises
     ------
     ValueError
-        If a value is none that the column may hold; the text names table and column.
+        If the column may not hold a value; the text names table and column.
     """
     # The file may have been changed by other programs, and SQLite does not enforce types. No column
     # holds a negative, infinite or undefined number.

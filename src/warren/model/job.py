@@ -1,6 +1,6 @@
-"""Jobs: what the user fixes (the logical round), never where or when it runs. Immutable.
+"""Jobs: the user's part (the logical round), never where or when it runs. Immutable.
 
-The text of an app belongs to it: its file, and what that imports from its own folder.
+The text of an app belongs to it: its file, and the files that it imports from its own folder.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ NanLoss = Literal["fail", "train"]
 
 
 ROUND_COLUMNS: Final = ("round", "time_s", "loss")
-"""What is known of a round without evaluating: its ``loss`` is the mean of its tasks."""
+"""Columns of a round that was not evaluated; ``loss`` is the mean of its tasks."""
 _EVALUATED: Final = "evaluate."
 
 
 def metric_column(name: str) -> str:
-    """Return what a metric that an app evaluates is called beside the columns of a round."""
-    # A metric that is called as a column gets the prefix; so does one that has it already, since
-    # two metrics could have one name else.
+    """Return the column of a metric that an app evaluates, beside the columns of a round."""
+    # A metric with the name of a column gets the prefix. So does a metric that has the prefix
+    # already, since two metrics could otherwise have one name.
     taken = name in ROUND_COLUMNS or name.startswith(_EVALUATED)
     return f"{_EVALUATED}{name}" if taken else name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochCost:
-    """What an epoch of a job consists of, for advice on its shape.
+    """An epoch of a job, for advice on its shape.
 
-    ``item_s``: what one of ``items`` items takes, by device type. ``batch``: items of a mini-batch,
-    in which the model of ``model_bytes`` is pulled and pushed. ``data_bytes``: of all items, where
-    that is stated.
+    ``item_s``: seconds of one of ``items`` items, by device type. ``batch``: items of a mini-batch,
+    in which the model of ``model_bytes`` is pulled and pushed. ``data_bytes``: of all items, if
+    stated.
     """
 
     items: int
@@ -75,9 +75,9 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateSchedule:
-    """What a job states of its learning rate: it is lowered after each of these rounds.
+    """A job's stated learning rate schedule: it is lowered after each of these rounds.
 
-    ``steps`` rise; round ``steps[0] + 1`` is the first one that trains with a lower rate. Empty:
+    ``steps`` rise; round ``steps[0] + 1`` is the first round that trains with a lower rate. Empty:
     the rate is never lowered.
     """
 
@@ -86,7 +86,7 @@ class RateSchedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """How often a consistent copy of a job is kept: every ``every`` rounds."""
+    """Interval of consistent copies of a job: every ``every`` rounds."""
 
     every: int
 
@@ -95,17 +95,17 @@ class Checkpoint:
 class Job:
     """A sequence of rounds of ``scale`` tasks each. ``index`` is its row in ``Workload.jobs``.
 
-    ``app`` is ``None`` for jobs that are only simulated (a trace row). ``model`` names a row of
-    the profile table; ``None`` asks for measuring. ``rounds`` None: unknown to the scheduler.
-    ``cost`` names a row of costs that belongs to this job alone (a trace priced by its reader).
-    ``checkpoint`` None: as often as costs little. ``task_limit_ns``: real time after which a task
-    or a barrier that has not ended ends the job. ``nan_loss``: what becomes of a job whose loss is
-    NaN after a round. ``flow_class`` is the class of its bytes that flow ``fixed`` gives it (0: not
-    stated), ``server_hosts``, ``server_bytes`` and ``worker_hosts`` are what shape ``fixed`` does;
-    other policies of these questions need not look at them. ``schedule`` None: nothing is stated of
-    the learning rate; it tells predictions of the curve what the app does. ``types`` are the device
-    types on which its tasks may run, empty: all. ``source`` is where the user wrote it
-    (``FILE:LINE``, for messages); empty: unknown.
+    ``app`` is ``None`` for jobs that are only simulated (a trace row). ``model`` names a row of the
+    profile table; ``None`` asks for measuring. ``rounds`` None: unknown to the scheduler. ``cost``
+    names a row of costs that belongs to this job alone (a trace priced by its reader).
+    ``checkpoint`` None: as often as it costs little. ``task_limit_ns``: real time after which a
+    task or a barrier that has not ended ends the job. ``nan_loss``: treatment of a job whose loss
+    is NaN after a round. ``flow_class`` is the class of its bytes that flow ``fixed`` gives it (0:
+    not stated); shape ``fixed`` uses ``server_hosts``, ``server_bytes`` and ``worker_hosts``; other
+    policies of these questions need not look at them. ``schedule`` None: the learning rate is not
+    stated; predictions of the curve use the schedule. ``types`` are the device types on which its
+    tasks may run, empty: all. ``source`` is where the user wrote it (``FILE:LINE``, for messages);
+    empty: unknown.
     """
 
     index: int
@@ -178,7 +178,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppSource:
-    """The text of one app: its file and what that imports from its folder, as they were read once.
+    """The text of one app: its file and its imports from its folder, as they were read once.
 
     ``folder`` is the absolute path of their folder; ``main`` names the app's own file; ``texts``
     are bytes by path relative to ``folder``, ``main`` among them.
@@ -196,7 +196,7 @@ class AppSource:
     @property
     def sha256(self) -> str:
         """Return the SHA-256 of the only file; of several, that of their ``sha256sum`` lines."""
-        # So that a user can compare it with what ``sha256sum`` says.
+        # So that a user can compare it with the output of ``sha256sum``.
         hashes = self.hashes
         if len(hashes) == 1:
             return hashes[self.main]

@@ -1,4 +1,4 @@
-"""Which bytes passed each link when: rows of both worlds, and what collects them during a run.
+"""Bytes that passed each link over time: rows of both worlds, and their collection during a run.
 
 Host h has uplink 2 h and downlink 2 h + 1. Time is cut into bins of one length.
 """
@@ -15,11 +15,11 @@ import numpy as np
 from warren.model.costs import FloatArray, IntArray
 
 BINS: Final = 1024
-"""How many bins a run has at most, unless its recorder was asked for others."""
+"""Most bins of a run, unless its recorder was asked for another number."""
 FIRST_BIN_NS: Final = 1_000_000
 """The length of bins when a run begins; it doubles whenever time passes the last one."""
 _BUFFERED: Final = 2**15
-"""How many intervals wait before they are added up: few enough to stay in a cache."""
+"""Intervals that wait before they are added up: few enough to stay in a cache."""
 _PIECES: Final = 2**18
 """About how many pieces of intervals are kept before they are sorted into the rows."""
 # A row's link, job, class and bin are one number, in this order from the highest bit on.
@@ -33,9 +33,9 @@ _LINK_BITS: Final = 20
 class LinkUse(msgspec.Struct, frozen=True, array_like=True, eq=False):
     """One row (axis R) a link, job, class and bin in which bytes passed, sorted in this order.
 
-    ``bin_R`` b holds what passed from b ``bin_ns`` on, until the next bin begins. ``bytes_R`` are
-    whole bytes: the bytes of rows that follow one another are right to one byte in all. What
-    passed before ``since_ns`` is not known: the run was cut off then, and went on.
+    ``bin_R`` b holds the bytes that passed from b ``bin_ns`` on, until the next bin begins.
+    ``bytes_R`` are whole bytes: the bytes of rows that follow one another are right to one byte in
+    all. Bytes before ``since_ns`` are not known: the run was cut off then, and went on.
     """
 
     bin_ns: int
@@ -89,7 +89,7 @@ class LinkUseRecorder:
     def _forget(self) -> None:
         """Begin with no intervals that wait."""
         self._links = array("q")
-        # Of each interval: its job, class, begin, end and number of links.
+        # For each interval: its job, class, begin, end and number of links.
         self._intervals = array("q")
         self._byte_counts = array("d")
         self._waiting = 0
@@ -127,17 +127,17 @@ class LinkUseRecorder:
             self._add_up()
 
     def use(self) -> LinkUse:
-        """Return all that was noted so far.
+        """Return everything noted so far.
 
         Raises
         ------
         ValueError
-            If an interval ends before it begins, or a job, class, time or number of bytes is
-            below zero or beyond what a row can hold.
+            If an interval ends before it begins, or a job, class, time or number of bytes is below
+            zero or too large for a row.
         """
         self._add_up()
         self._sort_in()
-        # What is rounded is the sum up to each row, so that errors do not add up.
+        # The rounded value is the sum up to each row, so that errors do not add up.
         sum_R = np.rint(np.cumsum(self._bytes_R)).astype(np.int64)
         whole_R: IntArray = np.ediff1d(sum_R, to_begin=sum_R[:1])
         key_R = self._key_R[whole_R > 0]
@@ -172,7 +172,7 @@ class LinkUseRecorder:
         first_F = begin_F // self._bin_ns
         pieces_F = np.maximum(end_F - 1, begin_F) // self._bin_ns - first_F + 1
         bytes_F = bytes_I[interval_F]
-        # Long intervals have many pieces: so many flows at a time that memory stays small.
+        # Long intervals have many pieces: flows are taken in batches, so that memory stays small.
         batch_F = np.cumsum(pieces_F) // _PIECES
         for rows in np.split(np.arange(len(key_F)), np.flatnonzero(np.diff(batch_F)) + 1):
             self._spread(key_F[rows], begin_F[rows], end_F[rows], pieces_F[rows], bytes_F[rows])

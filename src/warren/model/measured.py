@@ -1,4 +1,4 @@
-"""What the live engine of one machine takes beside tasks, and a device between jobs. Immutable."""
+"""Times of the live engine of one machine beside tasks, and of a device between jobs. Immutable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Overheads:
     nothing). ``slowdown``: how much longer a task computes when all cores compute.
 
     A gang, the processes of a ring, starts in ``ring_start_ns`` and the processor time of its
-    ranks, ``ring_rank_ns`` each; one that has to leave other devices for it takes ``ring_move_ns``
+    ranks, ``ring_rank_ns`` each; a gang for which other devices must be left takes ``ring_move_ns``
     more.
     """
 
@@ -40,7 +40,7 @@ class Overheads:
 
     @property
     def of_tasks(self) -> bool:
-        """Tell whether constants of tasks are stated: a file may state those of gangs alone."""
+        """Tell whether constants of tasks are stated: a file may state constants of gangs alone."""
         # Without figures of gangs all that is stated is of tasks, even if it is zero everywhere.
         times_ns = self.dispatch_ns + self.task_cpu_ns + self.round_cpu_ns
         rates = self.task_cpu_bytes_per_s, self.round_cpu_bytes_per_s
@@ -55,9 +55,10 @@ PCIE3_X16_BYTES_PER_S: Final = 15.75e9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switching:
-    """How a simulation times a switch: by a scheme, else by ``time_ns`` of each device type.
+    """Times of a switch in a simulation: by a scheme, else by ``time_ns`` of each device type.
 
-    ``scheme`` is one of ``SCHEMES`` or empty; ``bus_bytes_per_s`` is what it loads a model with.
+    ``scheme`` is one of ``SCHEMES`` or empty; ``bus_bytes_per_s`` is the rate at which it loads a
+    model.
     """
 
     scheme: str = ""

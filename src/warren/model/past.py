@@ -1,4 +1,4 @@
-"""What is known of jobs that have ended before a run: of which sort they were, and how long."""
+"""Knowledge of jobs that ended before a run: their sort, and how long they took."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ NO_PAST: Final = Past()
 
 @lru_cache(maxsize=2**16)
 def stem(name: str) -> str:
-    """Return what the names of a recurring job have alike: a name without numbers at its ends.
+    """Return the common part of a recurring job's names: the name without numbers at its ends.
 
     Whole parts between ``.``, ``_`` and ``-`` count: ``017-bert-3`` and ``bert-4`` are runs of
-    ``bert``, ``resnet50`` is its own. A name of numbers alone stays as it is.
+    ``bert``, ``resnet50`` is its own. A name of numbers alone stays unchanged.
     """
     # Numbers at both ends go; a name that they were all of stays whole.
     kept = _NUMBERS.sub("", name)

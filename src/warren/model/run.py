@@ -19,8 +19,8 @@ class Scheduler:
     """The four answers, by policy name; ``options`` are the place policy's own settings.
 
     ``joint`` names one policy that answers several questions, and then stands in ``place``, too,
-    unless another one places. ``other_options``: settings of the other policies, by what they are
-    named for: ``flow``, ``group``, ``shape`` or ``joint``.
+    unless another one places. ``other_options``: settings of the other policies, by their key:
+    ``flow``, ``group``, ``shape`` or ``joint``.
 
     ``servers``: parameter servers of each job under shape ``static``. ``copies_after``: a task
     under way for more than this multiple of its expected time may be started once more on another
@@ -40,9 +40,9 @@ class Scheduler:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grain:
-    """How finely a policy may interleave: ``rounds`` rounds, or what fits in ``time_ns``.
+    """Finest interleaving of a policy: ``rounds`` rounds, or the rounds that fit in ``time_ns``.
 
-    Exactly one is set. ``text`` is what the user wrote and what the summary states.
+    Exactly one is set. ``text`` is the user's text, which the summary repeats.
     """
 
     text: str = "1"
@@ -55,7 +55,7 @@ class Grain:
         Parameters
         ----------
         round_ns
-            What a round of the job takes, in nanoseconds.
+            Time of a round of the job, in nanoseconds.
         remaining
             Rounds that the job has left.
         """
@@ -71,7 +71,7 @@ class Grain:
 class Losses:
     """Hidden loss curves of a simulation; ``noise``: of one value, in parts of a curve's span.
 
-    ``share_to_95``: the part of a job's rounds after which its curve has 95 % of what it ends with;
+    ``share_to_95``: the part of a job's rounds after which its curve has 95 % of its final value;
     None: curves bend as they are drawn.
     """
 
@@ -86,7 +86,7 @@ class Truth:
     ``task_cv`` is the coefficient of variation of one task's time, ``job_cv`` that of a factor
     shared by all tasks of a job on one device type (a wrong profile). Zero: the profile is true.
     ``losses``: jobs with a stop rule show values on their way to it; None: they show none.
-    ``metrics``: what jobs showed in an earlier run, by name: pairs of the rounds done and the value
+    ``metrics``: values of jobs in an earlier run, by name: pairs of the rounds done and the value
     of the metric of their stop rule, in order. They show it again, whatever ``losses`` says.
     """
 

@@ -10,11 +10,11 @@ from typing import Final, Literal, get_args
 from warren.model.errors import Problem, SpecError
 
 COMMAND: Final = "testbed"
-"""What stands in place of a file in a problem that is not of one."""
+"""Stands in place of a file in a problem without one."""
 NAME_TEXT: Final = "1 to 20 of a-z 0-9, and - inside"
 Queue = Literal["fair", "fifo"]
 QUEUES: Final = get_args(Queue)
-"""What stands before each link: a queue for every flow, in turns (``fair``), or one for all."""
+"""Queues before each link: a queue for every flow, in turns (``fair``), or one for all."""
 DEFAULT_QUEUE: Final[Queue] = "fair"
 """Rings share such links as models of them say (docs/decisions/0025)."""
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?")
@@ -26,9 +26,9 @@ def checked_name(name: str) -> str:
     Raises
     ------
     SpecError
-        If it is none.
+        If it is not a name.
     """
-    # The name comes from a command line: a message repeats only so much of it, and in ASCII.
+    # The name comes from a command line: a message repeats only its beginning, in ASCII.
     if not is_name(name):
         message = f"{name[:60]!a} is not a name; allowed: {NAME_TEXT}"
         raise SpecError(Problem(file=COMMAND, field="--name", message=message))
@@ -36,7 +36,7 @@ def checked_name(name: str) -> str:
 
 
 def is_name(name: str) -> bool:
-    """Tell whether a testbed may be called so: as ``NAME_TEXT`` says."""
+    """Tell whether a testbed may have this name: as ``NAME_TEXT`` says."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -69,7 +69,7 @@ class Bed:
         return ipaddress.IPv4Network(self.subnet).prefixlen
 
     def index(self, host: str) -> int | None:
-        """Return the position of a host; None if there is none of this name."""
+        """Return the position of a host; None if no host has this name."""
         # A testbed has a few hosts, so a search is cheap.
         names = [one.name for one in self.hosts]
         return names.index(host) if host in names else None

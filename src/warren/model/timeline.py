@@ -1,4 +1,4 @@
-"""What ran where and when, in columns: the common result of both worlds."""
+"""Tasks with their devices and times, in columns: the common result of both worlds."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def sorted_by_start(start_ns_R: IntArray, ties: Callable[[IntArray], list[IntArr
     so only those are compared by more than their start, which is often in order already.
     """
     order = np.argsort(start_ns_R, kind="stable")
-    # Rows whose start equals that of the row before or after.
+    # Rows whose start equals the start of the row before or after.
     sorted_ns_R = start_ns_R.take(order)
     tied_R = np.zeros(len(order), dtype=np.bool_)
     np.equal(sorted_ns_R[1:], sorted_ns_R[:-1], out=tied_R[1:])

@@ -1,4 +1,4 @@
-"""Units: what a user may write, and the two numbers Warren computes with.
+"""Units: the forms that a user may write, and the two numbers Warren computes with.
 
 Files and formulas use float seconds, bytes and bits per second. Inside ``core``, ``sim`` and
 ``solve`` time is an int64 count of nanoseconds, so that ties are true ties and sums do not
@@ -15,7 +15,7 @@ from typing import Final
 NS_PER_S: Final = 1_000_000_000
 NS_PER_MS: Final = 1_000_000
 NEVER_NS: Final = 2**62
-"""Later than any time: the completion of what can never run (about 146 years)."""
+"""Later than any time (about 146 years): the completion of a task that can never run."""
 
 _TIME_S: Final[Mapping[str, float]] = {
     "ns": 1e-9,

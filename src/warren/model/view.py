@@ -1,9 +1,9 @@
-"""What a policy may see: read-only columns kept incrementally, and what changed.
+"""A policy's view: read-only columns kept incrementally, and the events that changed them.
 
-A view is cheap to make: its arrays are the core's own columns behind read-only flags, never
-copies. It is valid during one ``decide`` call; a policy that wants to remember copies values
-into its memory. ``Progress`` is how far a job has come, as far as anybody can tell: what the metric
-of its ``stop`` rule has been (the core's side: ``warren.core.metric_history``).
+A view is cheap to make: its arrays are the core's own columns behind read-only flags, never copies.
+It is valid during one ``decide`` call; a policy that wants to remember copies values into its
+memory. ``Progress`` is how far a job has come, as far as it is known: values of the metric of its
+``stop`` rule (the core's side: ``warren.core.metric_history``).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Observed(Protocol):
 
 
 NO_PROGRESS: Final = Progress(np.empty(0, dtype=np.int64), np.empty(0))
-"""The progress of a job of which nothing was observed."""
+"""The progress of a job without observations."""
 # One value for all such jobs, so no policy may change it.
 NO_PROGRESS.rounds_P.setflags(write=False)
 NO_PROGRESS.values_P.setflags(write=False)
@@ -82,18 +82,18 @@ class HostColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The cluster as it stands at ``now_ns``. Axes: J jobs, D devices, H hosts, T device types.
 
-    A policy that is neither ``offline`` nor ``needs_rounds`` sees no future: jobs are sorted by
-    arrival, and all that has J for its axis, ``jobs`` and ``costs`` included, ends with the last
-    that has arrived; the number of rounds is never told (``rounds_J`` -1, ``Job.rounds`` None). An
-    online policy that needs rounds may make estimates of all jobs when it begins, but must not
-    let jobs decide anything before ``arrived_J`` is True.
+    A policy that is neither ``offline`` nor ``needs_rounds`` sees no future. Jobs are sorted by
+    arrival, and every array with axis J, ``jobs`` and ``costs`` included, ends with the last
+    arrived job; the number of rounds is hidden (``rounds_J`` -1, ``Job.rounds`` None). An online
+    policy that needs rounds may make estimates of all jobs when it begins, but must not let jobs
+    decide anything before ``arrived_J`` is True.
 
-    ``rounds_J`` is -1 where the number of rounds is unknown. ``round_J`` counts barriers that
-    have passed. ``next_round_J``/``next_shard_J`` name the first task not assigned yet; a job
-    with ``open_J`` has such a task. It can start at once if ``next_round_J == round_J``.
+    ``rounds_J`` is -1 where the number of rounds is unknown. ``round_J`` counts barriers that have
+    passed. ``next_round_J``/``next_shard_J`` name the first unassigned task; a job with ``open_J``
+    has one. It can start at once if ``next_round_J == round_J``.
 
-    From ``class_J`` on: what flow, shape and group were last answered, by this policy or another;
-    a question that is asked earlier at the same instant has its answer in here already.
+    From ``class_J`` on: the latest answers to flow, shape and group, by this policy or another; a
+    question that is asked earlier at the same instant has its answer in here already.
     """
 
     now_ns: int
@@ -120,12 +120,12 @@ class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     round_bytes_J: IntArray
     """The bytes that a round sends at most, of all tasks; -1 where the model's size is unknown."""
     round_ns_J: IntArray
-    """How long a job's last round took: the time between its last two barriers, by their rounds.
+    """Time of a job's last round: between its last two barriers, by their rounds.
 
     -1 before its second barrier, and after a roll-back until two have passed again.
     """
     progress: Observed
-    """``progress.of(job)``: what the metric of the job's stop rule has come to so far."""
+    """``progress.of(job)``: values of the stop rule's metric of the job so far."""
     hosts: HostColumns
     class_J: IntArray
     """The class of a job's bytes on all hosts that ``host_classes`` does not name; 0 at first."""
