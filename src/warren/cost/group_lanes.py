@@ -1,17 +1,17 @@
 """Lanes of a job group, step by step: which job computes and which communicates when.
 
 A group has two lanes, CPU and network; a lane does one step at a time, in the order in which steps
-were queued. A job's COMP is queued when its last COMM is over. Its COMM is queued so long after its
-COMP began that a job alone takes ``alone_s_J`` for an iteration: when the COMP is over, where that
-is the sum of both, as (4.1) has it; before, where a job sends while it computes; later, where its
-tasks are whole and its machines wait for the last one.
+were queued. A job's COMP is queued when its last COMM is over. Its COMM is queued after a delay
+from the beginning of its COMP, chosen so that a job alone takes ``alone_s_J`` for an iteration:
+when the COMP is over, where that is the sum of both, as (4.1) has it; before, where a job sends
+while it computes; later, where its tasks are whole and its machines wait for the last one.
 
-*Source.* Harmony (dissertation 2020), 4.3.1 and Fig. 4.7. Of the network Fig. 4.6 has a secondary
-COMM beside the primary one; here, as in (4.1), one COMM has all of it.
+*Source.* Harmony (dissertation 2020), 4.3.1 and Fig. 4.7. Fig. 4.6 has a secondary COMM on the
+network beside the primary one; here, as in (4.1), one COMM has all of it.
 
-With constant times each job's iteration takes what (4.1) says, once the first few are over, where
-no job waits for a last task. Where one does, others may have two turns meanwhile, and iterations
-can be longer or shorter than (4.1).
+With constant times each job's iteration takes the time of (4.1), once the first few are over, if no
+job waits for a last task. If one does, others may have two turns meanwhile, and iterations can be
+longer or shorter than (4.1).
 
 *Symbols.* Axes J: jobs; I: iterations.
 """
@@ -28,9 +28,9 @@ import numpy as np
 from warren.model.costs import FloatArray
 
 _COMP_END, _COMM_DUE, _COMM_END = range(3)
-"""What happens on lanes; of what happens at one instant, in this order."""
+"""Events on lanes; those of one instant happen in this order."""
 _ROUNDING: Final = 1e-9
-"""By so small a part a job alone may be quicker than its COMP, or its COMM: sums round."""
+"""Largest part by which a job alone may be quicker than its COMP, or its COMM: sums round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class GroupLanes:
 def group_lanes(
     comp_s_J: FloatArray, comm_s_J: FloatArray, alone_s_J: FloatArray, iterations: int
 ) -> GroupLanes:
-    """Compute when steps begin, until each job has begun so many of either; all queued at time 0.
+    """Compute when steps begin, until each job has begun ``iterations`` of each; all queued at 0.
 
     A job that has more turns than others has more steps.
 

@@ -17,8 +17,8 @@ Here, with a = ``CPU_WEIGHT``::
 
     a U_cpu + (1 - a) U_net - JOB_WEIGHT x (mean number of jobs that share a machine)
 
-With a = 2/3 CPU counts twice. ``JOB_WEIGHT`` is so small that it decides between equals only; what
-shares a machine is weighed by machines as in (4.4), so that the value is a sum over groups.
+With a = 2/3 CPU counts twice. ``JOB_WEIGHT`` is so small that it decides between equals only; jobs
+that share a machine are weighed by machines as in (4.4), so that the value is a sum over groups.
 
 *Differs.*
 
@@ -38,9 +38,9 @@ import numpy as np
 from warren.model.costs import FloatArray
 
 CPU_WEIGHT: Final = 2 / 3
-"""What CPU utilisation counts of one; the rest is the network's."""
+"""Weight of CPU utilisation out of 1; the rest is the network's."""
 JOB_WEIGHT: Final = 1e-9
-"""What each job that shares a machine costs: this decides between equals."""
+"""Cost of each job that shares a machine: this decides between equals."""
 
 
 class Utilization(NamedTuple):
@@ -50,7 +50,7 @@ class Utilization(NamedTuple):
     net: float
 
     def weighted(self, cpu_weight: float = CPU_WEIGHT) -> float:
-        """Return one number for both, without what jobs that share a machine cost."""
+        """Return one number for both, without the cost of jobs that share a machine."""
         return cpu_weight * self.cpu + (1 - cpu_weight) * self.net
 
 
@@ -64,7 +64,7 @@ def comp_machine_s_J(comp_s_J: FloatArray, machines_J: FloatArray) -> FloatArray
 
 
 def comp_s_J(comp_machine_s_J: FloatArray, machines: int) -> FloatArray:
-    """Eq. (4.2): return T_cpu (s) of each job on so many machines, at least one."""
+    """Eq. (4.2): return T_cpu (s) of each job on ``machines`` machines, at least one."""
     if machines < 1:
         raise ValueError("a group has one machine at least")
     return comp_machine_s_J / machines
@@ -97,7 +97,7 @@ def cluster_utilization(
     groups
         The machines of each group, and U(g).
     machines
-        Of the cluster; those of no group are idle. None: only those of groups, as printed.
+        Of the cluster; machines of no group are idle. None: only those of groups, as printed.
     """
     total = sum(count for count, _ in groups) if machines is None else machines
     if total == 0:

@@ -4,21 +4,21 @@
 coupled flow: with its devices in the order of their hosts it goes once into each of its hosts and
 once out again, and all its hops keep one pace. So its rate is that of its slowest link, and on its
 other links it takes that rate and no more. Within a host it is limited by ``intra``, which it
-shares with nobody. Rates are max-min fair: none can be raised without lowering one that is no
-higher.
+shares with no other flow. Rates are max-min fair: none can be raised without lowering a rate
+that is no higher.
 
 *Source.* Max-min fairness by progressive filling: Bertsekas and Gallager, Data Networks, 6.5.2.
 That a worker sends 2 m (w - 1) / w bytes a round, and what each host adds (xi2): SJF-BCO
 (MobiHoc'22), section 3 and (8), see ``warren.cost.ring``.
 
 *Differs* from (6)-(8). Each host has its own card, where (8) has one b^e for all. Sharing loses
-nothing (alpha = 0), and how many send at a time is no parameter (xi1): ``fluid_round_s_J`` holds
-where all rings send at once, and ``warren.sim.network.fluid`` asks for the rates of those that
-do. There is no C: adding gradients is part of the computation. A ring on several hosts is limited
-by ``intra``, too, where it has neighbours within one.
+nothing (alpha = 0), and the number of senders at a time is no parameter (xi1): ``fluid_round_s_J``
+holds where all rings send at once, and ``warren.sim.network.fluid`` asks for the rates of those
+that do. There is no C: adding gradients is part of the computation. A ring on several hosts is
+limited by ``intra``, too, where it has neighbours within one.
 
 *Classes.* A strict priority between flows needs no more than this: rates of the first class, then
-those of the next on what capacity is left.
+those of the next on the remaining capacity.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from warren.model.costs import BoolArray, FloatArray, IntArray
 class FluidNetwork:
     """The rates of the links of hosts S, each way, and within them.
 
-    Infinite within a host: workers there exchange in no time. ``xi2_s``: what each host adds to a
-    round, in seconds.
+    Infinite within a host: workers there exchange in no time. ``xi2_s``: time that each host adds
+    to a round, in seconds.
 
     Raises
     ------
@@ -74,14 +74,14 @@ def max_min_rates_F(
     """Return the max-min fair rates of flows over links, by progressive filling.
 
     All flows rise together. At the level where a link is full, or a flow has reached its own limit,
-    these flows stay; the others go on with what is left.
+    these flows stay; the others share the rest.
 
     Parameters
     ----------
     capacity_L
         Bytes a second, none negative.
     crosses_FL
-        Which links a flow takes its rate on.
+        The links on which a flow takes its rate.
     limit_F
         The most a flow takes; may be infinite. The rate of a flow without link or limit is, too.
 
@@ -136,7 +136,7 @@ def ring_rates_J(network: FluidNetwork, workers_JS: IntArray) -> FloatArray:
 
 
 def latency_s_J(network: FluidNetwork, workers_JS: IntArray) -> FloatArray:
-    """Return what the hosts of each ring add to a round, xi2 a host (8), before its bytes flow."""
+    """Return the time (s) that each ring's hosts add to a round before its bytes flow (8)."""
     added_J: FloatArray = network.xi2_s * servers_J(workers_JS).astype(np.float64)
     return added_J
 

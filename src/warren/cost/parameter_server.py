@@ -1,4 +1,4 @@
-"""Parameter servers: how long workers pull a model and push gradients, and what a round takes.
+"""Parameter servers: how long workers pull a model and push gradients, and the time of a round.
 
 *Source.* JPAS (JNCA'20), 4.2: equations (13) to (20). Cruise and Harmony (dissertation, 2020): the
 cost model (3.2) to (3.5), and T_net of (4.1). They are one thing: how long a model of M bytes takes
@@ -24,8 +24,8 @@ between all workers and all servers. Symbols, papers and here, times in seconds,
                 max(max_j m_j W / b_j, M / b_i)
 
 ``nic`` is (16) for machines that differ, and no schedule on links of hosts is faster for the worker
-that is the last. With the model split by bandwidth (m_j = M b_j / sum b) it is
-M max(W / sum b, 1 / b_i). Where all links are equal the three readings are one.
+that is the last. With the model split by bandwidth (m_j = M b_j / sum b) it is M max(W / sum b, 1 /
+b_i). If all links are equal the three readings are one.
 
 *Differs.*
 
@@ -38,7 +38,7 @@ M max(W / sum b, 1 / b_i). Where all links are equal the three readings are one.
 - (3.5) is given as a search for the least; its closed form is here, derived: the derivative of
   C / w + k / (N - w) is 0 at N / (1 + sqrt(k / C)), k = M / (b B), and no w below N / 2 is better
   than N / 2. It is rounded to the better neighbour, and leaves at least one worker and one server.
-- Harmony's T_net is measured and said not to depend on the machines of a group (4.2). Where every
+- Harmony's T_net is measured and said not to depend on the machines of a group (4.2). If every
   machine has a worker and a server (W = S), (16) says so: M / b each way.
 """
 
@@ -84,12 +84,12 @@ class ServerLinks:
 
     @property
     def model_bytes(self) -> float:
-        """Return M: what all servers hold."""
+        """Return M: the bytes that all servers hold."""
         return float(self.server_bytes_P.sum())
 
 
 def equal_parts_P(model_bytes: float, servers: int) -> FloatArray:
-    """Return MS / p for each of so many servers: what (16) assumes."""
+    """Return MS / p for each of ``servers`` servers: the assumption of (16)."""
     return np.full(servers, model_bytes / servers)
 
 
@@ -113,7 +113,7 @@ def transfer_s_W(
     """
     workers, parts_P = len(links.worker_rate_W), links.server_bytes_P
     if reading == "nic":
-        # What a link carries in all, over its own rate.
+        # All bytes of a link, over its rate.
         at_servers = float((parts_P * workers / links.server_rate_P).max())
         nic_s_W: FloatArray = np.maximum(at_servers, links.model_bytes / links.worker_rate_W)
         return nic_s_W + latency_s
@@ -169,7 +169,7 @@ def round_s(
 class StepTimes:
     """The stages of one training step of a worker, in seconds: (14).
 
-    ``transfer_s``: T_pull = T_push (16). ``sync_s``: T_syn, what servers do with gradients.
+    ``transfer_s``: T_pull = T_push (16). ``sync_s``: T_syn, the servers' time with gradients.
     """
 
     transfer_s: float
@@ -213,7 +213,7 @@ def epoch_s_W(
 
         C_w.proc d_i + ceil(d_i / B) exchange
 
-    ``exchange_s_W``: what a mini-batch sends; (3.4) prints ``transfer_s_W`` once.
+    ``exchange_s_W``: transfer time of a mini-batch; (3.4) prints ``transfer_s_W`` once.
     """
     batches_W = -(-items_W // batch)
     epoch_W: FloatArray = item_s_W * items_W + batches_W * exchange_s_W
@@ -241,7 +241,7 @@ def equal_item_s(
 def best_workers(
     *, machines: int, item_s: float, model_bytes: float, rate: float, batch: int
 ) -> int:
-    """Eq. (3.5) of Cruise: return how many of so many equal machines should be workers.
+    """Eq. (3.5) of Cruise: return how many of ``machines`` equal machines should be workers.
 
     The others are servers. W* / N = 1 / (1 + min(1, sqrt(M / (b B C)))) does not depend on N.
 

@@ -25,7 +25,8 @@ the range of (8). Symbols, paper and here, with times in seconds and sizes in by
 - p_j is 0 for a job within one server, also if it shares that with others: it has b^i.
 - (8) charges xi2 for one server to every job, even to one with one worker. Kept.
 - (9) rounds the speed 1 / tau down to whole rounds a slot, which is none if tau exceeds a slot, and
-  sums over all of the horizon where it means the slots so far. Warren counts rounds continuously.
+  sums over all of the horizon where it means the slots up to now. Warren counts rounds
+  continuously.
 - Section 5 takes k = max O for the least bandwidth, whatever xi1. ``published`` does that; ``ours``
   takes the k of p = max O, which is as sure and nearer. Where b^i is not above b^e, as the paper
   assumes it is, the range is still one: either may be the faster.
@@ -102,7 +103,7 @@ class RingJobs:
 
     @property
     def sent_bytes_J(self) -> FloatArray:
-        """Return what a worker sends, and receives, in a round: 2 m (w - 1) / w (section 3)."""
+        """Return a worker's sent, and received, bytes in a round: 2 m (w - 1) / w (section 3)."""
         return 2 * self.model_bytes_J * (self.workers_J - 1) / self.workers_J
 
 
@@ -152,7 +153,7 @@ def bandwidth_J(network: RingNetwork, p_J: IntArray) -> FloatArray:
 def round_at_s_J(
     network: RingNetwork, jobs: RingJobs, p_J: IntArray, span_J: IntArray
 ) -> FloatArray:
-    """Eq. (8): return tau of jobs with so many contenders that use so many servers, in seconds::
+    """Eq. (8): return tau of jobs that have p_J contenders and use span_J servers, in seconds::
 
     tau = 2 m (w - 1) / w / B + m (w - 1) / w / C + xi2 servers + comp
     """
@@ -216,8 +217,8 @@ def most_round_s_J(network: RingNetwork, jobs: RingJobs, server_gpus: int) -> Fl
 def _round_s_J(
     network: RingNetwork, jobs: RingJobs, bytes_per_s_J: FloatArray, span_J: IntArray
 ) -> FloatArray:
-    """Eq. (8) with this bandwidth and so many servers: transfer, adding, overhead, computation."""
-    # m (w - 1) / w / C is half of what is sent, added at C.
+    """Eq. (8) with this bandwidth, for span_J servers: transfer, adding, overhead, computation."""
+    # m (w - 1) / w / C is half of the bytes sent, added at C.
     sent_bytes_J = jobs.sent_bytes_J
     return (
         sent_bytes_J / bytes_per_s_J

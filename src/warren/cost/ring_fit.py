@@ -71,7 +71,7 @@ class RingPoints:
 
     @property
     def jobs(self) -> RingJobs:
-        """Return what was measured, without the times."""
+        """Return the measured jobs, without the times."""
         return RingJobs(
             model_bytes_J=self.message_bytes_N, workers_J=self.workers_N, comp_s_J=self.comp_s_N
         )
@@ -83,7 +83,7 @@ class RingPoints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingFit:
-    """The fitted parameters; ``slope`` is xi1 (1 + alpha), all that times tell of the two."""
+    """The fitted parameters; ``slope`` is xi1 (1 + alpha): times determine only this product."""
 
     outer_bytes_per_s: float
     xi2_s: float
@@ -94,7 +94,7 @@ class RingFit:
 
     def network(self, inner_bytes_per_s: float) -> RingNetwork:
         """Return the network in the reading ``ours``; the rate within servers is not fitted."""
-        # Of all pairs with this slope the one in the paper's ranges that needs least alpha.
+        # The pair with this slope, in the paper's ranges, that needs least alpha.
         return RingNetwork(
             inner_bytes_per_s=inner_bytes_per_s,
             outer_bytes_per_s=self.outer_bytes_per_s,
@@ -120,7 +120,7 @@ def fit_ring(points: RingPoints, reduce_bytes_per_s: float = math.inf) -> RingFi
     points
         Measured rounds between servers.
     reduce_bytes_per_s
-        C, how fast a worker adds gradients, which times do not tell.
+        C, how fast a worker adds gradients; times do not determine it.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def fit_ring(points: RingPoints, reduce_bytes_per_s: float = math.inf) -> RingFi
         raise ValueError("no point has a message and more than one contender")
     design = columns / scale / one.time_s_N[:, None]
     known_s_N = one.comp_s_N + sent_N / 2 / reduce_bytes_per_s
-    # Overhead and transfer cannot be told apart: xi2 is taken as 0. Less than that is no fit.
+    # Overhead and transfer cannot be separated: xi2 is taken as 0. Less than that is no fit.
     if np.linalg.matrix_rank(design) < 3:
         design[:, 0] = 0
         if np.linalg.matrix_rank(design) < 2:

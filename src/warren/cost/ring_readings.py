@@ -35,8 +35,8 @@ _SAME: Final = 1e-6
 class ReadingFit:
     """A network fitted in one reading, and its relative errors, fitted / measured - 1.
 
-    ``error_N``: of all points; ``left_out_N``: of each, where it and what is measured like it was
-    left out of the fit; ``nan`` where that cannot be.
+    ``error_N``: of all points; ``left_out_N``: of each point, where it and points measured like it
+    were left out of the fit; ``nan`` where that cannot be.
     """
 
     network: RingNetwork
@@ -51,12 +51,12 @@ class ReadingFit:
 
 
 def fit_readings(points: RingPoints, inner_bytes_per_s: float) -> dict[Reading, ReadingFit]:
-    """Fit both readings, the better first: by its mean error on what was left out.
+    """Fit both readings, the better first: by its mean error on points left out.
 
     Raises
     ------
     ValueError
-        If the points do not tell a bandwidth, or what contention does.
+        If the points do not determine a bandwidth, or the effect of contention.
     """
     found = {one: _with_errors(one, points, inner_bytes_per_s) for one in READINGS}
     # Errors that differ by less than 0.01 % are the same; then the name decides.
@@ -70,7 +70,7 @@ def fit_network(reading: Reading, points: RingPoints, inner_bytes_per_s: float) 
     Raises
     ------
     ValueError
-        If the points do not tell a bandwidth, or what contention does.
+        If the points do not determine a bandwidth, or the effect of contention.
     """
     ours = fit_ring(points)
     if reading == "ours":
@@ -92,7 +92,8 @@ def _with_errors(reading: Reading, points: RingPoints, inner: float) -> ReadingF
         try:
             other = fit_network(reading, points.where(~like_N), inner)
         except ValueError:
-            # What is left does not tell all parameters: this kind has no such error, but nan.
+            # The rest does not determine all parameters: this kind has no error of this sort, but
+            # nan.
             continue
         left_out_N[like_N] = errors(other, points.where(like_N))
     return ReadingFit(network=network, error_N=errors(network, points), left_out_N=left_out_N)
@@ -160,11 +161,11 @@ def _linear(points: RingPoints, xi1: float, overhead: bool) -> tuple[list[float]
 
 
 def unsure(points: RingPoints, reading: Reading) -> list[str]:
-    """List what the points cannot tell, a sentence each."""
+    """List the parameters that the points do not determine, a sentence each."""
     told = []
     if reading == "ours":
         told.append("xi1 and alpha: such times tell xi1 (1 + alpha) alone; alpha is 0 unless > 1")
-    # What is sent grows in proportion to the servers: overhead and transfer cannot be parted.
+    # The bytes sent grow in proportion to the servers: overhead and transfer cannot be separated.
     if np.ptp(points.jobs.sent_bytes_J / points.servers_N) <= 0:
         told.append("xi2: one size on one number of hosts; taken as 0")
     if points.contenders_N.min() > 1:
@@ -175,7 +176,7 @@ def unsure(points: RingPoints, reading: Reading) -> list[str]:
 
 
 def inner_bytes_per_s(jobs: RingJobs, round_s_J: FloatArray) -> float:
-    """Return b^i: the median of what rings that have b^i alone carried a second; 0 of no rings."""
+    """Return b^i: the median rate of rings that have b^i alone; 0 without rings."""
     if not len(round_s_J):
         return 0.0
     return float(np.median(jobs.sent_bytes_J / (round_s_J - jobs.comp_s_J)))

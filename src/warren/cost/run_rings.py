@@ -1,4 +1,4 @@
-"""Rings of a run: the network that its cluster file states, and what an exchange takes at least."""
+"""Rings of a run: the network that its cluster file states, and the least time of an exchange."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from warren.model.units import NS_PER_S, seconds_to_ns
 def ring_network(cluster: Cluster) -> RingNetwork:
     """Return the network that (6)-(8) count with: b^e of the slowest NIC, b^i of the slowest host.
 
-    A host that states no ``nic`` has the usual 25 Gbps; one that states no ``intra`` exchanges in
-    no time. Measured rates of the network, where there are such, take the place of both.
+    A host without ``nic`` has the usual 25 Gbps; a host without ``intra`` exchanges in no time.
+    Measured rates of the network, if there are any, replace both.
     """
     # Cluster files count in bits a second, (8) in bytes.
     network = cluster.network
@@ -53,7 +53,7 @@ def ring_exchanges(jobs: Sequence[Job], costs: CostTable) -> RingJobs:
 def fluid_network(cluster: Cluster) -> FluidNetwork:
     """Return the links that ``network: fluid`` shares, each host's own.
 
-    What a host does not state is as in ``ring_network``.
+    Rates that a host does not state are as in ``ring_network``.
     """
     hosts, network = cluster.hosts, cluster.network
     inner_bps_S = [network.inner_bps or one.intra_bps or inf for one in hosts]
@@ -111,12 +111,12 @@ def least_exchange_s_J(cluster: Cluster, rings: RingJobs) -> FloatArray:
 def least_fluid_exchange_s_J(cluster: Cluster, rings: RingJobs) -> FloatArray:
     """Return the least exchange of each ring alone over the links of ``fluid``, in seconds.
 
-    For each rate of a card, on as few hosts as will do of those that have it. 2 ns less, since the
-    simulator rounds the parts of an exchange, not the whole.
+    For each rate of a card, on the fewest hosts of that rate. 2 ns less, since the simulator rounds
+    the parts of an exchange, not the whole.
     """
     network, held = fluid_network(cluster), devices_S(cluster)
     sent_J, workers_J = rings.sent_bytes_J, rings.workers_J
-    # Within one host: the fastest of those that are large enough, and xi2 for one host.
+    # Within one host: the fastest host that is large enough, and xi2 for one host.
     large_JS = (workers_J[:, None] <= held) & (held > 0)
     inner_J = np.where(large_JS, network.inner_bytes_per_s_S, 0).max(axis=1, initial=0)
     least_s_J = np.full(len(workers_J), inf)

@@ -1,4 +1,4 @@
-"""Parameter servers of a run on its links: their bytes, and what a push takes at least."""
+"""Parameter servers of a run on its links: their bytes, and the least time of a push."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ ServerParts = tuple[tuple[int, float], ...]
 
 
 def linked_J(run: Run, costs: CostTable) -> list[bool]:
-    """Tell of each job whether it has servers whose bytes are on links.
+    """Return for each job whether it has servers whose bytes are on links.
 
-    They are under ``network: fluid``, but for jobs whose bytes nobody knows.
+    They are under ``network: fluid``, except for jobs whose bytes are unknown.
     """
     sizes = costs.model_bytes_J
     if run.cluster.network.model != "fluid" or sizes is None:
@@ -47,18 +47,18 @@ def server_parts(run: Run, costs: CostTable, job: int, shape: Shape | None = Non
 def moved_parts(
     before: ServerParts, after: ServerParts, model_bytes: float
 ) -> list[tuple[int, int, float]]:
-    """Return what each old server sends each new one when a job's servers change.
+    """Return the bytes that each old server sends each new one when a job's servers change.
 
     Rows are (host it leaves, host it comes to, bytes), in order of the model's bytes. Servers hold
-    runs of neighbours, so each pair shares one range of the model at most; what stays on a host
-    moves from its process to the one that follows it.
+    runs of neighbours, so each pair shares one range of the model at most; bytes that stay on a
+    host move from its process to the process that follows it.
     """
     moved = []
     old, new = _bounds(before), _bounds(after)
     for (source, _), begin, end in zip(before, old, old[1:], strict=False):
         for (target, _), first, last in zip(after, new, new[1:], strict=False):
             share = min(end, last) - max(begin, first)
-            # Bounds are no whole numbers: what is no byte is none.
+            # Bounds are not whole numbers: less than a byte counts as none.
             if share * model_bytes >= 1:
                 moved.append((source, target, share * model_bytes))
     return moved
@@ -75,7 +75,7 @@ def with_servers(run: Run, costs: CostTable) -> CostTable:
     """Return the costs with the T^s of each job whose servers are on links: a push at its best.
 
     No task is done sooner after its COMP, whatever else is on the links, so bounds that count T^s
-    hold. Where a policy may place servers, T^s is 0: they might be where the task is.
+    hold. If a policy may place servers, T^s is 0: they might be where the task is.
     """
     linked = [job for job, is_linked in enumerate(linked_J(run, costs)) if is_linked]
     if not linked:
@@ -99,9 +99,9 @@ def with_servers(run: Run, costs: CostTable) -> CostTable:
 def push_s(
     network: FluidNetwork, host: int, parts: Sequence[tuple[int, float]], latency_s: float = 0.0
 ) -> float:
-    """Return what a push from a host takes alone on all links at least, in seconds.
+    """Return the least time of a push from a host that is alone on all links, in seconds.
 
-    The latency, then what the busiest link carries over its rate::
+    The latency, then the bytes of the busiest link over its rate::
 
         max(sum_p m_p / b_host, max_s sum_{p on s} m_p / b_s)
 

@@ -18,9 +18,9 @@ models, 7.1 for B = 15.75 GB/s (PCIe 3 x16).
 
 - ``copied`` and ``staged`` are Warren's own, measured on an NVIDIA H200 whose bus copies 55.2 GB/s
   (docs/reproduction/gpu.md). *copied*: the state is copied when its task begins, in pieces or
-  whole, as is sooner; by the least squares fit to eight models (R2 0.51). *staged*: it was brought
-  there while another job computed; the largest of the eight medians, since they do not follow the
-  size.
+  whole, whichever is sooner; by the least squares fit to eight models (R2 0.51). *staged*: the
+  state was brought there while another job computed; the largest of the eight medians, since they
+  do not follow the size.
 
 *Differs.* The sizes are those of the shipped profile, since the paper prints none. The device type
 of Table 3 is not stated; here it does not matter, because all types share a bus of the same speed.
@@ -43,7 +43,7 @@ from warren.model.units import NEVER_NS, NS_PER_S, seconds_to_ns
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """How a scheme switches: ``fixed_s`` of every switch, and the part ``exposed`` of a transfer.
+    """Time of a switch in a scheme: ``fixed_s``, and the part ``exposed`` of a transfer.
 
     The share of the model's transfer that no computation hides, from 0 to 1.
     """
@@ -64,7 +64,7 @@ SCHEMES: Final[Mapping[str, Scheme]] = {
 
 
 def switch_s(scheme: str, model_bytes: int, bus_bytes_per_s: float) -> float:
-    """Return the time of a switch to a job whose model has so many bytes, in seconds."""
+    """Return the time of a switch to a job whose model has ``model_bytes`` bytes, in seconds."""
     # fixed + exposed * S / B, the form at the head of this file.
     form = SCHEMES[scheme]
     return form.fixed_s + form.exposed * model_bytes / bus_bytes_per_s
@@ -73,7 +73,7 @@ def switch_s(scheme: str, model_bytes: int, bus_bytes_per_s: float) -> float:
 def with_switching(run: Run, costs: CostTable) -> CostTable:
     """Return the costs with the times of switches, where the run's cluster charges them.
 
-    A job whose bytes are not known counts as having none.
+    A job whose bytes are unknown counts as having none.
 
     Raises
     ------
