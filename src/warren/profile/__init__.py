@@ -1,1 +1,1 @@
-"""What a task costs where: the shipped table, measured rows, rows of the history."""
+"""Costs of tasks on device types: the shipped table, measured rows, rows of the history."""

@@ -1,4 +1,4 @@
-"""Rows of ``profiles`` as they change: by measuring, and by what live runs took."""
+"""Rows of ``profiles`` as they change: by measuring, and by the times of live runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from warren.model.history_rows import Profile
 from warren.profile.measured import MeasuredCost, TaskKind
 
 ALPHA: Final = 0.1
-"""How much a single task counts in a moving average: the last 22 tasks make up 90 % of it."""
+"""Weight of a single task in a moving average: the last 22 tasks make up 90 % of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class TaskAverages:
 
 
 def averaged(mean: float | None, samples: Iterable[tuple[float, int]]) -> float | None:
-    """Update an exponential moving average by samples, each (mean of so many tasks, tasks).
+    """Update an exponential moving average by samples, each (mean of n tasks, n).
 
     m <- m + alpha (x - m) for each task, all tasks of a sample being at its mean x: n of them give
     m <- x + (1 - alpha)^n (m - x). The first sample begins the average.
@@ -36,7 +36,7 @@ def averaged(mean: float | None, samples: Iterable[tuple[float, int]]) -> float 
 
 
 def blank(kind: TaskKind, device_type: str, at: float) -> Profile:
-    """Make a row of which nothing is known yet; ``at`` is Unix time."""
+    """Make an empty row; ``at`` is Unix time."""
     return Profile(
         **asdict(kind),
         key=kind.key,
@@ -56,7 +56,7 @@ def blank(kind: TaskKind, device_type: str, at: float) -> Profile:
 
 
 def with_measured(row: Profile, found: MeasuredCost, samples: int, at: float) -> Profile:
-    """Return the row after ``samples`` tasks were measured alone, in place of what was measured.
+    """Return the row after ``samples`` tasks were measured alone, in place of earlier measurements.
 
     ``at`` is Unix time.
     """
@@ -90,7 +90,7 @@ def with_taken(row: Profile, taken: Iterable[TaskAverages], at: float) -> Profil
 
 
 def as_measured(row: Profile) -> MeasuredCost | None:
-    """Return what a run plans with: times alone, else the averages; None: the row has neither."""
+    """Return the costs that a run plans with: times alone, else the averages; else None."""
     if row.comp_s is not None:
         comp_s, sync_s = row.comp_s, row.sync_s
     elif row.comp_avg_s is not None:

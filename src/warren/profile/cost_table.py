@@ -1,14 +1,14 @@
 """From profile rows to the cost matrices of a run.
 
 Which row a job uses: its own (``cost``, a trace priced by its reader), else the row of its
-``model`` (the run file's before the shipped one), else what was measured for it: a row of the
-run file's profiles, named after the job or after its kind of tasks, or one measured for this run.
+``model`` (the run file's before the shipped one), else its measured row: a row of the run file's
+profiles, named after the job or after its kind of tasks, or one measured for this run.
 
-*Assumed.* T^c grows in proportion to the batch: T^c = row's T^c * job's batch / row's batch; a
-row with batch 0 and a row of ``cost`` are taken as they are. T^s, where a row does not state it,
-is 2 * 8 * model_bytes / nic (push and pull once, the sum at the server for free), with the
-slowest NIC among the hosts that hold the type; a host that states none counts as 25 Gbit/s.
-The memory of a row is taken as it is, whatever the batch.
+*Assumed.* T^c grows in proportion to the batch: T^c = row's T^c * job's batch / row's batch; a row
+with batch 0 and a row of ``cost`` are taken unchanged. T^s, where a row does not state it, is
+2 * 8 * model_bytes / nic (push and pull once, the sum at the server for free), with the slowest NIC
+among the hosts that hold the type; a host that states none counts as 25 Gbit/s. The memory of a row
+is taken unchanged, whatever the batch.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def measured_key(job: Job) -> str:
 def kind_key(app: str, batch: int, sync: str, params: str) -> str:
     """Return the name under which ``cost_table`` looks next: that of all jobs with alike tasks.
 
-    ``app`` is ``FILE:Class``, of which folders do not count; ``params`` as ``params_text`` writes
-    them. No job is named so, since names of jobs hold no colon.
+    ``app`` is ``FILE:Class``, without its folders; ``params`` as ``params_text`` writes them. No
+    job is named so, since names of jobs hold no colon.
     """
     file, _, name = app.rpartition(":")
     said = f"measured:{posixpath.basename(file)}:{name}, batch {batch}, {sync}"
@@ -105,7 +105,7 @@ def past_of(run: Run) -> Past:
 def _table(
     run: Run, jobs: Sequence[Job], measured: Mapping[str, ProfileRow], what: str
 ) -> CostTable:
-    """Make the cost table of these jobs, one a row; messages call them ``what``.
+    """Make the cost table of these jobs, one a row; ``what`` is their name in messages.
 
     Raises SpecError as ``cost_table`` does.
     """
@@ -253,7 +253,7 @@ def _prices(job: Job, row: ProfileRow, types: Iterable[_Type]) -> Iterator[tuple
 
     Raises ValueError if it fits none.
     """
-    # The reasons are told only if no type is left: a job may fit some types and not others.
+    # The reasons are reported only if no type is left: a job may fit some types and not others.
     any_fits, reasons = False, []
     for column, kind in enumerate(types):
         reason = _misfit(row, kind)

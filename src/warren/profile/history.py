@@ -41,10 +41,10 @@ class Snapshot:
 def snapshot(ended: Iterable[EndedJob]) -> Snapshot:
     """Return the finished ones of these jobs; how long others would have been is not known.
 
-    Those of which no task was timed are left out.
+    Jobs without a timed task are left out.
 
     Times between runs are real ones, those within a run its cluster seconds. Raises ValueError if
-    the costs of a job are not what ``EndedJob`` says.
+    the costs of a job break the form of ``EndedJob``.
     """
     done = (one for one in ended if one.status == FINISHED and one.rounds > 0)
     past = [one for one in done if _costs(one)]
@@ -69,8 +69,8 @@ def snapshot(ended: Iterable[EndedJob]) -> Snapshot:
 def with_own_names(jobs: Sequence[Job]) -> tuple[Job, ...]:
     """Return the jobs with names that differ: the second of a name is ``NAME-2``, and so on.
 
-    Names have at most 80 characters. The jobs are without their apps, which lie where the run was:
-    what is left can be simulated.
+    Names have at most 80 characters. The jobs are without their apps, which lie where the run was;
+    without them they can be simulated.
     """
     taken = {job.name for job in jobs}
     seen: dict[str, int] = {}
@@ -90,7 +90,7 @@ def with_own_names(jobs: Sequence[Job]) -> tuple[Job, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedRows:
-    """Profile rows in order of name; ``spare``: the names of those that price no job of a run."""
+    """Profile rows in order of name; ``spare``: names of rows that price no job of a run."""
 
     rows: tuple[ProfileRow, ...]
     spare: tuple[str, ...]
@@ -100,11 +100,11 @@ def exported(profiles: Iterable[Profile], *, averages: bool = False) -> Exported
     """Return rows for ``profiles`` of a run, in real seconds by device type.
 
     A row is named after its kind of tasks (``warren.profile.cost_table.kind_key``), whatever jobs
-    it was measured for, so that all jobs of the kind are priced by it. A name does not say how an
-    app's file read, nor which machine and numerics class it was: of kinds that differ in these
-    alone the one that was updated last has the name, and earlier ones, which are spare, have the
-    beginning of their key after it. ``averages``: the moving averages, where there are some, in
-    place of times alone.
+    it was measured for, so that all jobs of the kind are priced by it. A name does not include how
+    an app's file read, nor the machine and numerics class. Of kinds that differ in these alone the
+    most recently updated one has the name, and earlier ones, which are spare, have the beginning of
+    their key after it. ``averages``: the moving averages, where there are any, in place of times
+    alone.
     """
     by_key: dict[str, list[Profile]] = {}
     for one in profiles:
@@ -119,7 +119,7 @@ def exported(profiles: Iterable[Profile], *, averages: bool = False) -> Exported
         row = _exported(group, name, averages=averages)
         if row is None:
             continue
-        # Groups come latest update first, so the one that has the name already is the newer.
+        # Groups come latest update first, so the row that has the name already is the newer.
         if name in rows:
             name = f"{name}, {one.key[:12]}"
             spare.append(name)
@@ -180,7 +180,7 @@ def on_types(row: ProfileRow, types: Sequence[str], time_scale: float) -> Profil
 def _costs(one: EndedJob) -> Mapping[str, Mapping[str, Any]]:
     """Read a job's costs by device type.
 
-    Raises ValueError if they are not what ``EndedJob`` says.
+    Raises ValueError if they break the form of ``EndedJob``.
     """
     try:
         costs = json.loads(one.costs)

@@ -1,7 +1,7 @@
-"""Measured costs: what they depend on, and the profile row that they come to.
+"""Measured costs: the inputs they depend on, and their profile row.
 
-What was measured holds as long as the app's source, its parameters, the batch, how it is
-synchronised, the numerics class and the machine are the same; the key is a hash of exactly these.
+A measurement holds as long as the app's source, its parameters, the batch, how it is synchronised,
+the numerics class and the machine are the same; the key is a hash of exactly these.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TaskKind:
     @property
     def key(self) -> str:
         """Return the SHA-256 of all that counts, in hexadecimal."""
-        # Of the app its class alone: a file that was renamed is the same by its hash.
+        # Only the class of the app: a file that was renamed is the same by its hash.
         what = {**asdict(self), "app": self.app.rpartition(":")[2]}
         text = json.dumps(what, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
@@ -57,7 +57,7 @@ class TaskKind:
 
 def task_kind(job: Job, source_sha256: str, numerics: str, machine: str) -> TaskKind:
     """Return the kind of a job's tasks; ``source_sha256`` is that of its app's file."""
-    # Without folders: the same file elsewhere is the same app, as its hash tells.
+    # Without folders: the same file elsewhere is the same app, as its hash shows.
     file, _, name = (job.app or "").rpartition(":")
     return TaskKind(
         app=f"{posixpath.basename(file)}:{name}",

@@ -1,8 +1,8 @@
-"""Measured constants of the live engine: from what was timed to the file that a cluster names.
+"""Measured constants of the live engine: from timings to the file that a cluster names.
 
 A repeat times small models of nothing to compute under several loads. Processor time a task of
-Warren's own processes is ``task + round / scale``, so two scales give both; two sizes of model
-give what each byte adds. The model is that of ``warren.sim.shared_cpu``.
+Warren's own processes is ``task + round / scale``, so two scales give both; two sizes of model give
+the cost of each byte. The model is that of ``warren.sim.shared_cpu``.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class Constant:
 def constants(repeats: Sequence[Repeat], sizes: Sizes) -> Mapping[str, Constant]:
     """Derive every constant, by its name in the file and in the file's order.
 
-    Rates are the inverse of the median of nanoseconds a byte; those that are not more than zero
-    are not measurable.
+    Rates are the inverse of the median of nanoseconds a byte; rates that are not above zero are not
+    measurable.
     """
     found = [_derived(one, sizes) for one in repeats]
     result = {}
@@ -108,7 +108,7 @@ def constants(repeats: Sequence[Repeat], sizes: Sizes) -> Mapping[str, Constant]
 
 def _derived(one: Repeat, sizes: Sizes) -> Mapping[str, float]:
     """Derive the constants of one repeat: times in ns; under the names of rates, ns a byte."""
-    # Two scales part task and round, two sizes of model give what each byte adds to either.
+    # Two scales separate task and round, two sizes of model give the cost of each byte in either.
     more_bytes = sizes.large_bytes - sizes.small_bytes
     task_ns, round_ns = _split(one.own_ns, one.own_scaled_ns, sizes.scale)
     task_large_ns, round_large_ns = _split(one.own_large_ns, one.own_large_scaled_ns, sizes.scale)
@@ -147,7 +147,7 @@ def _split(alone_ns: float, scaled_ns: float, scale: int) -> tuple[float, float]
 def _start(one: Repeat, sizes: Sizes) -> tuple[float, float]:
     """Solve ``start + rank max(1, N / P)`` for start and rank, from a ring and a wide ring.
 
-    N are the ranks, P the cores. Where the wide ring needs no more of the cores, rank is 0.
+    N are the ranks, P the cores. If the wide ring needs no more of the cores, rank is 0.
     """
     few = max(1.0, sizes.ranks / sizes.cores)
     many = max(1.0, sizes.wide_ranks / sizes.cores)

@@ -64,7 +64,7 @@ class _Figures:
     gain_source: str
 
 
-# Where the gain of a V100 over a K80 comes from, for models of which the paper gives none.
+# Origin of the gain of a V100 over a K80, for models of which the paper gives none.
 _CONVOLUTION: Final = "as ResNet50, section 2.2.1 (7 : 1); assumed: also convolutions throughout"
 _TRANSFORMER: Final = "assumed: Gavel's Transformer at batch 128, 5.45 : 0.98 steps/s"
 _RECURRENT: Final = "assumed: Gavel's LSTM language model at batch 10, 81.65 : 23.79 steps/s"
