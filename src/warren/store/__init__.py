@@ -1,1 +1,1 @@
-"""What a run leaves: its folder and journal, the history database. Writes are whole or absent."""
+"""Files of a run: its folder and journal, the history database. Writes are whole or absent."""

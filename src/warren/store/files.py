@@ -19,7 +19,7 @@ MAX_RESULT_BYTES: Final = 1 << 32
 DISK_ERRORS: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 )
-"""Errors of a disk that are no fault of the program, such as a full one."""
+"""Errors of a disk that are not faults of the program: a full disk, for example."""
 # The files of every run's folder. ``read_dir`` reads these, ``LINK_FILES``, and nothing else that
 # may lie there.
 OUTPUT_FILES: Final = (
@@ -34,7 +34,7 @@ OUTPUT_FILES: Final = (
     "timeline.parquet",
 )
 LINK_FILES: Final = ("links.parquet", "servers.csv")
-"""Files that the folder of a run has besides whose bytes on links were counted."""
+"""Additional files in the folder of a run that counted bytes on links."""
 
 
 def read(path: str | Path, limit: int = MAX_INPUT_BYTES) -> bytes:
@@ -111,9 +111,9 @@ def refused(path: Path, message: str) -> SpecError:
 
 
 def read_dir(path: str) -> dict[str, bytes]:
-    """Return the result files of a run's folder, by name; those that are missing are left out.
+    """Return the result files of a run's folder, by name; missing files are left out.
 
-    Raises SpecError if it is no such folder, or a file of it cannot be read.
+    Raises SpecError if it is not such a folder, or a file of it cannot be read.
     """
     folder = Path(path)
     if not folder.exists():

@@ -1,7 +1,7 @@
 """The history database: one SQLite file whose transactions are on the disk once acknowledged.
 
-What its rows mean is in ``warren.model.history_rows``. A process may be killed at any moment:
-what was acknowledged is there afterwards, and nothing is there by halves.
+``warren.model.history_rows`` describes its rows. A process may be killed at any moment:
+acknowledged data are there afterwards, and nothing is half written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from warren.model.history_rows import (
 from warren.store.files import refused
 
 APPLICATION_ID: Final = 0x5752454E
-"""``PRAGMA application_id`` of such a database: the letters WREN."""
+"""``PRAGMA application_id`` of a history database: the letters WREN."""
 VERSION: Final = 1
 """``PRAGMA user_version``: of the tables below. A newer one is refused, never touched."""
 TABLE_STATEMENTS: Final = (
@@ -57,9 +57,9 @@ TABLE_STATEMENTS: Final = (
 VARIABLE: Final = "WARREN_HISTORY"
 """The environment variable that names the file of the user's own database."""
 BUSY_S: Final = 5.0
-"""How long to wait for another process that writes."""
+"""Longest wait for another process that writes, in s."""
 _PAUSE_S: Final = 0.01
-"""How long to wait between two tries to switch to a write-ahead log."""
+"""Pause between two tries to switch to a write-ahead log, in s."""
 
 
 def default_file() -> Path:
@@ -83,8 +83,8 @@ def default_file() -> Path:
 class Database:
     """The open database; use as a context manager. ``uri``: how SQLite opens it, else to write.
 
-    Raises SpecError if the file cannot be opened, is none of Warren's, of a newer version, or
-    damaged. So does every method.
+    Raises SpecError if the file cannot be opened, is not Warren's, of a newer version, or damaged.
+    So does every method.
     """
 
     def __init__(self, path: Path, *, uri: str | None = None) -> None:
@@ -112,7 +112,7 @@ class Database:
     def transaction(self) -> Iterator[None]:
         """Read and write as one: after the block all of it is on the disk, or none of it.
 
-        Nobody else may write from its beginning on.
+        No other process may write from its beginning on.
         """
         with self._told():
             # IMMEDIATE takes the write lock at once: a later upgrade from a reader could fail.
@@ -145,7 +145,7 @@ class Database:
                 self._db.execute(upsert(type(row)), values)
 
     def touch(self) -> None:
-        """Write what is there already, to see whether one can; within a transaction."""
+        """Rewrite the version number within a transaction, to check that the file is writable."""
         with self._told():
             self._db.execute(f"PRAGMA user_version = {VERSION}")
 
@@ -160,7 +160,7 @@ class Database:
             return [row_of(kind, values) for values in found]
 
     def _prepare(self) -> None:
-        """Make the tables of a new database, and refuse one that is not Warren's."""
+        """Make the tables of a new database, and refuse files of other programs."""
         # FULL: every commit is on the disk before it is acknowledged.
         self._db.execute("PRAGMA synchronous = FULL")
         self._db.execute("PRAGMA foreign_keys = ON")
@@ -184,7 +184,7 @@ class Database:
         return version
 
     def _known_version(self) -> int | None:
-        """Read the version within a transaction, and refuse what is not Warren's or too new."""
+        """Read the version within a transaction; refuse a newer one and files of other programs."""
         (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         (application,) = self._db.execute("PRAGMA application_id").fetchone()
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
@@ -214,7 +214,7 @@ class Database:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Tell errors of SQLite, of the disk and of a row in one clear line."""
+        """Report errors of SQLite, of the disk and of a row in one clear line."""
         try:
             yield
         except (sqlite3.Error, OSError, ValueError) as error:
@@ -239,7 +239,7 @@ def _make(path: Path) -> None:
 def known_profiles(path: Path) -> list[Profile]:
     """Return the profiles of a database; a file that is not there holds none, and is not made.
 
-    It may be one that cannot be written, or lie where nothing can be. Raises SpecError as
+    The file may be read-only, or in a folder where nothing can be written. Raises SpecError as
     ``Database`` does.
     """
     return _known(path, Database.profiles)
@@ -251,14 +251,14 @@ def known_jobs(path: Path) -> list[EndedJob]:
 
 
 def _known(path: Path, read: Callable[[Database], list[Row]]) -> list[Row]:
-    """Read rows of a database, also of one that cannot be written; none where there is no file."""
+    """Read rows of a database, also of a read-only file; none where there is no file."""
     if not _is_there(path):
         return []
     if _may_write(path):
         with Database(path) as database:
             return read(database)
-    # A database that cannot be written, without a log, is read as one that does not change. Whether
-    # somebody wrote meanwhile is seen afterwards; then it is read again.
+    # A read-only database without a log is read as a file that does not change. Afterwards it is
+    # checked for writes in the meantime; if there were any, it is read again.
     while True:
         before = _written(path)
         shared = _log(path).exists()
@@ -284,8 +284,8 @@ def _reading(path: Path, *, shared: bool) -> str:
 
     ``shared``: there is a log, perhaps that of a process which writes.
 
-    Without one, what SQLite makes beside the file would be missing, and it need not be there as
-    long as nobody writes: who reads so looks afterwards whether somebody did.
+    Without a log, the files that SQLite makes beside the database would be missing. They are not
+    needed while no process writes: a reader checks afterwards whether one did.
     """
     return f"{path.resolve().as_uri()}?mode=ro{'' if shared else '&immutable=1'}"
 
@@ -297,7 +297,7 @@ def _log(path: Path) -> Path:
 
 
 def _written(path: Path) -> tuple[bool, int, int]:
-    """Return a value that differs when somebody has written meanwhile."""
+    """Return a value that differs when another process has written meanwhile."""
     try:
         state = path.stat()
     except OSError:

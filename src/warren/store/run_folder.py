@@ -1,4 +1,4 @@
-"""The folder of one run's results, and what becomes of it however the run ends."""
+"""The folder of one run's results, and its state however the run ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from warren.store.files import LINK_FILES, OUTPUT_FILES, refused, unwritable, wr
 from warren.store.signals import held
 
 _BUFFER_BYTES: Final = 1 << 20
-"""How much of a simulation's journal may wait in memory before it is written."""
+"""Most bytes of a simulation's journal that wait in memory before they are written."""
 _TRIES: Final = 100
 """Number of times a folder is made that another process removes."""
 
@@ -89,7 +89,7 @@ class RunFolder:
                 self._remove()
 
     def keep(self) -> None:
-        """Let the folder stay from now on, whatever happens."""
+        """Keep the folder from now on, whatever happens."""
         self.kept = True
 
     def journal(self, data: bytes) -> None:
@@ -120,7 +120,7 @@ class RunFolder:
             write_atomic(path, content)
 
     def cut(self, size: int) -> None:
-        """Cut the journal to so many bytes, after which it goes on.
+        """Cut the journal to ``size`` bytes; the next record follows there.
 
         Raises SpecError if it cannot be written.
         """
@@ -131,7 +131,7 @@ class RunFolder:
             raise unwritable(self.path / "journal", error) from None
 
     def _flush(self) -> None:
-        """Write what waits in memory to the journal."""
+        """Write the journal's bytes in memory to the file."""
         with held():  # between writing and forgetting, a signal would have it written twice
             try:
                 while self._pending:
@@ -186,12 +186,12 @@ class ReopenedFolder(RunFolder):
         return self
 
     def set_aside(self) -> dict[Path, Path]:
-        """Rename what stands where the run will write and is of another kind, such as a pipe.
+        """Rename files of another kind, such as a pipe, where the run will write.
 
         Returns
         -------
         dict of Path to Path
-            What it was called, and what it is called now.
+            The old and the new path of each.
 
         Raises
         ------
@@ -219,7 +219,7 @@ class ReopenedFolder(RunFolder):
 
 
 def _entries(folder: Path) -> list[Path]:
-    """Return what is in a folder, by name; nothing where it is none."""
+    """Return the entries of a folder, by name; none if it is not a folder."""
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
@@ -258,6 +258,6 @@ def numbered_paths(path: Path) -> Iterator[Path]:
 
 def default_dir(run: Run) -> str:
     """Return ``out/NAME-PLACE``, where a run goes that names no folder; see ``numbered``."""
-    # Of a policy in a file of the user's only the class goes into the name.
+    # For a policy in a file of the user's, only the class goes into the name.
     place = run.live_place.rpartition(":")[2]
     return "out/" + re.sub(r"[^\w.-]+", "-", f"{run.name}-{place}").strip(".-")

@@ -1,7 +1,7 @@
 """Ctrl-C, SIGTERM and SIGHUP, taken once: the command stops, cleans up and exits with 130.
 
 The first signal raises ``KeyboardInterrupt`` in the main thread. Later ones are dropped: by then
-the command is already cleaning up, and stopping that half-way is what leaves things behind.
+the command is already cleaning up, and a clean-up that stops half-way leaves things behind.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Taken:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let the first signal raise ``KeyboardInterrupt`` until the block ends."""
+    """Raise ``KeyboardInterrupt`` at the first signal, until the block ends."""
     # Python runs handlers in the main thread only, and only there they can be set.
     if threading.current_thread() is not threading.main_thread():
         yield
