@@ -1,4 +1,4 @@
-"""The port and the costs of a simulation, chosen by what the run asks for.
+"""The port and the costs of a simulation, chosen by the features of the run.
 
 A part is imported where it is chosen: most runs need few of them.
 """
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def simulated_costs(run: Run, costs: CostTable) -> CostTable:
     """Return the costs that policies see and bounds count with in virtual time.
 
-    Beside the profile's they hold what a device pays between jobs, the exchanges of rings, and the
-    pushes of jobs whose servers are on links.
+    Besides the profile's costs they hold a device's time between jobs, the exchanges of rings, and
+    the pushes of jobs whose servers are on links.
 
     Raises
     ------
@@ -57,13 +57,13 @@ def sim_port(run: Run, costs: CostTable) -> SimPort:
     Raises
     ------
     SpecError
-        As for ``SimPort``, or if overheads make tasks longer than time can count.
+        As for ``SimPort``, or if overheads make tasks too long to count.
     """
     return SimPort(run, costs, parts_of(run, costs))
 
 
 def parts_of(run: Run, costs: CostTable) -> Parts:
-    """Choose the parts of a run's simulation; what it does not need is not there.
+    """Choose the parts of a run's simulation; parts that it does not need are absent.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def parts_of(run: Run, costs: CostTable) -> Parts:
         from warren.sim.shared_cpu import SharedProcessors
         from warren.sim.verified_tasks import VerifiedTasks
 
-        # What a task pays after one of another job was measured with its row.
+        # The extra time of a task after one of another job was measured with its row.
         costs = replace(costs, switch_ns_JT=costs.turn_ns_JT)
         processors = SharedProcessors(run, costs)
         lanes = Lanes(run, costs, processors, VerifiedTasks(run))
@@ -111,7 +111,7 @@ def parts_of(run: Run, costs: CostTable) -> Parts:
 
 
 def check_linked(run: Run) -> None:
-    """Refuse what is not simulated yet for jobs whose servers are on links.
+    """Refuse features that are not simulated yet for jobs whose servers are on links.
 
     Raises
     ------

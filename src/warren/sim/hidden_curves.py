@@ -1,9 +1,9 @@
 """Hidden curves: the values that the metric of a job's ``stop`` rule takes in a simulation.
 
-No policy is told them; it sees one value after each evaluation. A job's curve without noise falls
-(or rises) from a start to the target of its rule and is there at its last round, not before. With
-``x = rounds / s`` its distance from the target is ``span (g(x) - g(X)) / (1 - g(X))``, X at the
-last round; g is one of four shapes, each as likely as the others::
+No policy sees them; it sees one value after each evaluation. A job's curve without noise falls (or
+rises) from a start to the target of its rule and is there at its last round, not before. With ``x =
+rounds / s`` its distance from the target is ``span (g(x) - g(X)) / (1 - g(X))``, X at the last
+round; g is one of four shapes, each as likely as the others::
 
     power        (1 + x)^-1/2, (1 + x)^-1, (1 + x)^-2
     exponential  (1 + x/64)^-64, nearly exp(-x)
@@ -15,9 +15,9 @@ of its way, after that share of the rounds: jobs that are trained for longer tha
 
 Only sums, products, quotients and square roots: every machine agrees to the bit, as for times.
 
-*Searches.* Of the jobs of one ``group`` the one with most rounds (of equals, the first) reaches its
-target. The others were stopped by their user, who saw them behind: they have made only a part, 50
-to 90 %, of the progress that the leader had made after as many rounds, and end short of the target.
+*Searches.* Of the jobs of one ``group`` the job with most rounds (of equals, the first) reaches its
+target. Their user saw the others behind and stopped them: they have made only a part, 50 to 90 %,
+of the progress that the leader had made after as many rounds, and end short of the target.
 
 *Noise.* A value is off by ``noise`` times the span times a nearly normal draw. Until the end it is
 mirrored at the target, at the leader's end it lies beyond: else the job would have ended at another
@@ -45,7 +45,7 @@ _SD: Final = 65536
 _POWERS: Final = (0, 1, 2, 4)
 """Twice the powers of the shapes; 0: the exponential one."""
 _NO_UNIT: Final = 1e-6
-"""A target nearer to 0 says nothing of the size of what is measured."""
+"""Least distance of a target from 0 at which it shows the size of the metric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class HiddenCurve:
     pace: float = 1.0
 
     def value(self, rounds: int) -> float:
-        """Return the metric without noise after so many rounds."""
+        """Return the metric without noise after ``rounds`` rounds."""
         return self.target + self.sign * self.excess(rounds)
 
     def excess(self, rounds: int) -> float:
@@ -156,8 +156,8 @@ class HiddenCurves:
         assert target is not None, "a stop rule has a target"
         unit = abs(target) if abs(target) > _NO_UNIT else 1.0
         end, power = leader.rounds or 0, _POWERS[int(shape * 4)]
-        # In units of the target: the start is ``times`` above it, and the level that the curve
-        # tends to ``deep`` below. So g(X), the rest at the last round, is deep / (times + deep).
+        # In units of the target: the curve starts ``times`` above it, and tends to a level ``deep``
+        # below. So g(X), the rest at the last round, is deep / (times + deep).
         times, deep = 3.0 + 9.0 * size, 0.2 + 0.6 * beyond
         span = times if stop.reaches is None else 0.3 + 0.6 * start
         if self._share_to_95 is None:
@@ -221,5 +221,5 @@ def _x_at(power: int, left: float) -> float:
 
 def _uniform(key: int, counter: int) -> float:
     """Draw a number in [0, 1), a multiple of 2**-53."""
-    # The upper 53 of 64 bits are what a double holds exactly.
+    # A double holds exactly the upper 53 of 64 bits.
     return (more_bits(draw_bits(key, 0, 0), counter) >> 11) * 2.0**-53

@@ -1,14 +1,14 @@
-"""The lanes of devices: what has started on them, and the events that follow from it.
+"""The lanes of devices: started tasks, and the events that follow from them.
 
 Once a task starts, everything about it is known: its COMP end, its synchronisation end and, when it
 is the last of its round to start, the barrier. So nothing is kept but the events that will be
 emitted. A stretch runs its first round that way, since its devices may become free at different
-times; the rounds after it are all alike and are taken in one step. Where times change while it
-runs, its equal rounds between two changes are a *leg*: one step, which is cut back where it has
-been taken too far, so that rounds that start at or after the change are taken again. Only the last
-round's events are emitted, when it starts.
+times; the rounds after it are all alike and are taken in one step. If times change while it runs,
+its equal rounds between two changes are a *leg*: one step, which is cut back if it has been taken
+too far, so that rounds that start at or after the change are taken again. Only the last round's
+events are emitted, when it starts.
 
-How long a task takes is asked of the durations; when a ring's round is over, of the network.
+The durations give the time of a task; the network says when a ring's round is over.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class EventQueue:
     """The events to come, in the total order (time, rank, sequence) of docs/decisions/0002.
 
     Most events share their instant with another one. So the heap holds instants, which are whole
-    numbers, and what was added first among equals stays first.
+    numbers, and of equals the first added stays first.
     """
 
     __slots__ = ("_events", "_times_ns")
@@ -119,7 +119,7 @@ class EventQueue:
 
 
 def _rank(event: AnyEvent) -> int:
-    """Return what an event is sorted by among those of its instant."""
+    """Return the rank of an event among those of its instant."""
     return RANK[type(event)]
 
 
@@ -131,14 +131,14 @@ class Lanes:
     run
         Cluster, workload and the hidden truth.
     costs
-        The profile; of it only what a device pays between jobs is read here.
+        The profile; only the time of a device between jobs is read here.
     durations
         How long tasks take.
     verified
         Which tasks are computed again; None: their time is not counted.
 
     ``legs``: stretches whose rounds are still to be taken, where durations change. ``cut_short``:
-    where a job's stretch begins that its end cuts short.
+    for jobs that end inside a stretch, where that stretch begins.
     """
 
     __slots__ = (
@@ -237,7 +237,7 @@ class Lanes:
             self.finish_rounds(head, barrier)
 
     def switch_ns(self, job: int, device: int) -> int:
-        """Note that the device goes to ``job``; return what it spends on that, ns.
+        """Note that the device goes to ``job``; return the time that it spends on that, ns.
 
         Its first job costs nothing, nor does the job that it ran last.
         """
@@ -251,7 +251,7 @@ class Lanes:
         self.emit(self.passed(barrier, one.job, one.round, one.rounds))
 
     def passed(self, barrier: int, job: int, round_: int, rounds: int) -> RoundsDone:
-        """Return the event of a barrier, with what the job's metric has come to there."""
+        """Return the event of a barrier, with the job's metric there."""
         last = round_ + rounds == self.rounds_J[job]
         shown = () if self._shown is None else self._shown.metrics(job, round_, rounds)
         return RoundsDone(barrier, job, round_, rounds, last, None, shown)

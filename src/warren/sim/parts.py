@@ -1,8 +1,8 @@
-"""The parts that one simulation is made of, and what each of them answers.
+"""The parts of one simulation, and the question that each of them answers.
 
-``warren.sim.build`` chooses them once, by what the run asks for; ``warren.sim.port`` puts them
-together. No part is a form of another one, so all of them combine; what is still refused stands in
-``warren.sim.task_durations.check_simulable``:
+``warren.sim.build`` chooses them once, by the features of the run; ``warren.sim.port`` puts them
+together. No part is a form of another one, so all of them combine;
+``warren.sim.task_durations.check_simulable`` holds the cases that are still refused:
 
 - *durations*, always one: T^c and T^s of a task now, the profile times the hidden truth
   (``task_durations``), or that on processors which all devices share (``shared_cpu``);
@@ -11,14 +11,14 @@ together. No part is a form of another one, so all of them combine; what is stil
   (``network.ring_gangs``), and when a round of theirs is over: by T^s or contention
   (``network.contention``), or as flows (``network.fluid``, ``network.linked_rings``);
 - *flows* and *servers*, where jobs with servers have their bytes on links, or bytes have classes:
-  what is on which link (``network.link_flows``), and pulls, tasks and pushes
+  which bytes are on which link (``network.link_flows``), and pulls, tasks and pushes
   (``network.server_rounds``);
 - *copies* of late tasks (``speculation``);
 - *verified* tasks, which are computed again (``verified_tasks``).
 
 *Order.* A part never calls the port. At the beginning of each step all of the last instant is
-known: then devices at work are counted, what was put off starts, and rings are settled. From there
-to the next event the parts pass their own instants, in order of time.
+known: then devices at work are counted, delayed starts begin, and rings are settled. From there to
+the next event the parts pass their own instants, in order of time.
 
 *Not chosen:* a port for each set of features, which doubles with each feature; a chain of ports,
 each around another, whose order would matter at every tie; parts that ask the port back, so that

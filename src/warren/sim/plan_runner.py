@@ -56,7 +56,7 @@ def run_plan(plan: Plan, run: Run, costs: CostTable) -> PlanOutcome:
 
 
 def _timeline(rows: PlanRows, outcome: UnitTimes) -> Timeline:
-    """Return the timeline of what ran, each column made once, in its order.
+    """Return the timeline of the tasks that ran, each column made once, in its order.
 
     Axes: U units (rows that ran as one), X the four times of a unit.
     """
@@ -88,7 +88,7 @@ def _columns(plan: Plan) -> tuple[IntArray, ...]:
 
 
 def _tables(run: Run, costs: CostTable) -> PlanTables:
-    """Return what the compiled code reads of jobs, devices, true times and noise."""
+    """Return the arrays of jobs, devices, true times and noise that the compiled code reads."""
     jobs, truth = run.workload.jobs, run.truth
     true = true_costs(run, costs)
     cv_ppm = cv_to_ppm(truth.task_cv)

@@ -1,8 +1,8 @@
 """Virtual time: the cluster as a discrete-event simulation behind the core's port.
 
-A device runs its queue strictly first in, first out. What follows from a start is the matter of
-``warren.sim.lanes``; this file is the queues, the order in which time passes, and who of the parts
-(``warren.sim.parts``) is asked when.
+A device runs its queue strictly first in, first out. ``warren.sim.lanes`` computes what follows
+from a start. This file holds the queues, the order in which time passes, and the order in which the
+parts (``warren.sim.parts``) are asked.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def questions_of_links(run: Run) -> frozenset[Question]:
 
 
 def may_classify(run: Run) -> bool:
-    """Tell whether a policy of the run may answer whose bytes go first."""
+    """Tell whether a policy of the run may answer which jobs' bytes go first."""
     return run.scheduler.flow != "fair" or run.scheduler.joint is not None
 
 
@@ -85,7 +85,7 @@ class SimPort:
     costs
         The profile that policies see; true times follow from it and ``run.truth``.
     parts
-        What ``warren.sim.build`` chose; None: lanes and the durations of tasks alone.
+        The parts chosen by ``warren.sim.build``; None: lanes and the durations of tasks alone.
 
     Raises
     ------
@@ -232,7 +232,7 @@ class SimPort:
 
     @property
     def carries(self) -> frozenset[Question]:
-        """Return the questions whose answers it can carry out; see ``questions_of_links``."""
+        """Return the questions whose answers the port can carry out; see ``questions_of_links``."""
         return questions_of_links(self._run)
 
     def reshape(self, shapes: Mapping[int, Shape]) -> None:
@@ -251,7 +251,7 @@ class SimPort:
         self._flows.classify(classes, host_classes)
 
     def delay(self, delays_ns: Mapping[int, int]) -> None:
-        """Let the next rounds of jobs begin later; see ``warren.sim.network.round_delays``."""
+        """Delay the next rounds of jobs; see ``warren.sim.network.round_delays``."""
         assert self._flows is not None, "this run has no links"
         self._flows.delay(delays_ns)
 
@@ -272,7 +272,7 @@ class SimPort:
         return one
 
     def _drop(self, job: int) -> None:
-        """Take what is void of a job that has ended out of queues.
+        """Take void entries of a job that has ended out of queues.
 
         It would wait for a barrier that does not come, and all behind it too.
         """
@@ -299,7 +299,7 @@ class SimPort:
             self._start_or_wait(queue[0])
 
     def _pass_barrier(self, event: RoundsDone) -> None:
-        """Let the job's next round begin, after more rounds are over; later if it is delayed."""
+        """Begin the job's next round, after more rounds are over; later if it is delayed."""
         job, lanes = event.job, self._lanes
         if self._processors is not None:
             # Only a first run whose copy has won at this very instant is due in a round that ends.
@@ -322,12 +322,12 @@ class SimPort:
             self._begin_round(job)
 
     def _begin_held(self, job: int) -> None:
-        """Let a round begin that a delay has held."""
+        """Begin a round that a delay has held."""
         self._begin_round(job)
         self._released = True
 
     def _begin_round(self, job: int) -> None:
-        """Let the job's round at hand begin."""
+        """Begin the job's round at hand."""
         self._may_begin_J[job] = True
         if self._servers is not None:
             self._servers.begin_round(job, self._round_J[job])
@@ -353,7 +353,7 @@ class SimPort:
     def _begin_with_parts(self, head: Assignment) -> None:
         """Hand a head that may start to the part that says when.
 
-        Of a ring the last device to come starts all; a task with servers on links waits for its
+        The last device of a ring to come starts all; a task with servers on links waits for its
         state; on shared processors a start is put off until all devices at work are counted.
         """
         servers = self._servers
@@ -373,7 +373,7 @@ class SimPort:
             self._start(head)
 
     def _take_put_off(self, job: int) -> list[Assignment]:
-        """Take what nothing but this instant, or a task computed again, keeps from starting."""
+        """Take out starts that only this instant, or a task computed again, has kept back."""
         assert self._processors is not None, "nothing else puts starts off"
         found, verified = self._processors.take_due_of(job), self._lanes.verified
         if verified is not None:
@@ -382,7 +382,7 @@ class SimPort:
         return found
 
     def _pass_time(self) -> None:
-        """Let rounds pass that are no events, until the next event is.
+        """Pass rounds that are no events, up to the next event.
 
         A ring's last round may end at the next event's instant and then belongs to it. A stretch's
         leg, or a task computed again, waits for the events of its instant, which may change counts.
@@ -395,18 +395,19 @@ class SimPort:
         while True:
             events_ns = lanes.events.first_ns if lanes.events else IDLE_NS
             rings_ns = IDLE_NS if rings is None else rings.next_ns()
-            # Once all rings that have ended by now are told of: of those none begins again.
+            # Only once all rings that have ended by now have been reported: none of them begins
+            # again.
             if self._released and rings_ns > lanes.now_ns:
                 self._settle()
                 continue
             leg = min(lanes.legs, key=lambda leg: leg.end_ns, default=None)
             leg_ns = IDLE_NS if leg is None else leg.end_ns
             over_ns = IDLE_NS if verified is None else verified.next_over_ns(IDLE_NS)
-            # Of equal instants rings step first: an end of theirs is an event of that instant.
+            # At equal instants rings step first: an end of theirs is an event of that instant.
             # Events come before legs and tasks computed again.
             others_ns = min(events_ns, rings_ns, leg_ns, over_ns)
             flows_ns = IDLE_NS if flows is None else flows.next_ns(others_ns)
-            # Links come first of all: rings, servers and events follow from what has arrived.
+            # Links come first of all: rings, servers and events follow from arrivals.
             if flows is not None and flows_ns < IDLE_NS and flows_ns <= others_ns:
                 lanes.now_ns = flows_ns
                 flows.step(flows_ns)
@@ -423,7 +424,7 @@ class SimPort:
                 self._settle()
 
     def _settle(self) -> None:
-        """Count who is at work, then start what this instant has let go."""
+        """Count the devices at work, then start the assignments that this instant has released."""
         self._released = False
         processors = self._processors
         changed = False
@@ -443,7 +444,7 @@ class SimPort:
             self._rings.settle(changed)
 
     def _release(self) -> None:
-        """Look again at what devices that computed a task again kept from starting."""
+        """Look again at assignments that were kept by a device that computed a task again."""
         verified = self._lanes.verified
         if verified is not None:
             for head in verified.release(self._lanes.now_ns):
@@ -452,8 +453,8 @@ class SimPort:
                     self._begin(head)
 
     def _at_work(self) -> int:
-        """Count the devices at work, with those that will be when what is due has started."""
-        assert self._processors is not None, "nobody else counts"
+        """Count the devices at work, with those on which a due copy is about to start."""
+        assert self._processors is not None, "only shared processors count devices"
         busy = {device for device in range(len(self._queue_D)) if self._is_at_work(device)}
         return len(busy.union(one.device for one in self._processors.due_copies))
 

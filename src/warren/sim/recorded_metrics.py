@@ -1,8 +1,8 @@
-"""What jobs showed in an earlier run, shown again: the same rounds have the same values.
+"""Metrics of jobs in an earlier run, shown again: the same rounds have the same values.
 
 A job's parameters, and so its metrics, depend on its rounds and on no schedule. So a simulation of
-jobs that were trained once, live or by the plain loop, can show its policies what they would see
-live, though it trains nothing. Only when a round ends differs.
+jobs that were trained once, live or by the plain loop, can show its policies the values of a live
+run, though it trains nothing. Only when a round ends differs.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from warren.sim.hidden_curves import HiddenCurves, Metrics
 
 
 class ShownMetrics(Protocol):
-    """Says what a job's rounds show at their last barrier."""
+    """Metrics that a job's rounds show at their last barrier."""
 
     def metrics(self, job: int, first: int, rounds: int) -> Metrics:
-        """Return the metrics that so many rounds from ``first`` on show; empty: none."""
+        """Return the metrics that ``rounds`` rounds from ``first`` on show; empty: none."""
         ...
 
 
 def shown_metrics(run: Run) -> ShownMetrics | None:
-    """Return what the jobs of a simulation show; None where none shows anything."""
+    """Return the metrics that the jobs of a simulation show; None if no job shows any."""
     truth, jobs = run.truth, run.workload.jobs
     drawn = HiddenCurves(jobs, truth.losses, truth.seed) if truth.losses else None
     return drawn if truth.metrics is None else RecordedMetrics(jobs, truth.metrics, drawn)
@@ -49,7 +49,7 @@ class RecordedMetrics:
         self._values_J = [[] if one is None else [value for _, value in one] for one in found]
 
     def metrics(self, job: int, first: int, rounds: int) -> Metrics:
-        """Return the last value that was recorded after one of so many rounds from ``first`` on."""
+        """Return the last value recorded after one of ``rounds`` rounds from ``first`` on."""
         done, stop = self._rounds_J[job], self._stops[job]
         if done is None or stop is None:
             return () if self._others is None else self._others.metrics(job, first, rounds)

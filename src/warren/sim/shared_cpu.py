@@ -2,14 +2,14 @@
 
 A device is at work from a task's start to the end of its synchronisation: it computes, then
 Warren's own processes compute for it, and if its job goes on there the next task starts at once. It
-is not at work while what is queued there waits longer, for other devices at a barrier or for a job
-to arrive: nobody computes for it. A task's time follows from the number
-of devices at work when it starts, counted once all else of that instant is known: who is done, what
-a barrier let go, what was assigned. So no order among equals decides. Tasks of one round that a
+is not at work while its queue waits longer, for other devices at a barrier or for a job to arrive:
+then no process computes for it. A task's time follows from the number of devices at work when it
+starts. They are counted once all else of that instant is known: which tasks are done, which a
+barrier released, which were assigned. So no order among equals decides. Tasks of one round that a
 device runs back to back count when the first of them starts.
 
-A task that follows one of another job on its device finds its data in no cache. What that takes
-was measured with its row, and is spent before it starts; a copy of a late task pays nothing.
+A task that follows one of another job on its device finds its data in no cache. The extra time was
+measured with its row, and is spent before it starts; a copy of a late task pays nothing.
 
 A device that computes a task again (``warren.sim.verified_tasks``) is at work, and begins nothing
 else before it is done.
@@ -17,12 +17,12 @@ else before it is done.
 A stretch of several rounds counts in every round, and its devices are at work until it ends. Its
 rounds between two changes of the number are alike and are taken in one step: ``warren.sim.lanes``.
 
-*What that costs.* A profile row measured alone says T^c, the time a task computes on an idle
-machine, and T^s, what lies between its end and its job's next round: update out, barrier, next
-state in. Two things are not in it. While a device has other work its COMP lane waits for the next
-task to be handed over, or, when all cores are busy, for the processor time ``o`` of controller,
-executors and servers; and a task computes more slowly when the other cores compute too. For b
-devices at work on P cores::
+*The cost.* A profile row measured alone states T^c, the time a task computes on an idle machine,
+and T^s, the time between its end and its job's next round: update out, barrier, next state in. Two
+things are not in it. While a device has other work its COMP lane waits for the next task to be
+handed over, or, when all cores are busy, for the processor time ``o`` of controller, executors and
+servers; and a task computes more slowly when the other cores compute too. For b devices at work on
+P cores::
 
     y    = T^c (1 + (slowdown - 1) (min(b, P) - 1) / (P - 1))
     o    = as measured with the row, or from the constants:
@@ -32,16 +32,16 @@ devices at work on P cores::
     T^s' = max(0, T^s - dispatch)
 
 Handing over was part of T^s when the job ran alone, so it is taken out there: with cores to spare a
-job alone takes T^c + T^s as measured. The rest of x is not: what o takes from tasks on a full
-machine comes on top of a barrier's latency. What this leaves
-out stands in docs/decisions/0010.
+job alone takes T^c + T^s as measured. The rest of x is not: the time that o takes from tasks on a
+full machine comes on top of a barrier's latency. docs/decisions/0010 lists the effects that this
+leaves out.
 
-*Rings.* A rank is handed nothing between rounds, and no server computes for it. So of a ring
+*Rings.* A rank receives nothing between rounds, and no server computes for it. So for a ring
 ``dispatch`` and ``o`` are 0: its tasks are slowed by other cores at work, they share the processors
-where these are fewer than the devices at work, and its exchange takes what it takes. Its devices
+where these are fewer than the devices at work, and its exchange takes its usual time. Its devices
 are at work from when the last of them has come until its stretch ends, exchanges included, and slow
-others so long; they are not while they wait for one another. A round keeps the time it began with.
-Second trainers of rings are not timed. No live run has been compared with this yet.
+others for that time; they are not while they wait for one another. A round keeps the time it began
+with. Second trainers of rings are not timed. No live run has been compared with this yet.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def raised_costs(run: Run, costs: CostTable, at_work: int) -> CostTable:
     comp_ns_JT, sync_ns_JT = np.array(costs.comp_ns_JT), np.array(costs.sync_ns_JT)
     for job, kind in zip(*np.nonzero(costs.fits_JT), strict=True):
         comp_ns, sync_ns = int(comp_ns_JT[job, kind]), int(sync_ns_JT[job, kind])
-        # Of a ring ``dispatch`` and ``o`` are 0: no server computes for it.
+        # For a ring ``dispatch`` and ``o`` are 0: no server computes for it.
         if run.workload.jobs[job].sync == "ring":
             raised = raised_ns(ranks, at_work, comp_ns, sync_ns, 0.0)
         else:
@@ -103,7 +103,7 @@ def _cpu_ns(run: Run, costs: CostTable, overheads: Overheads, job: int, kind: in
 
 def processor_ns(overheads: Overheads, model_bytes: int, scale: int) -> float:
     """Return ``o``: processor time that Warren's own processes spend on one task, nanoseconds."""
-    # o = task + bytes / task_rate + (round + bytes / round_rate) / scale: what is done once a round
+    # o = task + bytes / task_rate + (round + bytes / round_rate) / scale: the work of once a round
     # is shared by its tasks.
     task_s_per_byte = _inverse(overheads.task_cpu_bytes_per_s)
     round_s_per_byte = _inverse(overheads.round_cpu_bytes_per_s)
@@ -145,7 +145,7 @@ def _inverse(bytes_per_s: float | None) -> float:
 class SharedProcessors:
     """``warren.sim.parts.Durations`` on a machine with measured overheads that emulates nothing.
 
-    It also holds what begins at an instant until all of that instant is known.
+    It also holds starts of an instant until all of that instant is known.
 
     Raises
     ------
@@ -160,7 +160,7 @@ class SharedProcessors:
         self._costs = costs
         self.changing = True
         self._durations_of: dict[int, TaskDurations] = {}
-        # The longest times first: what is too long for time to count is refused before the run.
+        # The longest times first: a time too long to count is refused before the run.
         self._counted = self._of(len(run.cluster.devices))
         self.due: list[Assignment] = []
         self.due_copies: tuple[Assignment, ...] = ()
@@ -184,7 +184,7 @@ class SharedProcessors:
         return changed
 
     def take_due(self) -> list[Assignment]:
-        """Return what starts at this instant; it is due no more."""
+        """Take out and return the assignments that start at this instant."""
         due, self.due = self.due, []
         return due
 
@@ -194,13 +194,13 @@ class SharedProcessors:
         return copies
 
     def take_due_of(self, job: int) -> list[Assignment]:
-        """Return what is due of a job; it is due no more."""
+        """Take out and return the due assignments of a job."""
         found = [head for head in self.due if head.job == job]
         self.due = [head for head in self.due if head.job != job]
         return found
 
     def _of(self, at_work: int) -> TaskDurations:
-        """Return the durations while so many devices are at work, made once."""
+        """Return the durations while ``at_work`` devices are at work, made once."""
         if at_work not in self._durations_of:
             raised = raised_costs(self._run, self._costs, at_work)
             self._durations_of[at_work] = TaskDurations(self._run, raised)

@@ -1,10 +1,10 @@
 """Copies of late tasks in virtual time: the first result counts, and barriers move forward.
 
 Once a run of a task starts, its end is known, so it is known at once which of two runs is first.
-The other gives no ``TasksDone``; what becomes of it is decided when the round's barrier passes: if
-it has left COMP it is over, else its COMP runs to the end and its synchronisation does not happen.
-A task may be copied that waits behind a run that has lost: then its copy begins first.
-A task draws the same noise wherever it runs.
+The other gives no ``TasksDone``; its end is decided when the round's barrier passes: if it has left
+COMP it is over, else its COMP runs to the end and its synchronisation does not happen. A task may
+be copied that waits behind a run that has lost: then its copy begins first. A task draws the same
+noise wherever it runs.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class TaskCopies:
         self._losers: dict[_Task, _Run] = {}
         # Tasks of which one run has begun, and the other will.
         self._begun: set[_Task] = set()
-        # First runs whose copy has begun before.
+        # First runs, not begun yet, whose copy began before them.
         self._waiting: dict[_Task, Assignment] = {}
 
     def copy(self, copies: tuple[Assignment, ...]) -> None:
-        """Start each copy at once, before what its device has not begun."""
+        """Start each copy at once, before tasks that its device has not begun."""
         lanes = self._lanes
         for one in copies:
             queue = lanes.queue_D[one.device]
@@ -86,7 +86,7 @@ class TaskCopies:
         return head is not None and (head.job, head.round, head.shards) == task
 
     def pass_barrier(self, job: int) -> None:
-        """Decide what becomes of the runs that have lost, now that the job's round is over."""
+        """Decide the end of the runs that have lost, now that the job's round is over."""
         lanes, round_ = self._lanes, self._lanes.round_J[job]
         for task in [task for task in self._losers if task[:2] == (job, round_)]:
             self._let_go(task, self._losers.pop(task))
@@ -106,7 +106,7 @@ class TaskCopies:
     def _race(self, task: _Task, one: Assignment) -> None:
         """Run a task's second run, and note which of the two loses.
 
-        Of two that end at one instant the first run counts.
+        If two end at one instant, the first run counts.
         """
         second = self._run_second(one)
         self._losers[task] = second
@@ -123,7 +123,7 @@ class TaskCopies:
                 self._replace(*task, second)
 
     def _done_of(self, job: int, round_: int, shard: int | None = None) -> list[TasksDone]:
-        """Return ends to come of tasks of a round, or of one that is alone in its assignment."""
+        """Return coming ends of tasks of a round, or of a task alone in its assignment."""
         done = [one for one in self._lanes.events if isinstance(one, TasksDone)]
         done = [one for one in done if (one.job, one.round) == (job, round_)]
         return [one for one in done if shard is None or one.shards == (shard,)]
@@ -140,7 +140,7 @@ class TaskCopies:
         return _Run(device, now, comp_end, end, before_ns)
 
     def _replace(self, job: int, round_: int, shard: int, second: _Run) -> None:
-        """Let the task, and with it maybe the barrier, end with the second run, which is first."""
+        """End the task, and with it maybe the barrier, with the second run, which is first."""
         lanes = self._lanes
         self._remove(TasksDone, job, round_, (shard,))
         start, comp_end = second.comp_start_ns, second.comp_end_ns
@@ -171,7 +171,8 @@ class TaskCopies:
         job, round_, shard = task
         at = lanes.now_ns
         # On COMP it frees its device by ``TaskDropped`` instead of ``CompDone``. It will not
-        # synchronise, so the COMM lane is as it was before; what has begun there keeps its place.
+        # synchronise, so the COMM lane is as it was before; a synchronisation that has begun there
+        # keeps its place.
         if run.comp_end_ns > at:
             at = run.comp_end_ns
             self._remove(CompDone, job, round_, (shard,), run.device)

@@ -1,8 +1,8 @@
 """The true times of tasks, which no policy sees, and when their device's lanes are done.
 
-A task's time is the profile's time multiplied by a factor for (job, device type), a profile that
-is wrong, and by a factor for (job, round, shard), which is the same on every device. Factors
-are parts per million, drawn by a counter: a hash of what they belong to, never a generator whose
+A task's time is the profile's time multiplied by a factor for (job, device type), which stands for
+a wrong profile, and by a factor for (job, round, shard), which is the same on every device. Factors
+are parts per million, drawn by a counter: a hash of their job and task, never a generator whose
 state depends on the order of drawing. Only integers are used, so every machine agrees to the bit.
 
 ``warren.solve.common.random`` holds the compiled twin of these functions; a test demands equality.
@@ -77,7 +77,7 @@ def _scaled_matrix(
 ) -> IntArray:
     """Return times multiplied by the factor of each pair that fits."""
     result = np.array(time_ns_JT, dtype=np.int64)
-    # Only pairs that fit: NEVER_NS must stay what it is.
+    # Only pairs that fit: NEVER_NS must not change.
     for job, kind_of_device in zip(*np.nonzero(costs.fits_JT), strict=True):
         factor = factor_ppm(stream_key(seed, kind, int(job)), int(kind_of_device), 0, cv_ppm)
         result[job, kind_of_device] = scaled(int(time_ns_JT[job, kind_of_device]), factor)
@@ -85,7 +85,7 @@ def _scaled_matrix(
 
 
 def check_simulable(run: Run) -> None:
-    """Refuse what the simulator cannot run.
+    """Refuse runs that the simulator cannot run.
 
     Raises
     ------
@@ -149,7 +149,7 @@ class TaskDurations:
         end = comp_end + sync
         if self._is_lane:
             # Task k's sync can start at start + k comp, which is linear in k: the longest wait
-            # begins with the first or the last task, or with what the lane still carries.
+            # begins with the first or the last task, or with the earlier load of the lane.
             end = max(end, max(start + comp, comm_free) + count * sync)
         return comp_end, end
 

@@ -6,8 +6,8 @@ barrier waits, but its device does, for one more COMP of the task.
 
 *Left out.* The second trainer moves where its job has no more tasks for long; it takes longer than
 the first, having computed little; and the first task that it may take waits until it has built its
-app. Of a stretch, whose tasks are not looked at one by one, as many tasks are taken as expected,
-and all at its end.
+app. Tasks of a stretch are not looked at one by one: as many tasks are taken as expected, all at
+its end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from warren.model.run import Run
 class VerifiedTasks:
     """The tasks of each job that were computed again so far, and until when that keeps devices.
 
-    ``blocked``: assignments that nothing but such a device keeps from starting.
+    ``blocked``: assignments that wait for nothing but such a device.
     """
 
     __slots__ = (
@@ -56,7 +56,7 @@ class VerifiedTasks:
             self._device_J[one.job] = one.device
 
     def computed(self, one: Assignment, comp_end: int, busy: int) -> None:
-        """Keep the device of an assignment that leaves COMP for what is computed again of it.
+        """Keep the device busy while tasks of an assignment that leaves COMP are computed again.
 
         ``comp_end`` is when it leaves COMP, ``busy`` its COMP time, ns.
         """
@@ -76,7 +76,7 @@ class VerifiedTasks:
         return self._over[0] if self._over else none_ns
 
     def release(self, now: int) -> list[Assignment]:
-        """Forget what is over, and return what was blocked, for another look."""
+        """Forget expired entries, and return the blocked assignments, for another look."""
         while self._over and self._over[0] <= now:
             heappop(self._over)
         blocked, self.blocked = self.blocked, []
@@ -92,7 +92,7 @@ class VerifiedTasks:
         had = self._count_J[job]
         if one.rounds > 1:
             # A stretch: the first tasks that are always taken, as far as it has them, then the
-            # expected share of the others. What is left below a whole task is owed by the next.
+            # expected share of the others. A remainder below a whole task is added to the next.
             first = min(max(0, FIRST - had), tasks)
             self._owed_J[job] += self._share * (tasks - first)
             whole = int(self._owed_J[job])

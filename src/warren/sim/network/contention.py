@@ -58,7 +58,7 @@ class PricedRounds:
         self._next = -1
 
     def settle(self, gangs: dict[int, RingGang], changed: bool) -> None:
-        """Price all rings again by who is at work now, from their next round on."""
+        """Price all rings again by the rings at work now, from their next round on."""
         if not gangs:
             return
         # (6)-(8) ask for all rings at once: how many share a link is in the price of each.
@@ -66,7 +66,7 @@ class PricedRounds:
         workers_JS = np.stack([gang.workers_S for _, gang in each])
         exchange_ns_J = self._links.exchange_ns_J([job for job, _ in each], workers_JS)
         for (_, gang), exchange_ns in zip(each, exchange_ns_J, strict=True):
-            # A gang whose price is the same keeps its equal rounds, taken in one step.
+            # A gang whose price has not changed keeps its equal rounds, taken in one step.
             if changed or exchange_ns != gang.exchange_ns:
                 gang.exchange_ns = exchange_ns
                 gang.stop(self._lanes.now_ns)

@@ -1,8 +1,9 @@
-"""Rings that share links: who sends, at what rate, and when that is over.
+"""Rings that share links: which of them send, at what rate, and until when.
 
-A *pool* is rings that are tied by links: each crosses a host that another one crosses. Rates of
-one pool do not depend on another. What they are is a matter of who sends (``warren.cost.max_min``),
-and few sets of senders come again and again, so a pool remembers their rates.
+A *pool* is a set of rings that are tied by links: each crosses a host that another one crosses.
+Rates of one pool do not depend on another. Rates follow from the set of rings that send
+(``warren.cost.max_min``), and few sets of senders come again and again, so a pool remembers their
+rates.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from warren.model.units import NS_PER_S, seconds_to_ns
 from warren.sim.network.ring_gangs import RingGang
 
 _REMEMBERED: Final = 4096
-"""Sets of senders whose rates a pool remembers at most: many rings meet ever new sets."""
+"""Most sets of senders whose rates a pool remembers: with many rings there are always new sets."""
 
 
 @dataclass(slots=True, eq=False)
@@ -62,7 +63,7 @@ class RingFlow:
         self.until_ns = self.gang.begin_ns + self.wait_ns
 
     def start_alone(self, rounds: int) -> None:
-        """Begin so many equal rounds, while nobody else is on its links."""
+        """Begin ``rounds`` equal rounds, while no other ring is on its links."""
         self.start_round()
         gang, self.rounds = self.gang, rounds
         # At least 1 ns, or time would stand still.
@@ -78,8 +79,8 @@ class RingFlow:
         self.since_ns = self.until_ns
 
     def set_rate(self, bytes_per_s: float, now: int) -> None:
-        """Send what is left at this rate from ``now`` on."""
-        # The end of an unchanged rate stays as it is: computed again from what is left, it could
+        """Send the remaining bytes at this rate from ``now`` on."""
+        # The end of an unchanged rate is kept: computed again from the remaining bytes, it could
         # move by a rounding.
         if bytes_per_s == self.bytes_per_s:
             return
@@ -87,18 +88,18 @@ class RingFlow:
         self.left_bytes = max(0.0, self.left_bytes - sent)
         self.since_ns, self.bytes_per_s = now, bytes_per_s
         end = now + seconds_to_ns(self.left_bytes / bytes_per_s)
-        # A round lasts 1 ns at least, as one that is taken alone does.
+        # A round lasts at least 1 ns, also if other rings share its links.
         self.until_ns = max(end, self.gang.begin_ns + 1)
 
     def end_round(self) -> None:
-        """Move the gang to the end of what has passed: the round at hand, or all equal ones."""
+        """Move the gang to the end of the rounds passed: the round at hand, or all equal ones."""
         gang = self.gang
         if not self.rounds:
             gang.round_ns, gang.count = self.until_ns - gang.begin_ns, 1
         gang.pass_on()
 
     def part(self, now: int) -> None:
-        """Go back from equal rounds to the one at hand, since others have come to the links."""
+        """Go back from equal rounds to the one at hand, since other rings use the links now."""
         if not self.rounds:
             return
         gang = self.gang
@@ -107,14 +108,14 @@ class RingFlow:
         gang.pass_on()
         self.start_round()
         # It sends already: since its first byte at the rate that it had alone, until its end alone.
-        # What others leave it is set afterwards, by ``TiedRings.share``.
+        # ``TiedRings.share`` sets the rate that others leave it afterwards.
         if now >= self.until_ns:
             self.start_sending()
             self.bytes_per_s = self.alone_bytes_per_s
             self.until_ns = gang.begin_ns + gang.round_ns
 
     def _takes_ns(self, sent_bytes: float) -> int:
-        """Return how long it sends so many bytes at its rate alone, ns."""
+        """Return how long it sends ``sent_bytes`` bytes at its rate alone, ns."""
         return seconds_to_ns(sent_bytes / self.alone_bytes_per_s)
 
 
@@ -144,10 +145,10 @@ class TiedRings:
     rates: dict[tuple[int, ...], list[float]] = field(default_factory=dict)
 
     def share(self, now: int) -> None:
-        """Set the rates of those who send now, and find when a flow takes its next step."""
+        """Set the rates of the flows that send now, and find when a flow takes its next step."""
         senders = [flow for flow in self.flows if flow.sends]
         if senders:
-            # Rates follow from who sends alone, so a set that was met before has the same ones.
+            # Rates depend on the set of senders alone, so a set seen before has the same rates.
             key = tuple(flow.job for flow in senders)
             rates = self.rates.get(key)
             if rates is None:
@@ -163,7 +164,7 @@ class TiedRings:
 
 
 def tied(flows: Sequence[RingFlow]) -> list[list[RingFlow]]:
-    """Return the flows of each pool, by job; one that goes over no link is on its own."""
+    """Return the flows of each pool, by job; a flow over no link has a pool of its own."""
     # Each flow joins the pools of all hosts that it crosses into one, under its own number.
     number_of_host: dict[int, int] = {}
     pools: dict[int, list[RingFlow]] = {}

@@ -2,11 +2,11 @@
 
 *What.* A round is computation, the latency of its hosts, and then the ring's bytes at its max-min
 fair rate among all rings that send at that time (``warren.cost.max_min``). Whenever one starts or
-ends sending, rates change at once, and what the others have left goes on at the new ones. So rings
-that compute while others send do not disturb them, and ``contention``'s average (xi1) is not a
-parameter but comes out: it may fall to nothing where rounds interlock, or be 1 where they do not.
+ends sending, rates change at once, and the remaining bytes of the others go on at the new ones. So
+rings that compute while others send do not disturb them, and ``contention``'s average (xi1) is not
+a parameter but comes out: it may fall to nothing where rounds interlock, or be 1 where they do not.
 
-*How.* A ring alone on its links takes its equal rounds in one step, as under ``contention``. Where
+*How.* A ring alone on its links takes its equal rounds in one step, as under ``contention``. If
 several share, a round is two steps, and each looks at all rings of the pool (``flows``).
 
 This is for runs in which nothing but rings is on links, and all bytes are of one class. Others
@@ -40,7 +40,7 @@ class FluidRounds:
         self._tied = True
 
     def settle(self, gangs: dict[int, RingGang], changed: bool) -> None:
-        """Tie the flows anew if rings have come or gone, and time again what begins now."""
+        """Tie the flows again if rings have come or gone, and time rounds that begin now."""
         if changed:
             for pool in self._pools:
                 for flow in pool.flows:
@@ -80,7 +80,7 @@ class FluidRounds:
         return ended
 
     def _tie(self, gangs: dict[int, RingGang]) -> None:
-        """Find out who is on whose links now. Pools that stay the same go on as they are."""
+        """Find which rings are on which links now. Pools that do not change go on undisturbed."""
         started = [job for job in gangs if job not in self._flows]
         for job in started:
             sent_bytes = self._sent_bytes_J[job]
@@ -97,7 +97,7 @@ class FluidRounds:
         self._tied = True
 
     def _settle(self, pool: TiedRings, started: list[int]) -> None:
-        """Begin what has started in a new pool, and take the others out of their equal rounds."""
+        """Begin flows that have started in a new pool, and end equal rounds of the others."""
         for flow in pool.flows:
             if flow.job in started:
                 self._start_round(flow, pool)
@@ -106,7 +106,7 @@ class FluidRounds:
         pool.share(self._lanes.now_ns)
 
     def _retime(self, flow: RingFlow, pool: TiedRings) -> None:
-        """Time a flow again whose tasks take another time; a round under way stays as it is."""
+        """Time a flow again whose tasks take another time; a round under way is not changed."""
         now = self._lanes.now_ns
         flow.part(now)
         if not flow.sends and flow.gang.begin_ns >= now:

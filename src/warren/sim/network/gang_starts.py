@@ -1,19 +1,19 @@
-"""The starts of gangs: the processes of a ring take time to start, which no profile tells.
+"""The starts of gangs: the processes of a ring take time to start, which no profile states.
 
 As the live engine does it (``warren.live.control.ring_gangs``): where all ranks of a stretch have
 devices, a gang is formed at once if these wait for nothing else and its job has arrived, or else,
 one after another in order of arrival, when no other gang is being formed; at the latest when its
 devices have come to it. It stays while stretches follow each other on the same devices in the same
-order. For others it is formed anew, once the barrier before has passed and its state is on disk. A
-rank takes the processor for ``rank`` and for what its app takes to be built (``build`` of the job's
-profile). On P cores, with all ranks that start at one instant::
+order. For other stretches the gang is formed again, once the barrier before has passed and its
+state is on disk. A rank takes the processor for ``rank`` and for the time to build its app
+(``build`` of the job's profile). On P cores, with all ranks that start at one instant::
 
     there = formed + (move, if it was elsewhere) + start + max(own rank, sum of ranks / P)
 
-Of several that begin later at one instant, or move, each is charged as if alone. ``start``,
-``rank`` and ``move`` are measured, in real time (docs/decisions/0026). It counts where devices
-would wait for the gang: behind other jobs and before an arrival it is hidden. An emulated rank's
-pad begins when its devices are free, as any does, and ends no sooner than the gang is there.
+If several begin later at one instant, or move, each is charged as if alone. ``start``, ``rank`` and
+``move`` are measured, in real time (docs/decisions/0026). It counts where devices would wait for
+the gang: behind other jobs and before an arrival it is hidden. An emulated rank's pad begins when
+its devices are free, as any does, and ends no sooner than the gang is there.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class GangStarts:
 
         Ranks in ``begins`` wait for nothing else.
         """
-        # Gangs whose turn came since the last call are formed before what begins now.
+        # Gangs whose turn came since the last call are formed before those that begin now.
         self._form_in_turn(now)
         # The stretches, by job and round, some of whose ranks wait for something.
         later: set[tuple[int, int]] = set()
@@ -110,14 +110,14 @@ class GangStarts:
         self._passed_ns[job] = now
 
     def there_ns(self, job: int, round_: int, devices: Sequence[int], now: int) -> int:
-        """Return when the gang of a stretch is there, whose devices have all come to it now."""
+        """Return when the gang of a stretch is ready, if all its devices have reached it now."""
         self._form_in_turn(now)
         if job in self._waiting:
             self._form(job, now)
         whole_ns, where = self._whole_ns.pop((job, round_)), tuple(devices)
         before, there_ns = self._gang_of[job]
-        # On other devices, or in another order of ranks, it is formed anew: not before all ranks of
-        # the stretch have devices and the barrier before has passed.
+        # On other devices, or in another order of ranks, the gang is formed again: not before all
+        # ranks of the stretch have devices and the barrier before has passed.
         if where != before:
             left_ns = max(whole_ns, self._passed_ns[job]) + round(self._move_ns)
             there_ns = left_ns + self._took_ns(job, where)

@@ -3,8 +3,8 @@
 Each host has an uplink and a downlink. A transfer between two hosts is a flow over the uplink of
 one and the downlink of the other; transfers of one job between the same two hosts that begin
 together are one flow that stands for several. A ring is one flow over all its links. Rates are
-max-min fair within a class (``warren.solve.flows``), and what has changed at an instant is shared
-once, when all of the instant is known. A flow goes on at its rate until it ends or that changes.
+max-min fair within a class (``warren.solve.flows``), and changes of an instant are shared once,
+when all of the instant is known. A flow goes on at its rate until it ends or that changes.
 
 A transfer waits ``network.latency`` for its first byte. Within a host it has ``intra`` for itself,
 which is no link, and waits for nothing.
@@ -30,23 +30,23 @@ from warren.solve.flows.link_sharing import NewFlow
 from warren.solve.flows.timed_flows import NO_END_NS, TimedFlows
 
 _NOTED: Final = 2**13
-"""How many intervals in which bytes passed are noted before they are added up."""
+"""Intervals with passed bytes that are noted before they are added up."""
 
 
 class Arrival(Protocol):
-    """What waits for bytes."""
+    """A receiver of bytes."""
 
     def arrived(self, now: int) -> None:
-        """Take note that one of its transfers has arrived."""
+        """Note that one of its transfers has arrived."""
         ...
 
 
 class LinkFlow:
     """A flow of ``byte_count`` bytes over some links, for each of its ``arrivals``.
 
-    ``source``: the host that sends it; -1 for a ring, which all its hosts do. ``cap``: the most
-    that it takes, in bytes a second. ``number``: among ``TimedFlows``; -1 before it is there.
-    ``sent``: its rate, since when it has had it, and its end so far, if it has sent before.
+    ``source``: the host that sends it; -1 for a ring, which all its hosts send. ``cap``: its
+    highest rate, in bytes a second. ``number``: among ``TimedFlows``; -1 before it is there.
+    ``sent``: its rate, the time since which it has it, and its end so far, if it has sent before.
     """
 
     __slots__ = (
@@ -90,7 +90,7 @@ class Alone(Protocol):
     links: tuple[int, ...]
 
     def part(self, now: int) -> None:
-        """Go back to the round at hand, since others have come to the links."""
+        """Go back to the round at hand, since other bytes use the links now."""
         ...
 
 
@@ -105,7 +105,7 @@ class _FirstBytes:
         self.timer = 0
 
     def due(self, now: int) -> None:
-        """Let their bytes flow."""
+        """Start their flows."""
         for flow in self._flows:
             self._add(flow)
 
@@ -136,7 +136,7 @@ class LinkFlows:
     tells_classes
         Whether bytes may be of any class; else all are of class 0, and one rank is all there is.
 
-    ``timers``: what is due when; the other parts of the simulation have theirs here, too.
+    ``timers``: actions by their due time, also those of the other parts of the simulation.
     ``delays``: of rounds, so that bytes meet less.
     """
 
@@ -178,10 +178,10 @@ class LinkFlows:
         self._class_J = [0 for _ in run.workload.jobs]
         self._host_class: dict[tuple[int, int], int] = {}
         self._flow_F: dict[int, LinkFlow] = {}
-        # How many flows are on each link, and who counts on being alone there.
+        # How many flows are on each link, and which ring counts on being alone there.
         self._on_L = [0 for _ in range(2 * self._hosts)]
         self._alone_L: dict[int, Alone] = {}
-        # What begins at this instant.
+        # Flows that begin at this instant.
         self._begun: dict[tuple[int, int, int, float], list[Arrival]] = {}
         self._new: list[LinkFlow] = []
 
@@ -200,19 +200,19 @@ class LinkFlows:
         return takes_ns > 0
 
     def add(self, flow: LinkFlow) -> None:
-        """Let a flow begin now, without latency."""
+        """Begin a flow now, without latency."""
         self._new.append(flow)
 
     def is_free(self, links: Sequence[int]) -> bool:
-        """Tell whether no bytes flow over any of these links, and nobody counts on that."""
+        """Tell whether no bytes flow over any of these links, and no job counts on that."""
         return not any(self._on_L[link] or link in self._alone_L for link in links)
 
     def be_alone(self, one: Alone) -> None:
-        """Let a job know when others come to its links, which are free."""
+        """Notify a job when other bytes come to its links, which are free now."""
         self._alone_L.update(dict.fromkeys(one.links, one))
 
     def leave_alone(self, one: Alone) -> None:
-        """Let a job not know any more."""
+        """Stop notifying a job."""
         for link in one.links:
             del self._alone_L[link]
 
@@ -221,7 +221,7 @@ class LinkFlows:
     ) -> None:
         """Add up bytes that have passed these links of a job alone."""
         if byte_count > 0:
-            # In records up and down of a host are neighbours.
+            # Records have up and down of a host as neighbours.
             numbers = [2 * (link % self._hosts) + link // self._hosts for link in links]
             flow_class = self._class_J[job]
             self._recorder.add(numbers, job, flow_class, begin_ns, end_ns, byte_count)
@@ -229,7 +229,7 @@ class LinkFlows:
     def next_ns(self, others_ns: int) -> int:
         """Return the next instant at which something is due here.
 
-        What has changed now is shared before time passes, to there or to ``others_ns``, the next
+        The changes of now are shared before time passes, to there or to ``others_ns``, the next
         instant of all others.
         """
         now = self._lanes.now_ns
@@ -243,7 +243,7 @@ class LinkFlows:
         return first_ns if first_ns < NO_END_NS else IDLE_NS
 
     def step(self, now: int) -> None:
-        """Do all that is due at ``now``: what has arrived first."""
+        """Do all that is due at ``now``: arrivals first."""
         while self._timed.next_ns <= now:
             for number in self._timed.end(now):
                 flow = self._flow_F.pop(number)
@@ -258,10 +258,10 @@ class LinkFlows:
     ) -> None:
         """Give the bytes of jobs their classes, those under way included.
 
-        Classes of ``host_classes``, by (host, job), hold for what that host sends.
+        Classes of ``host_classes``, by (host, job), hold for the bytes that the host sends.
         """
         now = self._lanes.now_ns
-        # What has been sent alone so far was of the old class.
+        # Bytes sent alone so far were of the old class.
         self._part_jobs(classes)
         for flow in self._new:
             if flow.sent is not None:
@@ -282,7 +282,7 @@ class LinkFlows:
 
     def delay(self, delays_ns: Mapping[int, int]) -> None:
         """Note delays of the next rounds of jobs, by job."""
-        # Of equal rounds in one step no barrier would be met.
+        # Equal rounds in one step would meet no barrier.
         self._part_jobs(delays_ns)
         self.delays.answer(delays_ns)
 
@@ -312,7 +312,7 @@ class LinkFlows:
             self._new += flows
 
     def _share(self, now: int) -> None:
-        """Share the links anew after all that has changed at this instant."""
+        """Share the links again after all changes of this instant."""
         timed = self._timed
         if self._alone_L:
             self._part(now)
@@ -332,8 +332,8 @@ class LinkFlows:
                 self._record()
 
     def _part(self, now: int) -> None:
-        """Tell jobs that counted on being alone on their links who begins to send there."""
-        # Who is told may begin to send itself, over links of his own alone.
+        """Notify jobs that counted on being alone of the flows that begin on their links."""
+        # A job that is asked to part may begin to send too, over links where it alone sends.
         for flow in list(self._new):
             for link in flow.links:
                 alone = self._alone_L.get(link)
@@ -341,13 +341,13 @@ class LinkFlows:
                     alone.part(now)
 
     def _part_jobs(self, jobs: Container[int]) -> None:
-        """Tell those of these jobs that count on being alone to go back to the round at hand."""
+        """Make those of these jobs that count on being alone go back to the round at hand."""
         for alone in [one for one in dict.fromkeys(self._alone_L.values()) if one.job in jobs]:
             alone.part(self._lanes.now_ns)
 
     def _record(self) -> None:
-        """Add up what has been noted of bytes that passed."""
+        """Add up the bytes noted as passed."""
         noted = self._timed.passed()
-        # In records up and down of a host are neighbours.
+        # Records have up and down of a host as neighbours.
         link_N = 2 * (noted.link_N % self._hosts) + noted.link_N // self._hosts
         self._recorder.add_all(link_N, noted.what_I5, noted.bytes_I)

@@ -1,8 +1,8 @@
 """Rings whose bytes are on links beside those of servers, or in classes.
 
 A round is computation, the latency of its hosts, and then the ring's bytes at the rate that its
-flow has (``link_flows``). A ring with nobody else's bytes on its links takes its equal rounds in
-one step; when others come, it goes back to the round at hand.
+flow has (``link_flows``). A ring that is alone on its links takes its equal rounds in one step;
+when other bytes come, it goes back to the round at hand.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from warren.sim.parts import IDLE_NS
 
 
 class _Route(NamedTuple):
-    """Where the bytes of a ring flow: its links, and its rate and latency alone there."""
+    """The way of a ring's bytes: its links, and its rate and latency alone there."""
 
     links: tuple[int, ...]
     limit_bytes_per_s: float
@@ -32,7 +32,7 @@ class _Route(NamedTuple):
 
 
 def _route(network: FluidNetwork, workers_S: IntArray, sent_bytes: float) -> _Route:
-    """Return the route of a ring with so many workers on each host."""
+    """Return the route of a ring with ``workers_S`` workers on the hosts."""
     workers_JS = workers_S[None]
     crossed = np.flatnonzero(crosses_JL(workers_JS)[0]).tolist() if sent_bytes > 0 else ()
     return _Route(
@@ -89,7 +89,7 @@ class _Ring:
         return seconds_to_ns(self.sent_bytes / self.alone_bytes_per_s)
 
     def due(self, now: int) -> None:
-        """Send what has been computed, or end what has passed."""
+        """Send the computed update, or end the passed round."""
         if self.alone or self.over:
             self._rounds.end_round(self, now)
         elif self.takes_ns:
@@ -106,7 +106,7 @@ class _Ring:
             self._rounds.wait(self, self.gang.begin_ns + 1)
 
     def part(self, now: int) -> None:
-        """Go back from equal rounds to the one at hand, since others have come to the links."""
+        """Go back from equal rounds to the one at hand, since other bytes use the links now."""
         gang = self.gang
         # Whole rounds that have passed, rounded down; the last one has not, or the gang had ended.
         gang.count = min(self.alone - 1, max(0, now - gang.begin_ns) // gang.round_ns)
@@ -130,7 +130,7 @@ class LinkedRings:
         self._ended: list[_Ring] = []
 
     def settle(self, gangs: dict[int, RingGang], changed: bool) -> None:
-        """Begin what has started, and time again what begins now if tasks take another time."""
+        """Begin started rings, and time rounds that begin now again if tasks take another time."""
         now = self._lanes.now_ns
         for ring in list(self._rings.values()) if changed else ():
             if ring.alone:
@@ -156,16 +156,16 @@ class LinkedRings:
         return [ring.gang for ring in ended]
 
     def wait(self, ring: _Ring, time_ns: int) -> None:
-        """Let a ring wait."""
+        """Make a ring wait."""
         self._flows.timers.set(ring, time_ns)
 
     def send(self, ring: _Ring) -> None:
-        """Let a ring send the bytes of its round."""
+        """Send the bytes of a ring's round."""
         ring.sends = True
         self._flows.add(self._flow(ring))
 
     def end_round(self, ring: _Ring, now: int) -> None:
-        """Move a ring to the end of what has passed: the round at hand, or all equal ones."""
+        """Move a ring to the end of the rounds passed: the round at hand, or all equal ones."""
         gang = ring.gang
         if ring.alone:
             self.leave_alone(ring)
@@ -197,11 +197,11 @@ class LinkedRings:
         ring.alone = 0
 
     def go_on(self, ring: _Ring, now: int) -> None:
-        """Be in the round at hand: it computes, or sends since its first byte, alone so far."""
+        """Set the ring to the round at hand: it computes, or sends since its first byte."""
         gang = ring.gang
         gang.compute(self._lanes)
         first_ns = gang.begin_ns + ring.wait_ns
-        # Of what begins to send now the links know nothing yet.
+        # The links do not know the flows that begin to send now.
         if now <= first_ns or not ring.takes_ns:
             self.wait(ring, first_ns)
             return

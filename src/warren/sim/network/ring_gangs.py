@@ -1,16 +1,15 @@
 """Rings in virtual time: gangs that start together, hold their devices, and share links.
 
 A ring starts when all its devices have come to it, and holds them to the end of its stretch: while
-gradients go round, nobody computes. A round takes the longest COMP of its devices and then the
-exchange: T^s, or under ``network: contention`` what (6)-(8) of SJF-BCO give for the rings that are
-at work (``warren.cost.ring``). Whenever one starts or ends, the others are priced again: rounds
-that have begun keep their pace, so a change counts from the next round on. The paper counts whole
-rounds a time slot, which is none if a round is longer than a slot; here time has no slots. Under
-``network: fluid`` the same gangs share links within a round. So when a round is over is told by
-one of three ``RoundEnds``: ``warren.sim.network.contention``, ``warren.sim.network.fluid``, or
-``warren.sim.network.linked_rings`` beside the bytes of servers and in classes. Where
-it was measured what a gang takes to start, the first round waits for it:
-``warren.sim.network.gang_starts``.
+gradients go round, no device computes. A round takes the longest COMP of its devices and then the
+exchange: T^s, or under ``network: contention`` the exchange of (6)-(8) of SJF-BCO for the rings
+that are at work (``warren.cost.ring``). Whenever one starts or ends, the others are priced again:
+rounds that have begun keep their pace, so a change counts from the next round on. The paper counts
+whole rounds a time slot, which gives none if a round is longer than a slot; here time has no slots.
+Under ``network: fluid`` the same gangs share links within a round. One of three ``RoundEnds`` says
+when a round is over: ``warren.sim.network.contention``, ``warren.sim.network.fluid``, or
+``warren.sim.network.linked_rings`` beside the bytes of servers and in classes. If the start of a
+gang was measured, the first round waits for it: ``warren.sim.network.gang_starts``.
 
 Except there, the traffic of jobs with parameter servers is in their T^s and slows no ring.
 """
@@ -77,15 +76,15 @@ class RingGang:
         self.count = 0
 
     def compute(self, lanes: Lanes) -> list[tuple[int, int]]:
-        """Set the next round's ``comp``; return what each device ends at: its COMP, and its T^s."""
+        """Set the next round's ``comp``; return each device's end of COMP and of T^s."""
         begin, first = self.begin_ns, self.heads[0].round + self.done
         run_round, type_D = lanes.durations.run_round, lanes.type_D
         ends = [
             run_round(one.job, first, one.shards, type_D[one.device], begin, begin)
             for one in self.heads
         ]
-        # The first round: no rank's COMP ends before the gang is there, and what follows comes as
-        # much later.
+        # The first round: no rank's COMP ends before the gang is there, and all later times move as
+        # much.
         if self.late_ns and not self.done:
             there = begin + self.late_ns
             ends = [
@@ -104,7 +103,7 @@ class RoundEnds(Protocol):
     """When rounds of the gangs at work are over, given all of them and the links they cross."""
 
     def settle(self, gangs: dict[int, RingGang], changed: bool) -> None:
-        """Take note of the gangs, by job, that are at work now.
+        """Note the gangs, by job, that are at work now.
 
         ``changed``: tasks take another time from now on; rounds that begin now are timed again.
         """
@@ -131,7 +130,7 @@ class GangsAtWork:
     round_ends
         The network: when a round is over.
     starts
-        What gangs take to start; None: nothing.
+        Starting times of gangs; None: nothing.
     """
 
     __slots__ = (
@@ -166,8 +165,7 @@ class GangsAtWork:
             self._starts.assign(ranks, self._begins(assignments), self._lanes.now_ns)
 
     def come(self, head: Assignment) -> list[Assignment]:
-        """Note that a device has come to its ring; the last one starts the gang, all of which it
-        returns."""
+        """Note that a device has come to its ring; return the whole gang if it was the last."""
         job, lanes = head.job, self._lanes
         forming = self._forming.setdefault(job, [])
         forming.append(head)
@@ -206,7 +204,7 @@ class GangsAtWork:
             self._starts.pass_barrier(job, self._lanes.now_ns)
 
     def settle(self, changed: bool) -> None:
-        """Take note of the gangs, as all of an instant is known; see ``RoundEnds.settle``."""
+        """Note the gangs, as all of an instant is known; see ``RoundEnds.settle``."""
         self._round_ends.settle(self._gangs, changed)
 
     def next_ns(self) -> int:
@@ -214,7 +212,7 @@ class GangsAtWork:
         return self._round_ends.next_ns(self._gangs)
 
     def step(self) -> None:
-        """Pass the next instant of a ring; where a gang's last round ends, events tell."""
+        """Pass the next instant of a ring; events report the end of a gang's last round."""
         for gang in self._round_ends.step(self._gangs):
             self._end(gang)
 

@@ -1,9 +1,9 @@
 """Delays of rounds that were answered and that no barrier has met, and rounds that they hold.
 
-The first barrier of a job that passes takes its delay, whether an event tells of it or not; within
-a stretch of servers or of a ring that is one of its inner barriers. A stretch without bytes on
-links is one step, and takes it at its end. What the delay holds is the round behind the barrier,
-with its pulls and all its tasks; devices whose next task is of it wait with it.
+The first barrier of a job that passes takes its delay, whether an event reports it or not; within a
+stretch of servers or of a ring that is one of its inner barriers. A stretch without bytes on links
+is one step, and takes it at its end. The delay holds the round behind the barrier, with its pulls
+and all its tasks; devices whose next task belongs to it wait with it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from warren.sim.network.timers import Timers
 
 
 class _Held:
-    """What begins when its time has come."""
+    """A held action and its time."""
 
     __slots__ = ("_begin", "timer")
 
@@ -28,7 +28,7 @@ class _Held:
 
 
 class RoundDelays:
-    """The delays of a run's jobs, in ns; ``timers`` say when what is held begins."""
+    """The delays of a run's jobs, in ns; ``timers`` say when a held round begins."""
 
     __slots__ = ("_delay_ns", "_timers")
 
@@ -49,5 +49,5 @@ class RoundDelays:
         return self._delay_ns.pop(job, 0)
 
     def hold(self, time_ns: int, begin: Callable[[], None]) -> None:
-        """Let something begin at ``time_ns``."""
+        """Call ``begin`` at ``time_ns``."""
         self._timers.set(_Held(begin), time_ns)

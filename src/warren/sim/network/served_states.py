@@ -1,16 +1,15 @@
-"""States of rounds on their way from servers to devices, and what each server has of a round.
+"""States of rounds on their way from servers to devices, and the state of a round on each server.
 
 *What.* A device has the state of a round when all servers of the job have sent it their parts. The
 first server, which keeps the barrier, does so when the round has begun. Each other one does once
 the updates of all tasks of the round before have brought it theirs: it steps by itself, ahead of
-the barrier, unless a delay holds the next round or other servers will have it. A step takes what
-the job's profile says, 0 if nothing, on all servers alike; and no time in a round of which no byte
-passes a link. Behind a round that
-is evaluated, and the last one, the others also send their parts to the first server, and the
-barrier waits for them.
+the barrier, unless a delay holds the next round or other servers will have it. A step takes the
+time of the job's profile, 0 if it states none, on all servers alike; and no time in a round of
+which no byte passes a link. Behind a round that is evaluated, and the last one, the others also
+send their parts to the first server, and the barrier waits for them.
 
-*Source.* What live servers do: ``warren.live.server``. Who wants which state is said by
-``warren.sim.network.server_rounds``.
+*Source.* Live servers: ``warren.live.server``. ``warren.sim.network.server_rounds`` decides which
+device needs which state.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from warren.sim.network.link_flows import Arrival, LinkFlows
 
 
 class Waiting(Protocol):
-    """What waits for states, and for barriers that servers hold."""
+    """Receivers of states, and of barriers that servers hold."""
 
     def servers(self, job: int) -> ServerParts:
         """Return the servers of a job; none if their bytes are on no link."""
@@ -37,17 +36,19 @@ class Waiting(Protocol):
         ...
 
     def has_state(self, job: int, device: int) -> None:
-        """Take note that a device has the state that it wanted last."""
+        """Note that a device has the state that it asked for last."""
         ...
 
     def whole(self, job: int, now: int) -> None:
-        """Take note that the first server has all parts, for which a barrier has waited."""
+        """Note that the first server has all parts, for which a barrier has waited."""
         ...
 
 
 class _Pull:
-    """A state that a device wants: ``sent`` has a bit for each part that is on its way or there,
-    ``left`` counts transfers that are not over."""
+    """A state that a device needs.
+
+    ``sent`` has a bit for each part on its way or there, ``left`` counts unfinished transfers.
+    """
 
     __slots__ = ("_states", "device", "job", "left", "round", "sent")
 
@@ -77,7 +78,7 @@ class _Part:
         self.update = update
 
     def arrived(self, now: int) -> None:
-        """Let the server have it."""
+        """Give the server its part."""
         self._states.updated(self.job, self.part)
         self.update.arrived(now)
 
@@ -92,7 +93,7 @@ class _Block:
         self._job = job
 
     def arrived(self, now: int) -> None:
-        """Let the first server have it."""
+        """Give the first server its part."""
         self._states.collected(self._job, now)
 
 
@@ -139,13 +140,13 @@ class ServedStates:
         self.begun_J = [False for _ in jobs]
         # The round at hand and the next one, if bytes of their states pass links.
         self._far_J: list[set[int]] = [set() for _ in jobs]
-        # By job: the latest round that the device wants, or has the state of.
+        # By job: the latest round whose state the device needs or has.
         self._wanted_D: list[dict[int, int]] = [{} for _ in host_D]
         self._here_D: list[dict[int, int]] = [{} for _ in host_D]
         # States of rounds that have not begun, by job and round.
         self._wanting: dict[tuple[int, int], list[_Pull]] = {}
-        # How many updates of the round at hand each server has, a bit for each that is ahead of the
-        # barrier, and how many parts the first server waits for.
+        # Updates of the round at hand on each server, a bit for each server that is ahead of the
+        # barrier, and the number of parts that the first server waits for.
         self._updates_J: list[list[int]] = [[] for _ in jobs]
         self._ahead_J = [0 for _ in jobs]
         self._whole_J = [0 for _ in jobs]
@@ -159,7 +160,7 @@ class ServedStates:
         return self._whole_J[job] > 0
 
     def want(self, job: int, round_: int, device: int) -> None:
-        """Let a device have the state of a round as soon as that may be, once."""
+        """Give a device the state of a round as soon as possible, once."""
         wanted = self._wanted_D[device]
         # A policy may have queued tasks beyond a job's end, which it does not know: they pull none.
         if wanted.get(job, -1) >= round_ or round_ >= self._lanes.rounds_J[job]:
@@ -174,7 +175,7 @@ class ServedStates:
             self._send(pull, self._ahead_J[job])
 
     def begin(self, job: int, round_: int) -> None:
-        """Note that a round has begun: its state is there for those who want it."""
+        """Note that a round has begun: devices can pull its state."""
         self.at_J[job] = round_
         self._updates_J[job] = []
         self._ahead_J[job] = 0
@@ -183,7 +184,7 @@ class ServedStates:
             self._send(pull)
 
     def forget_ahead(self, job: int, round_: int) -> None:
-        """Let pulls begin anew: what old servers have sent ahead of this round is not needed."""
+        """Let pulls begin again: states sent ahead of this round by old servers are not needed."""
         self._ahead_J[job] = 0
         self._far_J[job].discard(round_)
         waiting = self._wanting.get((job, round_), [])
@@ -193,18 +194,18 @@ class ServedStates:
             pull.sent = 0
 
     def part_of(self, update: Arrival, job: int, part: int) -> Arrival:
-        """Return what waits for the part of an update that a server gets."""
+        """Return the receiver of a server's part of an update."""
         return _Part(self, job, part, update)
 
     def step_ns(self, job: int) -> int:
-        """Return what servers take for a step after the round at hand.
+        """Return the time of servers for a step after the round at hand.
 
         A device that pushes to another host has pulled from there, too: servers move at barriers.
         """
         return self._step_ns_J[job] if self.at_J[job] in self._far_J[job] else 0
 
     def updated(self, job: int, part: int) -> None:
-        """Let a server have one more update of the round at hand, and step with the last one."""
+        """Count one more update of the round at hand on a server, and step with the last one."""
         updates = self._updates_J[job]
         if not updates:
             updates += [0] * len(self._waiting.servers(job))
@@ -219,7 +220,7 @@ class ServedStates:
             self._stepped(job, part)
 
     def _stepped(self, job: int, part: int) -> None:
-        """Send a server's part of the next state to whom it is needed by; its step is over."""
+        """Send a server's part of the next state to the devices that need it; its step is over."""
         done, rounds = self.at_J[job] + 1, self._lanes.rounds_J[job]
         if done == rounds or self._evaluated_J[job](done):
             self._collect(job, part)
@@ -230,19 +231,19 @@ class ServedStates:
                 self._send(pull, self._ahead_J[job])
 
     def collected(self, job: int, now: int) -> None:
-        """Let the first server have one more part of the new state."""
+        """Count one more part of the new state on the first server."""
         self._whole_J[job] -= 1
         if self._whole_J[job] == 0:
             self._waiting.whole(job, now)
 
     def came(self, pull: _Pull) -> None:
-        """Note that a device has what was sent to it; a state of which all has been is whole."""
+        """Note that a transfer has reached a device; the state is whole once all parts have."""
         if pull.left == 0 and pull.sent + 1 == 1 << len(self._waiting.servers(pull.job)):
             self._here_D[pull.device][pull.job] = pull.round
             self._waiting.has_state(pull.job, pull.device)
 
     def _send(self, pull: _Pull, parts: int = -1) -> None:
-        """Send a device what it wants and has not been sent, of these parts (a bit each)."""
+        """Send a device the parts of these (a bit each) that it needs and has not been sent."""
         job, target = pull.job, self._host_D[pull.device]
         self.begun_J[job] = True
         before = pull.sent

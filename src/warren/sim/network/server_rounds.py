@@ -1,7 +1,7 @@
 """Jobs with parameter servers on links: pulls, computation, pushes and barriers.
 
-*What.* A device wants the state of its job's round, once a round: when one of the first
-``1 + look_ahead`` tasks of its queue that have not started is of it. When it gets that is said by
+*What.* A device asks for the state of its job's round, once a round: when one of the first ``1 +
+look_ahead`` tasks of its queue that have not started belongs to it. When it gets that is said by
 ``warren.sim.network.served_states``. So bytes of coming tasks flow while the device computes. A
 task starts when it is the first of its queue, its device computes nothing, its round has begun and
 its state is there; and not while two updates of its job on the device have not arrived. When it has
@@ -10,15 +10,15 @@ of its update has arrived; the round when its last task has, and the first serve
 others that it needs. Servers take no time of their own.
 
 When a shape moves the servers of a job that trains, its next round begins at the new ones, once
-each old one has sent each new one what that one holds of its part. No state is sent ahead then.
+each old one has sent each new one its share of the new one's part. No state is sent ahead then.
 
-Several tasks of an assignment are run one after another, each with its own update. A stretch is
-one round after another; its barriers but the last are no events. A ring's stretch on a device is
-one task, which has started when the ring has. A job whose bytes nobody knows pulls nothing, and its
-task ends T^s after its COMP.
+Several tasks of an assignment are run one after another, each with its own update. A stretch is one
+round after another; its barriers but the last are no events. A ring's stretch on a device is one
+task, which has started when the ring has. A job whose bytes are unknown pulls nothing, and its task
+ends T^s after its COMP.
 
-*Source.* What a live device does: ``warren.live.device``. Which bytes flow when, and where a job
-without a shape has its servers, is one rule for both worlds (docs/decisions/0036).
+*Source.* A live device: ``warren.live.device``. Which bytes flow when, and where a job without a
+shape has its servers, is one rule for both worlds (docs/decisions/0036).
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class _Push:
 class _Work:
     """An assignment at the head of its device's queue, until all its tasks have ended.
 
-    ``round``: that of the next task to start, or of the one that computes; ``place``: how many
-    tasks of that round have started; ``sync_end_ns``: when the last of them has synchronised, where
-    that takes T^s; ``left``: tasks of the last round that have not ended.
+    ``round``: round of the next task to start, or of the computing task; ``place``: how many tasks
+    of that round have started; ``sync_end_ns``: when the last of them has synchronised, where that
+    takes T^s; ``left``: tasks of the last round that have not ended.
     """
 
     __slots__ = (
@@ -136,7 +136,7 @@ class ServerRounds:
     run
         Cluster and workload.
     costs
-        Of it the bytes of each job are read here.
+        Only the bytes of each job are read here.
     lanes
         The queues of the devices, and how long tasks take.
     flows
@@ -186,7 +186,7 @@ class ServerRounds:
         self._work_D: list[_Work | None] = [None for _ in devices]
         # The rank of a ring that is at work.
         self._rank_D: list[Assignment | None] = [None for _ in devices]
-        # What is at work of a stretch, and of a round that the end of its job has cut.
+        # Work of a stretch, and of a round that the end of its job has cut.
         self._stretch_J: list[list[_Work]] = [[] for _ in jobs]
 
     def reshape(self, shapes: Mapping[int, Shape]) -> None:
@@ -204,7 +204,7 @@ class ServerRounds:
                 self._moving[job] = shape
 
     def look(self, device: int) -> None:
-        """Let a device want the states of the tasks that are next in its queue."""
+        """Ask for the states of the next tasks in a device's queue."""
         left, work = self._window, self._work_D[device]
         for one in self._lanes.queue_D[device]:
             if not self.has_servers_J[one.job]:
@@ -224,13 +224,13 @@ class ServerRounds:
                 return
 
     def start_ranks(self, ranks: Iterable[Assignment]) -> None:
-        """Note that a ring starts: its devices look at what is behind it."""
+        """Note that a ring starts: its devices look at the tasks behind it."""
         for rank in ranks:
             self._rank_D[rank.device] = rank
             self.look(rank.device)
 
     def begin_round(self, job: int, round_: int) -> None:
-        """Note that a round has begun: its state is there for those who want it.
+        """Note that a round has begun: devices can pull its state.
 
         A job that has ended has no round to begin, whatever was assigned of it.
         """
@@ -250,7 +250,7 @@ class ServerRounds:
         self._try(work)
 
     def computed(self, work: _Work, now: int) -> None:
-        """Send the update of a task that has computed, and go on with what is next."""
+        """Send the update of a task that has computed, and go on with the next one."""
         one, push = work.one, _Push(self, work)
         job, device = one.job, one.device
         work.comp_end_ns = now
@@ -264,7 +264,7 @@ class ServerRounds:
         if work.place == len(one.shards):
             if work.round == work.last:
                 work.waits = False
-                # What the job's end has cut shows only when the barrier passes.
+                # The barrier alone shows which tasks the job's end has cut.
                 if not self._is_cut(one):
                     self._work_D[device] = None
                     self._lanes.emit(CompDone(now, job, one.round, one.rounds, one.shards, device))
@@ -367,7 +367,7 @@ class ServerRounds:
         job, host = push.work.one.job, self._host_D[push.work.one.device]
         servers, transfer = self.servers(job), self._flows.transfer
         for part, (target, size) in enumerate(servers):
-            # A single server has an update when the round does, and need not be told.
+            # A single server has an update when the round does, and needs no message.
             arrival: Arrival = push if len(servers) == 1 else self._states.part_of(push, job, part)
             if transfer(job, host, target, size, arrival):
                 push.left += 1
@@ -401,7 +401,7 @@ class ServerRounds:
         """Pass the barrier of a round whose last task has ended."""
         one, job = push.work.one, push.work.one.job
         if push.round < push.work.last:
-            # Within a stretch the next round begins, which no event tells.
+            # Within a stretch the next round begins, which no event reports.
             self._lanes.left_J[job] = self._lanes.scale_J[job]
             begin = partial(self._begin_within, job, push.round + 1)
             delay_ns = self._flows.delays.take(job)

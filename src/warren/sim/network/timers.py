@@ -9,7 +9,7 @@ from warren.sim.parts import IDLE_NS
 
 
 class Timed(Protocol):
-    """What becomes due: the end of a transfer, of a COMP, of a wait.
+    """A timed action: the end of a transfer, of a COMP, of a wait.
 
     ``timer``: the number of the timer that is set for it; any other one set for it is void.
     """
@@ -24,7 +24,7 @@ class Timed(Protocol):
 class Timers:
     """Timers in order of time; of one instant, in the order in which they were set.
 
-    A timer that is set anew stays in the heap under its old number, and is passed over there.
+    A timer that is set again stays in the heap under its old number, and is skipped there.
     """
 
     __slots__ = ("_heap", "_set")
@@ -34,13 +34,13 @@ class Timers:
         self._set = 0
 
     def set(self, what: Timed, time_ns: int) -> None:
-        """Let ``what`` be due at ``time_ns``, and at no other time."""
+        """Make ``what`` due at ``time_ns``, and at no other time."""
         self._set = number = self._set + 1
         what.timer = number
         heappush(self._heap, (time_ns, number, what))
 
     def cancel(self, what: Timed) -> None:
-        """Let ``what`` not be due."""
+        """Make ``what`` not due."""
         what.timer = 0
 
     def next_ns(self) -> int:
@@ -54,7 +54,7 @@ class Timers:
         return IDLE_NS
 
     def step(self, now: int) -> None:
-        """Do all that is due at ``now``, and what becomes due at ``now`` through that."""
+        """Do all that is due at ``now``, also actions that become due at ``now`` through that."""
         heap = self._heap
         while heap and heap[0][0] <= now:
             _, number, what = heappop(heap)
