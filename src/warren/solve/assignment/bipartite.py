@@ -21,7 +21,7 @@ import numpy as np
 from warren.solve.common.arrays import FloatArray, IntArray
 
 ALIKE: Final = 1e-12
-"""By how much, relatively, a job counts as longer than one before it: a tie keeps their order."""
+"""Largest relative difference in length at which jobs count as equal: a tie keeps their order."""
 
 
 class Matching(NamedTuple):
@@ -78,11 +78,11 @@ def least_total_completion(
 
 
 def _shortest_first(process_J: FloatArray, delay_D: FloatArray) -> Matching:
-    """Match jobs on machines of one kind: the shortest job to the one that is free first is best.
+    """Match jobs on machines of one kind: the shortest job takes the machine that is free first.
 
     No solver is needed for this.
     """
-    # More machines than jobs are not needed: those that are free first, ties by their order.
+    # More machines than jobs are not needed: only the machines free first, ties by their order.
     needed = min(len(process_J), len(delay_D))
     soonest = np.flatnonzero(delay_D <= np.partition(delay_D, needed - 1)[needed - 1])
     soonest = soonest[np.argsort(delay_D[soonest], kind="stable")][:needed]
@@ -98,7 +98,7 @@ def _shortest_first(process_J: FloatArray, delay_D: FloatArray) -> Matching:
 
 
 def _slots(jobs: int, kind_D: IntArray, delay_D: FloatArray) -> _Slots:
-    """List the places that so many jobs may need; of each kind only the machines free first."""
+    """List the places that ``jobs`` jobs may need; of each kind only the machines free first."""
     devices, places = [], []
     for kind in range(int(kind_D.max()) + 1):
         of_kind = np.flatnonzero(kind_D == kind)

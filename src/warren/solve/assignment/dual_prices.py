@@ -1,7 +1,7 @@
-"""What a device of each type is worth, so that each is asked for by about as many as there are.
+"""Values of devices of each type at which about as many jobs ask for each as there are.
 
-Jobs share devices of several types. That job j runs on type t is worth v_jt and keeps u_jt devices
-busy. Of all ways to give each job at most one type::
+Jobs share devices of several types. Job j on type t is worth v_jt and keeps u_jt devices busy. Of
+all ways to give each job at most one type::
 
     maximize  sum over j, t of v_jt y_jt
     where     sum over t of y_jt <= 1,   sum over j of u_jt y_jt <= D_t,   y >= 0
@@ -10,13 +10,14 @@ has the most value. Its dual asks for prices p_t >= 0 of a device::
 
     minimize  sum over t of D_t p_t  +  sum over j of max(0, max over t of (v_jt - u_jt p_t))
 
-At the best prices a job needs no other's leave: what is best for itself alone is what the best
-matching gives it, but for jobs that are indifferent. Of those at most one a type is divided.
+At the best prices a job needs no permission of another: the best choice for itself alone is its
+place in the best matching, but for jobs that are indifferent. Of those at most one a type is
+divided.
 
-Prices are found type by type: with the others fixed, jobs bid what they would lose without this
-type, the highest bids take its devices, and the first that finds none left sets the price. That is
-the exact minimum over one price, so no turn makes the dual worse; as it has edges, turns can end
-above its minimum. Prices of the last time are a good start: a turn or two will do.
+Prices are found type by type: with the others fixed, jobs bid their loss without this type, the
+highest bids take its devices, and the first that finds none left sets the price. That is the exact
+minimum over one price, so no turn makes the dual worse; as it has edges, turns can end above its
+minimum. Prices of the last time are a good start: a turn or two will do.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _ALIKE: Final = 1e-9
 def better_prices(
     value_JT: FloatArray, use_JT: FloatArray, devices_T: FloatArray, price_T: FloatArray, turns: int
 ) -> FloatArray:
-    """Improve prices by so many turns over all types at most; stop where a turn changes none.
+    """Improve prices by at most ``turns`` turns over all types; stop where a turn changes none.
 
     ``value_JT`` (J, T) at least 0, 0 where a job cannot run; ``use_JT`` (J, T) above 0.
     """
@@ -59,8 +60,8 @@ def _price(
     """
     gain_JT = value_JT - price_T * use_JT
     gain_JT[:, kind] = 0.0
-    # What a job would lose without this type, per device: its value here less what it gains by
-    # the best other type, or by none.
+    # A job's loss without this type, per device: its value here less its gain by the best other
+    # type, or by none.
     bid_J = (value_JT[:, kind] - gain_JT.max(axis=1, initial=0.0)) / use_JT[:, kind]
     order_J = np.argsort(-bid_J, kind="stable")
     asked_J = np.cumsum(use_JT[order_J, kind])
@@ -73,20 +74,20 @@ def matched(
 ) -> list[int]:
     """Choose the type that each job gains most by at these prices; ``NONE``: it gains by none.
 
-    Who is indifferent takes what others leave, in the order of the rows: jobs that are alike in
-    all are indifferent together, and would all go to the same type else.
+    An indifferent job takes what others leave, in the order of the rows: jobs that are alike in all
+    are indifferent together, and would all go to the same type else.
     """
     gain_JT = value_JT - price_T * use_JT
     nothing_J = _ALIKE * value_JT.max(axis=1)
     most_J, kind_J = gain_JT.max(axis=1), gain_JT.argmax(axis=1)
-    # Types by which a job gains as much as by its best, within rounding. One such type, and a
-    # gain by it: the job is sure, and takes its devices first.
+    # Types by which a job gains as much as by its best, within rounding. One equal type, and a gain
+    # by it: the job is sure, and takes its devices first.
     alike_JT = (gain_JT >= (most_J - nothing_J)[:, None]) & (value_JT > 0)
     sure_J = (alike_JT.sum(axis=1) == 1) & (most_J > nothing_J)
     taken_J = np.where(sure_J, use_JT[np.arange(len(kind_J)), kind_J], 0.0)
     left_T = (devices_T - np.bincount(kind_J, taken_J, len(devices_T))).tolist()
-    # The others take what is left, of their equal types that of the most value; a job that gains
-    # gets a type even if none has room, one that gains nothing does not.
+    # The others take the rest, of their equal types the type with the most value; a job that gains
+    # gets a type even if none has room, a job that gains nothing does not.
     found: list[int] = np.where(sure_J, kind_J, NONE).tolist()
     for job in np.flatnonzero(~sure_J & (most_J >= -nothing_J)).tolist():
         kinds = np.flatnonzero(alike_JT[job]).tolist()

@@ -6,9 +6,9 @@ For a job of size S that has attained a, and every b > a::
 
 is the least expected effort for each ending: the reciprocal of the index of Gittins (1979), whose
 order has the least mean response time of one server that knows the distribution of sizes but no
-size (Aalto, Ayesta and Righter, Queueing Systems 63, 2009). With one known size it is what is left,
-with an exponential distribution its mean, with a heavy tail it grows with a: shortest remaining
-time, any order, and least attained service are its cases.
+size (Aalto, Ayesta and Righter, Queueing Systems 63, 2009). With one known size it is the size
+left, with an exponential distribution its mean, with a heavy tail it grows with a: shortest
+remaining time, any order, and least attained service are its cases.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def least_effort(sizes: FloatArray, attained: float) -> float:
     ``sizes``: shape (N,), ascending, in the unit of ``attained``.
 
     Of n larger sizes at least the square root of n lie below b: how close to ``attained`` the next
-    few happen to be is chance. None larger than ``attained``: as much as has been attained, which
-    is the median of what is left under a tail that falls with the inverse of size.
+    few happen to be is chance. If none is larger than ``attained``: as much as has been attained,
+    which is the median of the rest under a tail that falls with the inverse of size.
     """
     # S > a: only the larger sizes count.
     over = sizes[sizes.searchsorted(attained, side="right") :]

@@ -19,10 +19,10 @@ class BoundJobs:
     """Jobs that fit somewhere, with their times in s; a type that a job cannot use has infinite.
 
     A gang holds each of its devices for all of a round, exchange and waiting included: its T^c here
-    is T^c + T^s, or q_j where that is longer, and its T^s is 0. ``gang_J`` says who is one;
-    ``usable_JT`` who may run where. ``path_s_J`` is R_j q_j. ``path_s_JT``: R_j rounds with a task
-    on type t in each, every one max(q_j, T^c_jt + T^s_jt) or longer. ``work_s_JT`` is
-    R_j n_j T^c_jt.
+    is T^c + T^s, or q_j where that is longer, and its T^s is 0. ``gang_J`` marks gangs;
+    ``usable_JT`` the types on which a job may run. ``path_s_J`` is R_j q_j. ``path_s_JT``: R_j
+    rounds with a task on type t in each, every one max(q_j, T^c_jt + T^s_jt) or longer.
+    ``work_s_JT`` is R_j n_j T^c_jt.
     """
 
     arrival_ns_J: IntArray

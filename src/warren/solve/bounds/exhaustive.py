@@ -68,7 +68,7 @@ class _Node:
 
 @dataclass(slots=True)
 class _Search:
-    """Depth first, with the value of the best schedule so far and each job's least T^c + T^s."""
+    """Depth first, with the value of the best schedule found and each job's least T^c + T^s."""
 
     tiny: TinyInstance
     weighted: bool

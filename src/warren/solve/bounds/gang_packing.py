@@ -27,11 +27,11 @@ from warren.solve.bounds.columns import BoundJobs
 from warren.solve.common.arrays import FloatArray, IntArray
 
 ROUNDINGS: Final = 24
-"""The functions u of 1 to so many parts are tried."""
+"""Most parts of the functions u that are tried, from 1 part on."""
 CUTS: Final = 24
 """Widths that U cuts at, at most."""
 FITS: Final = 16
-"""Sets of types that are tried, those that most gangs are kept to."""
+"""Most sets of types that are tried: those of most gangs."""
 
 
 def gang_bound(jobs: BoundJobs) -> float:

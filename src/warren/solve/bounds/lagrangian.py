@@ -1,4 +1,4 @@
-"""What each job costs at least when device time has a price: the kernels of the priced bound.
+"""Least cost of each job when device time has a price: the kernels of the priced bound.
 
 *Prices.* A second of COMP on a device of type t at time x costs price_t(x) >= 0. One device runs
 one COMP at a time, so all jobs together pay at most sum_t D_t times the integral of price_t. Hence
@@ -38,10 +38,10 @@ change at the interval's begin, the bound is linear in C, so its least is at one
 a + min P_t). ``respond`` takes, for each interval that C may lie in, the best mu that it finds,
 and then the least over the intervals. A poor mu makes the bound weaker, never wrong.
 
-*Rounding.* The pi that is computed serves as pi: what it lacks of the exact one is some epsilons
-of itself and of mu, and so is the loss in the claim. Each sum is lowered by its number of terms
-times their magnitudes times epsilon. An arrival must not be later than the job's own: if it is
-rounded up to an edge, the interval before the edge is missing altogether.
+*Rounding.* The computed pi serves as pi: its distance from the exact one is some epsilons of itself
+and of mu, and so is the loss in the claim. Each sum is lowered by its number of terms times their
+magnitudes times epsilon. An arrival must not be later than the job's own: if it is rounded up to an
+edge, the interval before the edge is missing altogether.
 
 Longer tasks, tasks with breaks and synchronisations that queue are all covered, so the bound holds
 for every grain and for the networks ``constant`` and ``lane``.
@@ -62,11 +62,10 @@ PASSES: Final = 60
 CLOSE: Final = 1e-7
 """A maximum over mu is known well enough when it can grow by no more than this part of itself."""
 MARGIN: Final = 1.1
-"""Intervals matter, it is guessed, up to where ending costs so much more than the last answer."""
+"""Largest cost of ending, over that of the last answer, at which an interval matters; a guess."""
 CERTIFIED, LOW_MU, LOW, LOW_SLOPE, HIGH_MU, HIGH, HIGH_SLOPE = range(7)
-"""Rows of ``ResponseScratch.bracket``: per interval the bound so far; and of the function of mu
-whose maximum is sought (without V) a point before the maximum and one behind it: mu, value,
-slope."""
+"""Rows of ``ResponseScratch.bracket``: per interval the best bound; and of the function of mu whose
+maximum is sought (without V) a point before the maximum and one behind it: mu, value, slope."""
 
 
 class LagrangianBound(NamedTuple):
@@ -85,7 +84,7 @@ class LagrangianBound(NamedTuple):
 
 
 class ResponseScratch(NamedTuple):
-    """What ``respond`` writes.
+    """Arrays that ``respond`` writes.
 
     Guesses of each job's mu and of the intervals that matter to it, brackets of the job at hand,
     and the device time (s) that all jobs buy.
@@ -123,7 +122,7 @@ def respond(problem: LagrangianBound, price_TI: FloatArray, scratch: ResponseScr
         total += least
         size += abs(least)
         _buy_best(problem, price_TI, scratch, job, at)
-    # What all devices could earn at most is subtracted.
+    # The most that all devices could earn is subtracted.
     types, intervals = price_TI.shape
     for kind in range(types):
         for i in range(intervals):
@@ -142,9 +141,9 @@ def _search(
 ) -> int:
     """Fill the brackets of a job, and return the interval with the least bound.
 
-    A job that ends in an interval costs at least what it does without paying, which grows from
-    one to the next. So those after the first where that is more than the least bound found do
-    not matter; which is the first is guessed from the last prices, and then looked at.
+    A job that ends in an interval costs at least its cost without paying, which grows from one to
+    the next. So those after the first where that is more than the least bound found do not matter;
+    which is the first is guessed from the last prices, and then looked at.
     """
     bracket, last = scratch.bracket_BI, scratch.bracket_BI.shape[1] - 1
     stop, mu = scratch.stop_J[job], scratch.mu_J[job]
@@ -189,10 +188,10 @@ def _search_until(
         bracket[LOW_MU, i], bracket[LOW_SLOPE, i] = 0.0, 1.0
         bracket[HIGH_MU, i] = bracket[HIGH, i] = np.inf
     mu = scratch.mu_J[job]
-    # Without a guess: about what the whole job costs alone.
+    # Without a guess: about the cost of the whole job alone.
     if mu <= 0.0:
         mu = problem.weight_J[job] * _least_path(problem, job)
-    # Each mu is tried for all intervals at once, and chosen for the one that binds.
+    # Each mu is tried for all intervals at once, and chosen for the interval that binds.
     at = first
     for _ in range(PASSES):
         _sweep(problem, price_TI, bracket, job, mu, first, stop)
@@ -329,7 +328,7 @@ def _narrow(
 def _buy_best(
     problem: LagrangianBound, price_TI: FloatArray, scratch: ResponseScratch, job: Int, at: Int
 ) -> None:
-    """Add what the job buys if it ends in interval ``at``: a mix of both ends of its bracket.
+    """Add the job's purchase if it ends in interval ``at``: a mix of both ends of its bracket.
 
     Before the maximum it buys less than the whole job, behind it at least the whole.
     """
@@ -352,7 +351,7 @@ def _buy(
     mu: Float,
     share: Float,
 ) -> None:
-    """Add ``share`` of what the job buys with this mu if it ends in interval ``at``.
+    """Add ``share`` of the job's purchase with this mu if it ends in interval ``at``.
 
     In an interval it buys the type of pi: the part (length / P_t) of the work W_t.
     """

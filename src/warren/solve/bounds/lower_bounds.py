@@ -85,8 +85,8 @@ def lower_bounds(
             weighted_jct_s=0.0, makespan_s=0.0, weighted_jct_by="path", makespan_by="path"
         )
     makespan_s, makespan_by = makespan_bound(jobs)
-    # With f(x) = x the gangs' bound is the area in another order of summing: only what is larger
-    # by more than rounding is the gangs'.
+    # With f(x) = x the gangs' bound is the area in another order of summing: it counts only if it
+    # is larger by more than rounding.
     if (gangs_s := gang_bound(jobs)) * SAFE > makespan_s:
         makespan_s, makespan_by = gangs_s, "gangs"
     weighted_s, weighted_by = _weighted_bound(jobs)

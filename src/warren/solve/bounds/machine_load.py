@@ -20,10 +20,10 @@ The best v, u come from the linear program; the bound is computed from them, so 
 tolerances cannot make it wrong.
 
 *Where paths bind.* Let C be the longest path's end, each job on one type t with a_j + P_jt <= C,
-and for every r the jobs released from r on such that r + the most of a type's work per device +
-one synchronisation <= C. Then neither bound is above C: these x satisfy the linear program, and
-the p_j of the jobs add up to sum_t v_t (their work on t), at most the most work per device. Such a
-choice is looked for first; it spares the solver, whose import takes longer than most instances.
+and for every r the jobs released from r on such that r + the most of a type's work per device + one
+synchronisation <= C. Then neither bound is above C: these x satisfy the linear program, and the p_j
+of the jobs add up to sum_t v_t (their work on t), at most the most work per device. The search
+begins with such a choice; it spares the solver, whose import takes longer than most instances.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from warren.solve.bounds.columns import BoundJobs
 from warren.solve.common.arrays import FloatArray, IntArray
 
 LP_CELLS: Final = 20_000
-"""The linear programs are solved up to this many jobs times types."""
+"""Most jobs times types for which the linear programs are solved."""
 TRIALS: Final = 32
 """Choices of types for the jobs that are tried before the linear programs are."""
 
@@ -127,7 +127,7 @@ def _with_paths(jobs: BoundJobs) -> float:
     if not total > 0:
         return 0.0
     # C >= (sum u_j a_j + sum min_t (v_t W_jt + u_j P_jt)) / (sum D_t v_t + sum u_j), which holds
-    # for any v and u: what the solver returns need not be exact.
+    # for any v and u: the solver's result need not be exact.
     runs_JT = np.isfinite(jobs.work_s_JT)
     work_JT, path_JT = (np.where(runs_JT, s, 0.0) for s in (jobs.work_s_JT, jobs.path_s_JT))
     paid_JT = np.where(runs_JT, speed_T * work_JT + tie_J[:, None] * path_JT, np.inf)

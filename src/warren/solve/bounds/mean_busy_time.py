@@ -27,7 +27,7 @@ from warren.solve.common.heaps import Heaps, new_heaps, pop, push
 
 
 class _Machine(NamedTuple):
-    """The fast machine of speed 1, its jobs, and what it has served of them; volumes in s."""
+    """The fast machine of speed 1, its jobs, and their served volumes in s."""
 
     release_ns_J: IntArray
     by_release_N: IntArray
@@ -116,7 +116,7 @@ SWEEPS: Final = 4
 STEPS: Final = 60
 """Steps of the search for a split of the weights."""
 _ROUNDING: Final = 8 * float(np.finfo(np.float64).eps)
-"""By how much, relatively, the operations of one job may round."""
+"""Largest relative rounding of the operations of one job."""
 
 
 def busy_time_bound(jobs: BoundJobs, speed_T: FloatArray) -> tuple[float, str]:

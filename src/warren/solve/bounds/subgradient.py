@@ -1,10 +1,10 @@
 """Good prices for device time: ascent on the priced bound, from a coarse grid to a fine one.
 
 The bound of ``lagrangian`` is concave in the prices, apart from its small corrections, and the
-device time that all jobs would buy minus what there is points uphill. Each step goes that way,
-as far as a target just above the best value so far asks for (Polyak 1969); where a while brings
-nothing, the target comes closer and the search returns to the best prices. Every step gives a
-valid bound.
+device time that all jobs would buy minus the supply points uphill. Each step goes that way, as far
+as a target just above the best value found asks for (Polyak 1969); if that gains nothing for a
+while, the target comes closer and the search returns to the best prices. Every step gives a valid
+bound.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ GRIDS: Final = (8, 16, 32, 64)
 STEPS: Final = 100
 """Prices tried on each grid."""
 CELLS: Final = 400_000
-"""A grid is used up to this many jobs times types times intervals."""
+"""Most jobs times types times intervals for which a grid is used."""
 _PATIENCE: Final = 10
 """Steps without a better value until the target comes closer."""
 _FIRST_TARGET: Final = 0.05
-"""By how much, relatively, the target is above the best value, on the first grid."""
+"""Relative distance of the target above the best value, on the first grid."""
 _LATER_TARGET: Final = 0.01
 """The same on later grids, whose first prices are good already."""
 
@@ -74,11 +74,11 @@ def best_prices(jobs: BoundJobs) -> DevicePrices | None:
 
 
 def to_price(jobs: BoundJobs) -> LagrangianBound | None:
-    """Collect what ``lagrangian`` needs to know of the jobs, on a grid of one interval.
+    """Collect the columns of the jobs that ``lagrangian`` needs, on a grid of one interval.
 
-    Types without a device are left out, and jobs that take no time (all of their tasks are free
-    of cost somewhere); None if there are no other jobs. Arrivals are rounded down: one that were
-    rounded up to an edge of a grid would deny its job what lies before.
+    Types without a device are left out, and jobs that take no time (all of their tasks are free of
+    cost somewhere); None if there are no other jobs. Arrivals are rounded down: an arrival rounded
+    up to an edge of a grid would deny its job the time before.
     """
     lasts_J, used_T = jobs.path_s_J > 0, jobs.devices_T > 0
     if not lasts_J.any():
@@ -126,7 +126,7 @@ def _on_grid(prices: DevicePrices, count: int, devices_T: FloatArray) -> DeviceP
 def _ascend(problem: LagrangianBound, start: DevicePrices, target: float) -> DevicePrices:
     """Improve prices on one grid by subgradient steps of Polyak's length; return the best.
 
-    ``target``: by how much, relatively, the value that is aimed at is above the best one.
+    ``target``: relative distance of the value aimed at above the best one.
     """
     scratch, price_TI = new_scratch(problem), start.price_TI
     length_I = np.diff(problem.grid_s_E)
@@ -138,7 +138,7 @@ def _ascend(problem: LagrangianBound, start: DevicePrices, target: float) -> Dev
     for _ in range(STEPS):
         value = respond(problem, price_TI, scratch)
         idle = 0 if value > best + 1e-5 * abs(best) else idle + 1
-        # The supergradient: the device time that all jobs buy minus what there is.
+        # The supergradient: the device time that all jobs buy minus the supply.
         excess_TI = scratch.bought_s_TI - supply_s_TI
         if value > best:
             best = value
@@ -151,7 +151,7 @@ def _ascend(problem: LagrangianBound, start: DevicePrices, target: float) -> Dev
             price_TI = best_TI
             excess_TI = uphill_TI
             value = best
-        # Projection: prices are never negative, so one of 0 whose supply is not used up stays.
+        # Projection: prices are never negative, so a price of 0 whose supply is not used up stays.
         excess_TI = np.where((price_TI <= 0) & (excess_TI < 0), 0.0, excess_TI)
         # Scaled by supply and length, so that types and intervals of any size move alike.
         step_TI = excess_TI / (supply_s_TI * length_I).clip(1e-300)

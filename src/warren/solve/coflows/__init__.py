@@ -1,1 +1,1 @@
-"""Coflows: sets of flows of which the last one counts, in an order."""
+"""Coflows: sets of flows that end with their last flow, in an order."""

@@ -32,7 +32,7 @@ def bssi_order(load_CP: FloatArray, weight_C: FloatArray) -> tuple[int, ...]:
         total_P = load_CP[left].sum(axis=0)
         port = int(total_P.argmax()) if total_P.size else -1
         if port < 0 or total_P[port] <= 0:
-            # Nothing is sent by those that are left: their order says nothing.
+            # The remaining jobs send nothing, so their order does not matter.
             last_first += reversed(left)
             break
         sending = [one for one in left if load_CP[one, port] > 0]

@@ -48,7 +48,7 @@ def completion_times(
         step = min(ends.values())
         now += step
         for flow in moving:
-            # What ends at this instant ends whole, whatever rounding leaves of it.
+            # A flow that ends at this instant ends whole, whatever rounding leaves of it.
             done = ends[flow] <= step * (1 + 1e-12)
             left_F[flow] = 0.0 if done else left_F[flow] - step * speed_F[flow]
             if done:

@@ -1,1 +1,1 @@
-"""What the solvers share: array types, compiling, heaps, the instance, random factors, rounds."""
+"""Parts shared by the solvers: array types, compiling, heaps, the instance, draws, rounds."""

@@ -1,4 +1,4 @@
-"""How the hot loops are compiled, and how their machine code is loaded again."""
+"""Compiling of the hot loops, and loading of their machine code."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class _MachineCode(FunctionCache):
         return (*key, self._impl_class.__name__)
 
     def _known(self, signature: Any, target: Any) -> Any:
-        """Return what is on disk for these types, or None.
+        """Return the kernel on disk for these types, or None.
 
         All of the kernel's files are forgotten if they name a class that this version of the
         project does not have.
@@ -219,7 +219,7 @@ def _get_ready_to_compile() -> None:
 
 
 class _Events(event.Listener):
-    """What numba tells of compiling, handed on."""
+    """Hands on numba's events of compiling."""
 
     def on_start(self, told: Any) -> None:
         """Hand on that a function begins to be compiled."""
@@ -240,8 +240,9 @@ event.register("numba:compile", _Events())  # type: ignore[no-untyped-call]
 
 
 # nogil: Python's other threads go on while a kernel runs. error_model "numpy": no check for a zero
-# divisor. _nrt: numba's memory runtime; why there is none, says ``kernel``. no_cfunc_wrapper: no
-# second entry beside that for Python, for those who have a kernel's address only; nobody has.
+# divisor. _nrt: numba's memory runtime; ``kernel`` says why there is none. no_cfunc_wrapper: no
+# second entry beside that for Python, for callers that have a kernel's address only; there are
+# none.
 _OPTIONS: Final[Any] = {
     "nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True
 }  # fmt: skip
@@ -253,7 +254,7 @@ def _compiled(**options: Any) -> Callable[[Any], Any]:
     def kernel(function: Any) -> Any:
         KERNELS.append(function.__qualname__)
         made = _dispatcher(function, options)
-        # Where NUMBA_DISABLE_JIT is set, numba gives the function itself back.
+        # If NUMBA_DISABLE_JIT is set, numba gives the function itself back.
         if made is not function:
             inner = cache(lambda: _dispatcher(function, options, is_inner=True))
             _let_kernels_call(made, inner)
@@ -263,7 +264,7 @@ def _compiled(**options: Any) -> Callable[[Any], Any]:
 
 
 def _dispatcher(function: Any, options: dict[str, Any], *, is_inner: bool = False) -> Any:
-    """Return what compiles a kernel by the types of its arguments."""
+    """Return a dispatcher that compiles a kernel by the types of its arguments."""
     given: Any = {**_OPTIONS, **options, "no_cpython_wrapper": is_inner}
     made: Any = njit(**given)(function)
     if made is not function:
@@ -273,7 +274,7 @@ def _dispatcher(function: Any, options: dict[str, Any], *, is_inner: bool = Fals
 
 
 def _let_kernels_call(made: Any, inner: Callable[[], Any]) -> None:
-    """Let kernels that call ``made`` be linked with ``inner``, the same with no entry for Python.
+    """Make kernels that call ``made`` link with ``inner``, the same without an entry for Python.
 
     The entry takes a third of the time to compile a kernel, and most are called by kernels only.
 

@@ -1,8 +1,8 @@
 """Binary heaps and one sorted list, in arrays of fixed size that their owner makes.
 
 All heaps but the indexed one sift the same way; the children of cell c of a heap that begins at
-cell 0 are 2 c + 1 and 2 c + 2. An entry is a key and who it belongs to. Of equal keys the entry
-that is moved gives way, unless its owner (the index) counts too.
+cell 0 are 2 c + 1 and 2 c + 2. An entry is a key and its owner. Of equal keys the entry that is
+moved gives way, unless its owner (the index) counts too.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def push_all(heaps: Heaps, key_N: IntArray, who_N: IntArray) -> None:
 
 @kernel
 def pop(heaps: Heaps, heap: int) -> Int:
-    """Remove the first entry of a heap and return whose it is. The heap must not be empty."""
+    """Remove the first entry of a heap and return its owner. The heap must not be empty."""
     first = heaps.first_T[heap]
     taken: Int = heaps.who_C[first]
     heaps.count_T[heap] -= 1
@@ -155,7 +155,7 @@ def new_device_heaps(type_D: IntArray, types: int) -> DeviceHeaps:
 
 
 def usable(fits_JT: BoolArray, type_D: IntArray) -> BoolArray:
-    """Tell which jobs may run on which types, bool (J, T).
+    """Return which jobs may run on which types, bool (J, T).
 
     A job may if it fits the type and the cluster has devices of it.
     """
@@ -223,7 +223,7 @@ def replace_top(devices: DeviceHeaps, kind: int, free_ns: int) -> None:
 
 @kernel
 def rebuild(devices: DeviceHeaps, kind: int, free_ns_D: IntArray) -> None:
-    """Heap the devices of one type anew by ``free_ns_D`` (Floyd's construction, in O(n))."""
+    """Rebuild the heap of one type's devices by ``free_ns_D`` (Floyd's construction, in O(n))."""
     first, stop = devices.first_T[kind], devices.first_T[kind + 1]
     for cell in range(first, stop):
         devices.free_ns_C[cell] = free_ns_D[devices.device_C[cell]]
@@ -258,7 +258,7 @@ def new_indexed_heap(most: int) -> IndexedHeap:
 
 @kernel
 def set_time(heap: IndexedHeap, who: int, time_ns: int) -> None:
-    """Give ``who`` a time, in place of the one that it may have."""
+    """Give ``who`` a time, in place of its present time, if it has one."""
     if heap.cell_N[who] < 0:
         _put(heap, heap.count[0], who)
         heap.count[0] += 1
@@ -270,7 +270,7 @@ def set_time(heap: IndexedHeap, who: int, time_ns: int) -> None:
 
 @kernel
 def take_first(heap: IndexedHeap) -> Int:
-    """Remove one of the earliest time and return who it is. The heap must not be empty."""
+    """Remove an entry with the earliest time and return its owner. The heap must not be empty."""
     first: Int = heap.who_E[0]
     heap.cell_N[first] = -1
     heap.count[0] -= 1
@@ -289,7 +289,7 @@ def _put(heap: IndexedHeap, cell: int, who: int) -> None:
 
 @kernel
 def _rise(heap: IndexedHeap, cell: int) -> None:
-    """Move who is in ``cell`` up past all that are later."""
+    """Move the entry in ``cell`` up past all later entries."""
     who = heap.who_E[cell]
     time_ns = heap.time_ns_N[who]
     while cell > 0 and heap.time_ns_N[heap.who_E[(cell - 1) // 2]] > time_ns:
@@ -300,7 +300,7 @@ def _rise(heap: IndexedHeap, cell: int) -> None:
 
 @kernel
 def _sink(heap: IndexedHeap, cell: int) -> None:
-    """Move who is in ``cell`` down past all that are earlier."""
+    """Move the entry in ``cell`` down past all earlier entries."""
     who, stop = heap.who_E[cell], heap.count[0]
     time_ns = heap.time_ns_N[who]
     child = 2 * cell + 1

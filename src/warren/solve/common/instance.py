@@ -34,8 +34,8 @@ _TYPES: Final = {"weight_J": np.float64, "fits_JT": np.bool_}
 
 def prepared(instance: Instance) -> Instance:
     """Copy the columns into contiguous arrays of the right types, T^c at least 1 ns."""
-    # A kernel is compiled for one type and one memory layout of each array: another would be
-    # compiled anew.
+    # A kernel is compiled for one type and one memory layout of each array: another layout would be
+    # compiled separately.
     own: dict[str, Any] = {
         name: np.array(column, dtype=_TYPES.get(name, np.int64), order="C")
         for name, column in instance._asdict().items()

@@ -35,12 +35,12 @@ def least_round_ns(
     comp_ns_JT, sync_ns_JT
         T^c and T^s of one task on a device of each type.
     usable_JT
-        Which types a job may use, at least one of them.
+        The types that a job may use, at least one of them.
     devices_T
         Devices of each type.
     most_J
-        Tasks of a round that a device may take at most, 1 for a gang; None: any number. Of a job
-        whose tasks do not all find a place so, what comes back means nothing.
+        Tasks of a round that a device may take at most, 1 for a gang; None: any number. If the
+        tasks of a job do not all find a place under this limit, the job's result means nothing.
     """
     most_J = scale_J if most_J is None else most_J
     comp_JT = np.where(usable_JT, comp_ns_JT, 1)

@@ -15,7 +15,7 @@ from warren.solve.common.compile import inlined
 def write_row(
     rows: IntArray, count: IntArray, job: int, round_: int, rounds: int, shard: int, device: int
 ) -> None:
-    """Append a row to a schedule of ``count[0]`` rows so far; there must be room for it."""
+    """Append a row to a schedule that has ``count[0]`` rows; there must be room for it."""
     row = count[0]
     rows[0, row] = job
     rows[1, row] = round_

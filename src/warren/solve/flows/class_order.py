@@ -28,7 +28,7 @@ def ordered_classes(
     hosts
         The hosts of each job.
     classes
-        How many there are; jobs that would come later have the last.
+        Number of classes; jobs that would come later have the last.
     """
     last_on: dict[int, int] = {}
     found: dict[int, int] = {}

@@ -13,9 +13,9 @@ from warren.solve.common.arrays import FloatArray, IntArray
 class FlowClasses(NamedTuple):
     """Classes K in ranks R.
 
-    Links serve the ranks one after the other (strict priority): flows of a rank share what all
-    lower ones leave over. Flows of one rank share by weight: where two are limited by the same
-    link, the rate of each is its class's ``weight_K`` times the level of the link.
+    Links serve the ranks one after the other (strict priority): flows of a rank share the rest of
+    all lower ones. Flows of one rank share by weight: where two are limited by the same link, the
+    rate of each is its class's ``weight_K`` times the level of the link.
     """
 
     rank_K: IntArray
@@ -38,7 +38,7 @@ def weighted_classes(weight_K: npt.ArrayLike) -> FlowClasses:
     Parameters
     ----------
     weight_K
-        The weight of each class from 0 on; all above 0. That of class 0 has no effect.
+        The weight of each class from 0 on; all above 0. The weight of class 0 has no effect.
 
     Raises
     ------

@@ -21,9 +21,9 @@ than they use, all at levels no lower than the sweep's. The sweep ends: a link i
 once, and is raised again only where one of its flows has come down. When nothing is left to look
 at, each link holds what the condition above asks for, whatever the order was.
 
-*Ranks* are swept in ascending order. To a rank, a link is what lower ranks leave of it; where that
-has not changed, nor the link's flows of this rank, the link is looked at only if the sweep meets
-it.
+*Ranks* are swept in ascending order. To a rank, a link is the rest that lower ranks leave of it; if
+that has not changed, nor the link's flows of this rank, the link is looked at only if the sweep
+meets it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from warren.solve.flows.sharing_state import (
 def change_flows(
     state: SharingState, gone_N: IntArray, moved_N: IntArray, class_N: IntArray, new_N: IntArray
 ) -> int:
-    """Let flows go, change class and come, and share their links anew.
+    """Remove flows, change classes and add flows, and update the rates of their links.
 
     Parameters
     ----------
@@ -61,17 +61,17 @@ def change_flows(
     moved_N, class_N
         Flows that stay, with their class from now on.
     new_N
-        Flows that begin; the columns of the state have what they are, but for their share.
+        Flows that begin; the columns of the state have their values, except for their share.
 
     Returns
     -------
     changed
-        How many flows have another rate than before; these are the first of ``changed_F``.
+        Number of flows with a changed rate; these are the first of ``changed_F``.
     """
     state.number[CHANGE] += 1
     state.number[TOUCHED] = 0
     state.number[CHANGED] = 0
-    # Ranks below all that flows leave or enter keep their rates: nobody after them counts there.
+    # Ranks below all that flows leave or enter keep their rates: later ranks do not count there.
     lowest = state.head_LR.shape[1]
     for place in range(len(gone_N)):
         rank = state.rank_K[state.class_F[gone_N[place]]]
@@ -105,7 +105,7 @@ def _sweep(state: SharingState, rank: Int) -> None:
     for place in range(state.number[TOUCHED]):
         link = state.touched_L[place]
         if state.head_LR[link, rank] < 0:
-            # A level of flows that have left must not limit the next one that comes.
+            # A level of flows that have left must not limit the next flow that comes.
             state.level_LR[link, rank] = np.inf
             continue
         # New flows count from level 0 on, so nothing is known yet of where this link is full.
@@ -134,7 +134,7 @@ def _sweep(state: SharingState, rank: Int) -> None:
 
 @inlined
 def _wait(state: SharingState, link: Int, bound: Float) -> None:
-    """Let a link wait in the heap until the sweep reaches a level."""
+    """Make a link wait in the heap until the sweep reaches a level."""
     state.bound_L[link] = bound
     set_time(state.heap, link, key(bound))
 
@@ -165,12 +165,13 @@ def _due(state: SharingState, link: Int, rank: Int) -> Float:
     state.rises_L[link] = False
     # Counted at every look: flows that have left the list since the last one are in it no more.
     state.limited_LR[link, rank] = limited
-    # Where nothing is left, a rate of next to nothing is one too many.
+    # If nothing is left, a rate of next to nothing is one too many.
     if load > room + tolerance or (room == 0.0 and load > 0.0):
         filled: Float = fill(state.most_N, state.share_N, flows, room)
         return filled
     if limits == np.inf:
-        # Not full and limiting nobody, or full by chance with all its flows limited elsewhere.
+        # Not full, and the limit of no flow; or full by chance with all its flows limited
+        # elsewhere.
         state.spare_LR[link, rank] = room - load
         return -1.0
     if load >= room - tolerance:
@@ -181,7 +182,7 @@ def _due(state: SharingState, link: Int, rank: Int) -> Float:
 
 @inlined
 def _room(state: SharingState, link: Int, rank: Int) -> Float:
-    """Return what lower ranks leave of a link."""
+    """Return the capacity that lower ranks leave of a link."""
     room: Float = state.capacity_L[link]
     for lower in range(rank):
         room -= state.load_LR[link, lower]
@@ -223,9 +224,9 @@ def _raise(state: SharingState, link: Int, rank: Int, level: Float) -> None:
 
 @kernel
 def _fill_anew(state: SharingState, link: Int, rank: Int) -> None:
-    """Give a link the level at which it is full as its other links stand, infinite if at none.
+    """Set a link's level to where it is full as its other links stand, infinite if there is none.
 
-    Leaves in ``most_N`` what each of its flows could have if this link did not limit it.
+    Leaves in ``most_N`` the rate that each of its flows could have if this link did not limit it.
     """
     limited_by = state.level_LR[link, rank]
     state.level_LR[link, rank] = np.inf
@@ -235,7 +236,7 @@ def _fill_anew(state: SharingState, link: Int, rank: Int) -> None:
     while cell >= 0:
         flow = state.flow_C[cell]
         most = state.level_F[flow]
-        # Flows below the old level are limited elsewhere as it is.
+        # Flows below the old level are limited elsewhere anyway.
         if most >= limited_by:
             most = most_level(state, flow, rank)
         state.most_N[flows] = most
@@ -253,7 +254,7 @@ def _fill_anew(state: SharingState, link: Int, rank: Int) -> None:
 
 @inlined
 def _load_more(state: SharingState, link: Int, rank: Int, level: Float, more: Float) -> None:
-    """Let a link be looked at in time: a flow of it has risen and takes ``more`` than before."""
+    """Schedule a look at a link in time: a flow of it has risen and takes ``more`` than before."""
     waits = state.heap.cell_N[link] >= 0
     limits = state.level_LR[link, rank]
     bound = level
@@ -307,9 +308,9 @@ def _settle(state: SharingState, link: Int, rank: Int, level: Float) -> None:
 def _load_less(
     state: SharingState, link: Int, rank: Int, level: Float, before: Float, share: Float
 ) -> None:
-    """Let a link be looked at when its level comes: a flow of it has come down from ``before``.
+    """Schedule a look at a link at its level: a flow of it has come down from ``before``.
 
-    Its level can only rise, so that what it waits for, if it does, comes no sooner. A link that
+    Its level can only rise, so the event that it waits for, if any, comes no sooner. A link that
     limits no flow needs no look at all.
     """
     # The flow is not one of those any more that the link limits: its slope below b is less.
@@ -325,7 +326,7 @@ def _load_less(
 
 @kernel
 def _set_rates(state: SharingState, rank: Int) -> None:
-    """Give the changed flows of a rank their rates."""
+    """Set the rates of the changed flows of a rank."""
     for place in range(state.number[CHANGED]):
         flow = state.changed_F[place]
         weight = state.weight_K[state.class_F[flow]]
@@ -353,7 +354,7 @@ def _sum_loads(state: SharingState, rank: Int) -> None:
 
 @kernel
 def _sum_load(state: SharingState, link: Int, rank: Int) -> None:
-    """Sum what flows of a rank take of a link; touch it if later ranks are left another room."""
+    """Sum the load of a rank's flows on a link; touch it if the room of later ranks changes."""
     state.loaded_L[link] = state.number[SWEEP]
     load, cell = 0.0, state.head_LR[link, rank]
     while cell >= 0:
@@ -369,7 +370,7 @@ def _sum_load(state: SharingState, link: Int, rank: Int) -> None:
 
 @kernel
 def _really_changed(state: SharingState) -> int:
-    """Keep of the changed flows those whose rate is not what it was before."""
+    """Keep of the changed flows those whose rate differs from the rate before."""
     kept = 0
     for place in range(state.number[CHANGED]):
         flow = state.changed_F[place]

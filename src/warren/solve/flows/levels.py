@@ -6,9 +6,9 @@ cap let it rise to t_f. Flows that are limited by the link have its level (water
 and Gallager, Data Networks, 6.5.2). A link that is not filled has the level infinity.
 
 *Ties.* Levels are float64, and differ in their last bits by the order in which flows are summed.
-Rates are levels rounded to 40 bits (``rounded``), a relative error of at most 1e-12, so that rates
-that are equal are one number: what differs by the rounding of sums alone is some hundred times
-closer. Loads of a link are compared with ``TOLERANCE`` times its capacity.
+Rates are levels rounded to 40 bits (``rounded``), a relative error of at most 1e-12, so that equal
+rates are one number: a difference by the rounding of sums alone is some hundred times closer. Loads
+of a link are compared with ``TOLERANCE`` times its capacity.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TOLERANCE: Final = 2.0**-45
 """Loads of a link that differ by less, relative to its capacity (3e-14), count as equal."""
 
 NOTHING: Final = 4 * TOLERANCE
-"""What earlier ranks leave of a link counts as nothing up to this, relative to its capacity.
+"""Largest rest of a link after earlier ranks that counts as nothing, relative to its capacity.
 
 Each load may be off by a tolerance, so that a link they fill may seem to have this much left."""
 
@@ -33,7 +33,7 @@ Each load may be off by a tolerance, so that a link they fill may seem to have t
 def rounded(rate: Float) -> Float:
     """Round a rate to 40 bits: a relative error of at most 2**-40.
 
-    Whole numbers of bytes a second stay what they are up to 10**12.
+    Whole numbers of bytes a second are unchanged up to 10**12.
     """
     # Veltkamp's splitting: the high part of a float64 is (c x) - (c x - x) with c = 2**13 + 1.
     # Beyond this bound, c x could overflow; infinity stays itself.

@@ -31,7 +31,7 @@ class NewFlow(NamedTuple):
 class LinkSharing:
     """Links whose rates are max-min fair within a rank of classes, and strict between ranks.
 
-    Each change shares anew only where rates change (``level_sweep``). The rates are those of
+    Each change recomputes rates only where they change (``level_sweep``). The rates are those of
     ``max_min`` up to rounding: loads to 2**-45 of a link's capacity, so that a rate differs by no
     more than some 1e-12 of itself unless it is a small remainder of a large link.
 
@@ -42,7 +42,7 @@ class LinkSharing:
     capacity_L
         Bytes a second of each link, none negative and all finite.
     classes
-        How classes share.
+        The sharing between classes.
 
     Raises
     ------
@@ -103,7 +103,7 @@ class LinkSharing:
         moved: Sequence[tuple[int, int]] = (),
         new: Sequence[NewFlow] = (),
     ) -> tuple[list[int], IntArray]:
-        """Let flows end, change class and begin at one instant, and share the links once.
+        """End, reclassify and begin flows at one instant, and share the links once.
 
         Parameters
         ----------
@@ -119,8 +119,8 @@ class LinkSharing:
         flows
             The numbers of the new flows.
         changed_N
-            The flows whose rates have changed, ascending; new ones that got a rate among them,
-            and none that has ended.
+            The flows whose rates have changed, ascending; new flows that got a rate among them, and
+            no flow that has ended.
 
         Raises
         ------
@@ -129,7 +129,7 @@ class LinkSharing:
             multiplicity or cap is not above 0. Then nothing has changed.
         """
         self._check(gone, moved, new)
-        # Slots are filled before any is freed, so that a new flow never has the number of one
+        # Slots are filled before any is freed, so that a new flow never has the number of a flow
         # that ends at the same instant.
         flows = [self.place(one) for one in new]
         changed = change_flows(
@@ -146,7 +146,7 @@ class LinkSharing:
     def _check(
         self, gone: Sequence[int], moved: Sequence[tuple[int, int]], new: Sequence[NewFlow]
     ) -> None:
-        """Raise a ValueError for what ``change`` says."""
+        """Raise a ValueError in the cases of ``change``."""
         state = self._state
         named = [*gone, *(flow for flow, _ in moved)]
         for flow in named:
@@ -169,10 +169,10 @@ class LinkSharing:
                 raise ValueError(f"the cap of a flow may not be {one.cap}")
 
     def place(self, one: NewFlow) -> int:
-        """Write what a new flow is into a slot; return its number.
+        """Write a new flow into a slot; return its number.
 
-        Nothing is checked, and it has no rate before ``level_sweep.change_flows`` is told of it:
-        for compiled code that does more than share links in one call.
+        Nothing is checked, and it has no rate until ``level_sweep.change_flows`` receives it: for
+        compiled code that does more than share links in one call.
         """
         # A block of cells is used again whole, by a flow over as many links: none is ever cut.
         flow = self._free.pop() if self._free else self._flows

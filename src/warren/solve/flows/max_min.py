@@ -4,8 +4,8 @@
 a link is full its flows stay, the others go on. The result is the only one in which each flow has
 a *bottleneck link*: a full one on which no flow has a higher rate.
 
-*Classes.* Ranks of classes are filled one after the other, each from what the lower ones leave
-over; within a rank, flows rise in proportion to the weight of their class.
+*Classes.* Ranks of classes are filled one after the other, each from the rest of the lower ones;
+within a rank, flows rise in proportion to the weight of their class.
 
 *How.* The links wait in a heap by a lower bound of the level at which they are full. It is the
 level when they were last looked at: flows that stay elsewhere leave more to the others, so levels
@@ -67,9 +67,9 @@ def max_min(
     class_F
         The class of each flow.
     classes
-        How classes share.
+        The sharing between classes.
     multiplicity_F
-        How many equal flows each stands for, above 0; it takes so many times its rate of a link.
+        How many equal flows each stands for, above 0; on a link it takes that multiple of its rate.
     cap_F
         The most that one of them takes, in bytes a second; may be infinite.
 
@@ -122,9 +122,9 @@ def _round_all(rate_F: FloatArray) -> None:
 
 @kernel
 def _fill_rank(filling: _Filling, capacity_L: FloatArray, rank: Int) -> None:
-    """Raise the flows of a rank until all stay, and take what they have off their links."""
+    """Raise the flows of a rank until all stay, and take their rates off their links."""
     heap, links = filling.heap, len(capacity_L)
-    # What rounding leaves of a link that lower ranks fill is nothing, not a small rate.
+    # The rounding rest of a link that lower ranks fill is nothing, not a small rate.
     for link in range(links):
         if filling.left_L[link] <= NOTHING * capacity_L[link]:
             filling.left_L[link] = 0.0
@@ -159,7 +159,7 @@ def _raise_all(filling: _Filling, links: Int, rank: Int) -> None:
                 reached = filling.most_F[first - links]
                 filling.level_F[first - links] = reached
             continue
-        # The level only rises; where rounding makes it less, it is a tie with what was reached.
+        # The level only rises; if rounding makes it less, it is a tie with the level reached.
         level = max(_level(filling, first, rank), reached)
         if key(level) > heap.time_ns_N[first] and level < np.inf:
             set_time(heap, first, key(level))

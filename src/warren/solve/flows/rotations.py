@@ -1,14 +1,14 @@
 """Rotations of periodic bursts on a circle, so that they ask for more than links have least.
 
 *Source.* CASSINI (NSDI'24), 3 and 4: the pattern of a job's link demand is rolled around a circle
-whose perimeter is the least common multiple of all periods; a rotation of each pattern is chosen
-that makes the demand beyond the link's capacity least. Its score is 1 less the mean excess.
+whose perimeter is the least common multiple of all periods; the rotations of the patterns are
+chosen so that the demand beyond the link's capacity is least. Its score is 1 less the mean excess.
 
 *Differs.* There each link is optimised alone, and a graph of jobs and links, which must have no
 loops, is walked to give each job one shift. Here a job has one rotation from the beginning and the
 excess is summed over all links, so loops do no harm. The walk along shared links gives the order in
-which jobs are placed, each best beside those before it; then each is placed anew beside all others
-until that helps nobody. Few rotations are all tried. A circle is cut into equal slices.
+which jobs are placed, each best beside those before it; then each is placed again beside all others
+until that gains nothing. Few rotations are all tried. A circle is cut into equal slices.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ import numpy as np
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 _ALL_TRIED: Final = 2000
-"""So many sets of rotations are all tried."""
+"""Most sets of rotations of which all are tried."""
 _SWEEPS: Final = 20
 _ALIKE: Final = 1e-9
 
 
 class Rotations(NamedTuple):
-    """``slices``: by how many each pattern is turned; ``excess``: over the links, in whole links.
+    """``slices``: rotation of each pattern; ``excess``: over the links, in whole links.
 
     1 is the capacity of one link over the whole circle. ``turned``: the most that it would be if
     one of the patterns were turned otherwise.
@@ -46,8 +46,8 @@ def best_rotations(demands_LS: Sequence[Floats]) -> Rotations:
     Parameters
     ----------
     demands_LS
-        Of each job the part of each link that it asks for, by link and slice of its own period.
-        All have the same links and slices of the same length.
+        For each job its demand as a part of each link, by link and slice of its own period. All
+        have the same links and slices of the same length.
     """
     perimeter = math.lcm(*(one.shape[1] for one in demands_LS))
     whole_LS = [np.tile(one, perimeter // one.shape[1]) for one in demands_LS]
@@ -63,7 +63,7 @@ def best_rotations(demands_LS: Sequence[Floats]) -> Rotations:
         for job in order[1:]:
             placed[job] = _best(_excesses(whole_LS, placed, job, turns[job]), None)
         found = _swept(whole_LS, placed, turns)
-    # In the middle of what is equally good there is most room for what comes early or late.
+    # The middle of equally good rotations leaves most room for bytes that come early or late.
     for job in order[1:]:
         found[job] = _best(_excesses(whole_LS, found, job, turns[job]), None)
     found = _swept(whole_LS, found, turns)
@@ -83,7 +83,7 @@ def excess_of(demands_LS: Sequence[Floats], slices: Sequence[int]) -> float:
 
 
 def _walk(whole_LS: Sequence[Floats]) -> list[int]:
-    """Order jobs along the links that they share, the one that asks for most first."""
+    """Order jobs along the links that they share, the job with the largest demand first."""
     asks_JL = np.array([one.sum(axis=1) for one in whole_LS])
     left = list(range(len(whole_LS)))
     order = [max(left, key=lambda job: (asks_JL[job].sum(), -job))]
@@ -99,8 +99,8 @@ def _walk(whole_LS: Sequence[Floats]) -> list[int]:
 def _swept(
     whole_LS: Sequence[Floats], placed: dict[int, int], turns: Sequence[int]
 ) -> dict[int, int]:
-    """Place each job anew beside all others until that helps nobody."""
-    # Kept as it changes: with many jobs most of the time would go into adding it up.
+    """Place each job again beside all others until that gains nothing."""
+    # Kept up to date: with many jobs most of the time would go into adding it up.
     total_LS = sum(np.roll(whole_LS[job], turn, axis=1) for job, turn in placed.items())
     for _ in range(_SWEEPS):
         before = dict(placed)
@@ -128,9 +128,9 @@ def _excesses(
 
 
 def _beside(rest_LS: Floats, own_LS: Floats, turns: int) -> list[float]:
-    """Compute the excess at each rotation of a pattern beside what the others ask for."""
+    """Compute the excess at each rotation of a pattern beside the demand of the others."""
     perimeter = own_LS.shape[1]
-    # Turned by t, the slice s holds what was in s - t.
+    # Turned by t, the slice s holds the demand of slice s - t.
     from_TS = (np.arange(perimeter) - np.arange(turns)[:, None]) % perimeter
     # On links that it does not use nothing depends on it.
     used_L = own_LS.any(axis=1)

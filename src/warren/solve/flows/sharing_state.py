@@ -45,13 +45,13 @@ class SharingState(NamedTuple):
     before_C: IntArray
     head_LR: IntArray  # the first cell, -1 for none
     level_LR: FloatArray  # infinite where the link limits no flow
-    load_LR: FloatArray  # not summed for the last rank, which nobody comes after
-    spare_LR: FloatArray  # what a link that limits no flow has left, at least
+    load_LR: FloatArray  # not summed for the last rank, after which none comes
+    spare_LR: FloatArray  # the rest of a link that limits no flow, at least
     limited_LR: FloatArray  # the shares of the flows that a link limits, at least
 
     # The rest is of one change or one sweep, and means nothing between.
     heap: IndexedHeap  # links that may have another level
-    bound_L: FloatArray  # what it waits by; where it is not stale, its level happens there
+    bound_L: FloatArray  # the level it waits for; where it is not stale, its level happens there
     rises_L: BoolArray  # the link is raised there, not settled
     stale_L: BoolArray  # flows of the link have changed since ``bound_L`` was computed
     settled_L: IntArray  # the sweep in which the link was settled last
@@ -79,7 +79,7 @@ CHANGED = 3
 def new_sharing_state(
     capacity_L: FloatArray, classes: FlowClasses, flows: int, cells: int
 ) -> SharingState:
-    """Make a state without flows, with room for so many flows and cells."""
+    """Make a state without flows, with room for ``flows`` flows and ``cells`` cells."""
     links = len(capacity_L)
     shape = (links, classes.ranks)
     return SharingState(
@@ -125,7 +125,7 @@ _OF_CELLS = ("link_C", "flow_C", "next_C", "before_C")
 
 
 def with_room(state: SharingState, flows: int, cells: int) -> SharingState:
-    """Return the state with room for so many flows and cells, no fewer than before."""
+    """Return the state with room for ``flows`` flows and ``cells`` cells, no fewer than before."""
     fresh: dict[str, Any] = {}
     of_flows = [name for name in state._fields if name.endswith("_F")]
     for name in [*of_flows, *_OF_FLOWS, *_OF_CELLS]:
@@ -149,7 +149,7 @@ def most_level(state: SharingState, flow: Int, rank: Int) -> Float:
 
 @kernel
 def touch(state: SharingState, link: Int) -> None:
-    """Note a link whose flows have changed, or what it has left for later ranks."""
+    """Note a link whose flows, or whose room for later ranks, have changed."""
     if state.touched_in_L[link] != state.number[CHANGE]:
         state.touched_in_L[link] = state.number[CHANGE]
         state.touched_L[state.number[TOUCHED]] = link

@@ -1,8 +1,8 @@
-"""Flows of so many bytes over shared links: when each ends, after every change of their rates.
+"""Flows of given sizes over shared links: when each ends, after every change of their rates.
 
-A flow sends at its rate of ``LinkSharing`` until that changes. What changes at one instant is
-shared in one call of compiled code, which also moves the ends of all flows whose rates are others
-than before. Times are whole nanoseconds: the end of a flow is rounded to the nearest one.
+A flow sends at its rate of ``LinkSharing`` until that changes. All changes of one instant are
+shared in one call of compiled code, which also moves the ends of all flows whose rates have
+changed. Times are whole nanoseconds: the end of a flow is rounded to the nearest one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LINKS: Final = 1
 
 
 class FlowEnds(NamedTuple):
-    """What flows F have left, and the intervals I, with links N, in which bytes have passed.
+    """Remaining bytes of flows F, and the intervals I, with links N, in which bytes have passed.
 
     Flow f had ``left_F[f]`` bytes left at ``since_ns_F[f]``, and sends ``byte_rate_F[f]`` a second
     since; ``heap`` has its end. Interval i: ``what_I5[i]`` has the flow's owner, its class, begin,
@@ -64,7 +64,7 @@ class TimedFlows:
     Parameters
     ----------
     capacity_L, classes
-        As for ``LinkSharing``, which also says what is refused.
+        As for ``LinkSharing``, which also lists the refused values.
     notes
         Whether intervals in which bytes pass are noted.
     """
@@ -87,7 +87,10 @@ class TimedFlows:
         return bool(self._new or self._gone or self._moved)
 
     def begin(self, flow: NewFlow, byte_count: float, owner: int, now: int) -> int:
-        """Let a flow begin now; return its number. ``owner``: whose it is, for ``passed``."""
+        """Begin a flow now; return its number.
+
+        ``owner``: the owner of its bytes, for ``passed``.
+        """
         number = self._sharing.place(flow)
         if len(self._sharing.state.rate_F) > len(self._ends.left_F):
             self._ends = _with_room(self._ends, len(self._sharing.state.rate_F))
@@ -100,7 +103,7 @@ class TimedFlows:
         return number
 
     def go_on(self, number: int, byte_rate: float, since_ns: int, end_ns: int) -> None:
-        """Let a flow that begins have sent at this rate since then, to end at this time so far."""
+        """Take over a flow that has sent at this rate since then, to end at this time so far."""
         self._ends.byte_rate_F[number] = byte_rate
         self._ends.since_ns_F[number] = since_ns
         set_time(self._ends.heap, number, end_ns)
@@ -131,7 +134,7 @@ class TimedFlows:
     def end(self, now: int) -> list[int]:
         """End the flows whose end has come; return their numbers.
 
-        Their links are shared anew by the next ``share``.
+        The next ``share`` divides their links again.
         """
         self._make_room()
         ended_N = self._sharing.state.changed_F  # free between two changes
@@ -183,7 +186,7 @@ def _share(
     new_N: IntArray,
 ) -> Int:
     """Change flows as ``change_flows`` does, move their ends, and return the first of all ends."""
-    # What has passed so far was of the class that a flow had.
+    # Bytes passed so far were of the flow's class before.
     for place in range(len(moved_N)):
         _pass_bytes(state, ends, moved_N[place], now)
     changed = change_flows(state, gone_N, moved_N, class_N, new_N)
@@ -207,9 +210,9 @@ def _first_end(heap: IndexedHeap) -> Int:
 
 @inlined
 def _set_rate(state: SharingState, ends: FlowEnds, flow: Int, now: Int) -> None:
-    """Let what is left of a flow go on at the rate that it has now."""
-    # The end of an unchanged rate stays as it is: computed again from what is left, it could move
-    # by a rounding.
+    """Continue the rest of a flow at its present rate."""
+    # The end of an unchanged rate is kept: computed again from the rest, it could move by a
+    # rounding.
     rate = state.rate_F[flow]
     if rate == ends.byte_rate_F[flow]:
         return
@@ -225,7 +228,7 @@ def _set_rate(state: SharingState, ends: FlowEnds, flow: Int, now: Int) -> None:
 
 @kernel
 def _pass_bytes(state: SharingState, ends: FlowEnds, flow: Int, now: Int) -> None:
-    """Take off a flow what it has sent until now."""
+    """Subtract from a flow the bytes that it has sent until now."""
     since = ends.since_ns_F[flow]
     if now > since:
         sent = ends.byte_rate_F[flow] * ((now - since) / _NS_PER_S)
@@ -283,7 +286,7 @@ def _new_ends(state: SharingState, notes: bool) -> FlowEnds:
 
 
 def _with_room(ends: FlowEnds, flows: int) -> FlowEnds:
-    """Return the ends with room for so many flows, no fewer than before."""
+    """Return the ends with room for ``flows`` flows, no fewer than before."""
     more = flows - len(ends.left_F)
     heap = ends.heap
     return ends._replace(

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 FINEST: Final = 4
-"""The shortest period has at most so many units."""
+"""Most units of the shortest period."""
 MOST_UNITS: Final = 64
-"""The least common multiple of all periods has at most so many."""
+"""Most units of the least common multiple of all periods."""
 
 
 class WholePeriods(NamedTuple):
@@ -26,7 +26,7 @@ class WholePeriods(NamedTuple):
 def whole_periods(lengths: Sequence[float], tolerance: float) -> WholePeriods | None:
     """Make lengths whole numbers of a unit, each longer by at most ``tolerance``, a share of it.
 
-    The shortest has as few units as that takes; None: there is no such unit.
+    The shortest has as few units as possible; None: there is no such unit.
     """
     for parts in range(1, FINEST + 1):
         counts = tuple(round(length * parts / min(lengths)) for length in lengths)

@@ -1,1 +1,1 @@
-"""GPUs split into groups, and what waiting jobs take of a group."""
+"""GPUs split into groups, and the tasks that waiting jobs start on a group."""

@@ -1,8 +1,8 @@
-r"""How equal groups can be at best: lower bounds of (4) from the groups that there can be.
+r"""The best equality of groups: lower bounds of (4) from the possible groups.
 
-The linear relaxation of (4)-(6) says nothing: every GPU split evenly over the groups gives 0. What
-makes groups differ is that a group has whole GPUs. So these bounds look at *patterns*, vectors of
-counts c that a group may have, with speeds s c, of which the mean over groups is \bar s.
+The linear relaxation of (4)-(6) says nothing: every GPU split evenly over the groups gives 0.
+Groups differ because a group has whole GPUs. So these bounds look at *patterns*, vectors of counts
+c that a group may have, with speeds s c, of which the mean over groups is \bar s.
 
 *Proof.* Let a grouping have value v.
 
@@ -11,10 +11,10 @@ counts c that a group may have, with speeds s c, of which the mean over groups i
    (|U| - 1), or all groups are among the patterns within r of \bar s for every job.
 2. Let w be a vector of integers. The numbers w c of the groups are integers with the mean
    w (sum of c) / |U|. Where this is none, some group a is above it and some group b below. The
-   other |U| - 2 groups have what a and b leave, and their mean speed lies between their extremes.
-   So v is at least the largest difference, over jobs, among a, b and that mean; and a, b are two
-   patterns within r, of which the best pair bounds v. With two groups nothing, with three one
-   pattern within r is left.
+   other |U| - 2 groups have the rest beside a and b, and their mean speed lies between their
+   extremes. So v is at least the largest difference, over jobs, among a, b and that mean; and a, b
+   are two patterns within r, of which the best pair bounds v. With two groups nothing, with three
+   one pattern within r is left.
 
 The bound is the smaller of the two for one r; every r is valid, and r is chosen so that there are
 few patterns. The w are those with entries -1, 0, 1. With |U| = 2 the bound is exact.
@@ -36,11 +36,11 @@ PATTERNS: Final = 400
 PARTIAL: Final = 40_000
 """Most partial patterns on the way to them; fewer where there are many kinds and jobs."""
 _WORK: Final = 32_000_000
-"""What a list of patterns may cost in all: partial patterns times kinds squared times jobs."""
+"""Largest cost of a list of patterns in all: partial patterns times kinds squared times jobs."""
 WEIGHTS: Final = 150
 """Most vectors w that are tried, those with the fewest entries first."""
 _SMALLER: Final = 1.5
-"""What the limit is divided by when there are too many patterns."""
+"""Divisor of the limit when there are too many patterns."""
 _TRIES: Final = 12
 """Most limits that are tried."""
 
@@ -80,22 +80,23 @@ def few_patterns(
 def patterns(problem: ReducedProblem, radius: float, most: int) -> IntArray | None:
     """List every count vector within a radius of the mean speed for every job; shape (Q, K).
 
-    None if there are more than ``most``, or too many parts on the way to them. One kind is
-    added after another. What is left out can still reach the mean or not: for each job, by what
-    there is at most; for all together, as in Fincke and Pohst (1985), by the triangle of a QR
+    None if there are more than ``most``, or too many parts on the way to them. One kind is added
+    after another. The kinds left out can still reach the mean or not: for each job, by the counts
+    there are at most; for all together, as in Fincke and Pohst (1985), by the triangle of a QR
     decomposition, since all within the radius r are in a ball of radius r sqrt(N).
     """
     speed_NK, count_K = problem.speed_NK, problem.count_K
     low_N, high_N = problem.mean_N - radius - ALIKE, problem.mean_N + radius + ALIKE
-    # Parts have the counts of the kinds done so far; rest_N is what the kinds to come can add.
+    # Parts have the counts of the kinds done before; rest_N is the most that the kinds to come can
+    # add.
     part_PK, rest_N = np.zeros((1, len(count_K)), np.int64), speed_NK @ count_K
     partial = min(PARTIAL, _WORK // (len(count_K) ** 2 * max(len(speed_NK), 8)))
     if partial < len(count_K):
         return None
     ball = _Ball(problem, radius)
     for kind in range(len(count_K) - 1, -1, -1):
-        # What a part may have of this kind: between nothing and all, so that all kinds to come
-        # can still lift every job to low_N and none is above high_N, and within the ball.
+        # Counts that a part may have of this kind: between nothing and all, so that all kinds to
+        # come can still lift every job to low_N and none is above high_N, and within the ball.
         speed_N = speed_NK[:, kind]
         rest_N = rest_N - count_K[kind] * speed_N
         sum_PN = part_PK @ speed_NK.T
@@ -120,7 +121,7 @@ class _Ball:
     """All c with |s (c - mean)| <= r for all jobs, and 0 <= c <= count: an ellipsoid around them.
 
     The sum over jobs of the first squared is at most N r^2, the sum over kinds of (c - mean)^2 /
-    count^2 at most K. Kinds that no combination of jobs tells apart need the second.
+    count^2 at most K. Kinds that no combination of jobs distinguishes need the second.
     """
 
     def __init__(self, problem: ReducedProblem, radius: float) -> None:
@@ -136,8 +137,8 @@ class _Ball:
 
     def counts(self, part_PK: IntArray, kind: int) -> tuple[FloatArray, FloatArray]:
         """Return the least and the most of a kind, given those of the kinds after it."""
-        # The triangle's rows below use up a part of the sum of squares; what is left bounds this
-        # row's square, |slope (c - middle)|^2, which has this kind and those after it only.
+        # The triangle's rows below use up a part of the sum of squares; the rest bounds this row's
+        # square, |slope (c - middle)|^2, which has this kind and those after it only.
         off_PK = (part_PK - self._mean_K)[:, kind + 1 :]
         used_P = np.square(off_PK @ self._triangle_KK[kind + 1 :, kind + 1 :].T).sum(axis=1)
         slope = self._triangle_KK[kind, kind]

@@ -6,13 +6,13 @@ have. With x_c the number of groups of pattern c, a grouping is a whole x >= 0 w
     sum of x_c = |U|,   sum of c x_c = all GPUs,
 
 and its value is the largest difference of s c among the patterns used. With a value v at hand, a
-better grouping has only patterns within v (|U| - 1) / |U| of the mean speed (``bound``,
-step 1); these are listed. For each job the patterns used fit into a window narrower than v. So for
-any speed t of a job, either the slowest pattern used is above t, and all others go, or those of at
-least t + v go. A node is a set of patterns that are left. It is done with if the system has no
-solution in fractions; if all its patterns fit into one window, the program in whole numbers
-decides. Else t is chosen so that both children lose a pattern that the fractional solution uses,
-or one that is far from these.
+better grouping has only patterns within v (|U| - 1) / |U| of the mean speed (``bound``, step 1);
+these are listed. For each job the patterns used fit into a window narrower than v. So for any speed
+t of a job, either the slowest pattern used is above t, and all others go, or those of at least t +
+v go. A node is a set of remaining patterns. It is done with if the system has no solution in
+fractions; if all its patterns fit into one window, the program in whole numbers decides. Else t is
+chosen so that both children lose a pattern that the fractional solution uses, or a pattern that is
+far from these.
 
 Groups have no names here, so the |U|! equal solutions of the form in z_mu are one, and the size
 grows neither with |U| nor with the GPUs but with the patterns. Budgets count programs solved.
@@ -33,7 +33,7 @@ from warren.solve.gpu_groups.problem import ALIKE, ReducedProblem
 PATTERNS: Final = (300, 1500)
 """Most patterns that are looked at, at first and then."""
 _NODES_OF_HIGHS: Final = 1000
-"""Where HiGHS gives up one program in whole numbers."""
+"""Nodes after which HiGHS gives up one program in whole numbers."""
 _USED: Final = 1e-7
 """A pattern that a fractional solution has more often than this is used by it."""
 
@@ -46,11 +46,12 @@ class GroupingProof(NamedTuple):
 
 
 def exact(problem: ReducedProblem, found: float, bound: float, programs: int) -> GroupingProof:
-    """Search for the optimum with so many programs at most; the bound is at least the one known.
+    """Search for the optimum with at most ``programs`` programs; the bound is at least ``bound``.
 
-    ``found`` is the value of a grouping, ``bound`` one that is known; both as ``ReducedProblem``
-    has it. Where there are too many patterns within that value, all groupings below a smaller limit
-    are looked at: what is found there is the optimum too, and if nothing is, the limit is a bound.
+    ``found`` is the value of a grouping, ``bound`` a known bound; both as ``ReducedProblem`` has
+    it. If there are too many patterns within that value, all groupings below a smaller limit are
+    looked at: a grouping found there is the optimum too, and if there is none, the limit is a
+    bound.
     """
     if problem.groups == 1:
         return GroupingProof(None, 0.0)
@@ -69,7 +70,7 @@ def exact(problem: ReducedProblem, found: float, bound: float, programs: int) ->
 
 
 class _Windows:
-    """A search over sets of patterns: their speeds, and the best grouping so far.
+    """A search over sets of patterns: their speeds, and the best grouping found.
 
     ``value``: of the best grouping, at first the limit; ``left``: programs that may be solved.
     """
@@ -114,8 +115,8 @@ class _Windows:
         times_Q = self._solved(left_Q, is_whole=False)
         if times_Q is None:
             return []
-        # The fractional solution fits into a window: whole numbers may do so too, with what
-        # patterns there are within that window. If not, the set is split all the same.
+        # The fractional solution fits into a window: whole numbers may do so too, with the patterns
+        # within that window. If not, the set is split all the same.
         used_Q = times_Q > _USED
         if (self._range_N(used_Q) < width).all():
             middle_N = (self._speed_QN[used_Q].max(axis=0) + self._speed_QN[used_Q].min(axis=0)) / 2
@@ -135,9 +136,9 @@ class _Windows:
         speed_Q = self._speed_QN[:, job]
         slow, fast = float(speed_Q[left_Q].min()), float(speed_Q[left_Q].max())
         used_slow, used_fast = float(speed_Q[used_Q].min()), float(speed_Q[used_Q].max())
-        # Slow patterns, up to t, go from one side; fast ones, from t + width on, from the other.
-        # If the used ones are far enough apart, both sides lose one of them; else, where there is
-        # such a t, one side loses one of them and the other one that is far from them.
+        # Slow patterns, up to t, go from one side; fast ones, from t + width on, from the other. If
+        # the used ones are far enough apart, both sides lose one of them; else, if there is a
+        # suitable t, one side loses one of them and the other a pattern that is far from them.
         if used_fast - used_slow >= width:
             t = (used_slow + used_fast - width) / 2
         elif fast - used_slow >= width:
@@ -150,7 +151,7 @@ class _Windows:
         return sorted(sides, key=np.count_nonzero)
 
     def _range_N(self, some_Q: BoolArray) -> FloatArray:
-        """Return by how much the speeds of these patterns differ, for each job."""
+        """Return the range of the speeds of these patterns, for each job."""
         speed_QN = self._speed_QN[some_Q]
         range_N: FloatArray = speed_QN.max(axis=0) - speed_QN.min(axis=0)
         return range_N
@@ -158,12 +159,13 @@ class _Windows:
     def _improves(self, some_Q: BoolArray) -> bool:
         """Keep the grouping that these patterns, all in one window, make; False if there is none.
 
-        In a window narrower than the value it is a better one.
+        In a window narrower than the value it is better.
         """
         times_Q = self._solved(some_Q, is_whole=True)
         if times_Q is None:
             return False
-        # HiGHS is right within a tolerance: what does not add up in whole numbers proves nothing.
+        # HiGHS is right within a tolerance: counts that do not add up in whole numbers prove
+        # nothing.
         whole_Q = np.rint(times_Q).astype(np.int64)
         if (self._matrix @ whole_Q != self._total).any():
             self._is_sure = False

@@ -1,15 +1,16 @@
 """GPU groups by construction and local search: multi-way partitioning with few kinds of items.
 
-A group is a vector of counts, and many groups are equal, so a grouping is a few *patterns*, each so
-many times. Two constructions: every group the whole part of an even share of each kind, what is
-left to the groups that lack its speed most; and LPT, the fastest GPU first, always to the slowest
-group (Graham 1969). A move takes two groups and an exchange e of GPUs, from one to the other and
-back; it is done in as many pairs of equal groups as there are at once.
+A group is a vector of counts, and many groups are equal, so a grouping is a few *patterns*, each
+with its number of groups. Two constructions: every group the whole part of an even share of each
+kind, the rest to the groups that lack its speed most; and LPT, the fastest GPU first, always to the
+slowest group (Graham 1969). A move takes two groups and an exchange e of GPUs, from one to the
+other and back; it is done in as many pairs of equal groups as there are at once.
 
 (4) has plateaus: most moves change neither the fastest nor the slowest group. So moves are judged
-by the sum over groups and jobs of |s c - centre| ** power; the best one is taken while there is
-one. The power rises to ``POWERS[-1]``, nearly the largest difference; then the centre is the middle
-between fastest and slowest. From such a grouping, some exchanges at random and again, in turn.
+by the sum over groups and jobs of |s c - centre| ** power; the best improving move is taken, until
+there is none. The power rises to ``POWERS[-1]``, nearly the largest difference; then the centre is
+the middle between fastest and slowest. From such a grouping, some exchanges at random and again, in
+turn.
 
 Budgets count moves. Ties go to the pattern seen first, then to the shortest exchange.
 """
@@ -30,7 +31,7 @@ from warren.solve.gpu_groups.problem import ALIKE, ReducedProblem, spread
 POWERS: Final = (2, 8, 16, 16)
 """The powers of the sum, one descent after the other; the second half is about the middle."""
 EXCHANGES: Final = 256
-"""Most exchanges that are tried, those that change speeds least first, but all single GPUs."""
+"""Most exchanges that are tried, those of least change of speeds first, but all single GPUs."""
 _KINDS_MANY: Final = 8
 """With more kinds than this an exchange is one GPU, or one for another."""
 _COMPARED: Final = 1_500_000
@@ -42,13 +43,13 @@ _LEAST_GAIN: Final = 1e-9
 
 Pattern = tuple[int, ...]
 Mix = Counter[Pattern]
-"""How many groups have each pattern, in the order in which they were first seen."""
+"""Number of groups of each pattern, in the order in which they were first seen."""
 
 
 class _Exchanges(NamedTuple):
     """Exchanges of GPUs between two groups, in pairs: number e and its reverse ``reverse_E[e]``.
 
-    ``exchange_EK``: what the giver loses of each kind, negative where it receives.
+    ``exchange_EK``: the giver's loss of each kind, negative where it receives.
     """
 
     exchange_EK: IntArray
@@ -63,9 +64,9 @@ def constructions(problem: ReducedProblem) -> Iterator[IntArray]:
 
 
 def _even(problem: ReducedProblem) -> IntArray:
-    """Give every group the whole part of an even share, and what is left to those that lack most.
+    """Give every group the whole part of an even share, and the rest to those that lack most.
 
-    How much a group lacks is weighed by the speeds of this kind.
+    The lack of a group is weighed by the speeds of this kind.
     """
     count_GK = np.tile(problem.count_K // problem.groups, (problem.groups, 1))
     for kind in _fastest_first(problem):
@@ -95,7 +96,7 @@ def _fastest_first(problem: ReducedProblem) -> IntArray:
 
 
 class GroupingSearch:
-    """The best grouping so far of what was tried, its value by (4), and the moves spent."""
+    """The best grouping tried, its value by (4), and the moves spent."""
 
     def __init__(self, problem: ReducedProblem, seed: int) -> None:
         self._problem = problem
@@ -112,7 +113,7 @@ class GroupingSearch:
         return np.repeat(np.array(patterns, np.int64), times, axis=0)
 
     def consider(self, count_GK: IntArray, allowance: int) -> None:
-        """Keep a grouping if it is better, and what descents from it lead to."""
+        """Keep a grouping if it is better, and the results of descents from it."""
         self._settle(Mix(map(tuple, count_GK.tolist())), allowance)
 
     def go_on(self, allowance: int, goal: float) -> None:
@@ -124,7 +125,7 @@ class GroupingSearch:
             self._settle(self._disturbed(), allowance)
 
     def _settle(self, mix: Mix, allowance: int) -> None:
-        """Descend with one power after the other, and keep what is better."""
+        """Descend with one power after the other, and keep improvements."""
         self._keep(mix)
         for number, power in enumerate(POWERS):
             at_middle = number >= len(POWERS) // 2
@@ -188,7 +189,7 @@ class GroupingSearch:
 class _MoveEvaluator:
     """The change of the sum by each exchange from each pattern, for one centre and one power.
 
-    What has been computed for a pattern is kept.
+    Results for a pattern are kept.
     """
 
     def __init__(
@@ -212,8 +213,8 @@ class _MoveEvaluator:
         patterns = list(mix)
         seen = [self._looked_up(pattern) for pattern in patterns]
         now_Q = np.array([now for now, _ in seen])
-        # The change of one group of pattern q that gives e. One that takes e gives its reverse,
-        # so a pair's change is a sum of two. The worst groups come first where that is too many.
+        # The change of one group of pattern q that gives e. A group that takes e gives its reverse,
+        # so a pair's change is a sum of two. The worst groups come first if that is too many.
         give_QE = np.stack([after_E for _, after_E in seen]) - now_Q[:, None]
         most = max(1, _COMPARED // give_QE.size)
         giver_P = np.sort(np.argsort(-now_Q, kind="stable")[:most])
@@ -226,7 +227,7 @@ class _MoveEvaluator:
             return False
         place, other, number = np.unravel_index(chosen, change_PQE.shape)
         giver, taker = patterns[giver_P[place]], patterns[other]
-        # In as many pairs of equal groups as there are at once.
+        # In as many pairs of equal groups as there are.
         times = mix[giver] // 2 if giver == taker else min(mix[giver], mix[taker])
         _apply(mix, giver, taker, self._exchanges.exchange_EK[number], times)
         return True
@@ -237,7 +238,7 @@ class _MoveEvaluator:
         if found is None:
             off_N = self._speed_NK @ np.array(pattern, np.int64) - self._centre_N
             after_E = self._sum(off_N - self._exchanges.speed_EN)
-            # What it does not have it cannot give.
+            # A group cannot give GPUs that it does not have.
             left_EK = np.array(pattern) - self._exchanges.exchange_EK
             after_E = np.where((left_EK >= 0).all(axis=1), after_E, np.inf)
             found = self._seen[pattern] = float(self._sum(off_N)), after_E
@@ -251,7 +252,7 @@ class _MoveEvaluator:
 
 
 def _apply(mix: Mix, giver: Pattern, taker: Pattern, exchange_K: IntArray, times: int) -> None:
-    """Exchange GPUs between so many groups of one pattern and as many of another."""
+    """Exchange GPUs between ``times`` groups of one pattern and as many of another."""
     for pattern, sign in ((giver, -1), (taker, 1)):
         mix[pattern] -= times
         changed = (np.array(pattern) + sign * exchange_K).tolist()

@@ -1,6 +1,6 @@
-"""GPU grouping of HLAS, (4)-(6): what is asked for, what is answered, and speeds.
+"""GPU grouping of HLAS, (4)-(6): the question, its answer, and speeds.
 
-Groups of GPUs shall be about equally fast for every job, so that what a round costs does not
+Groups of GPUs shall be about equally fast for every job, so that the time of a round does not
 depend on the group that runs it. With s_nm the speed of job n on GPU m, z_mu whether GPU m is in
 group u, and |U| groups:
 
@@ -78,7 +78,7 @@ class Grouping:
 
 
 class ReducedProblem(NamedTuple):
-    """The problem without what (4) does not see.
+    """The problem reduced to the parts that (4) depends on.
 
     Types that are equally fast for every job are one kind (K), jobs that are equally fast on every
     kind one row (N). Speeds are in units of the largest mean speed of a group. ``kind_T`` is -1
@@ -126,7 +126,7 @@ def spread(count_GT: IntArray, speed_JT: FloatArray) -> float:
 
 
 def reduced(problem: GroupingProblem) -> ReducedProblem:
-    """Reduce a problem to what (4) sees of it."""
+    """Reduce a problem to the parts that (4) depends on."""
     count_T = np.bincount(problem.type_D, minlength=problem.speed_JT.shape[1])
     # The largest mean speed of a group; 1 where no job can run, to divide by something.
     unit = float((problem.speed_JT @ count_T).max(initial=0.0)) / problem.groups or 1.0

@@ -1,9 +1,9 @@
-"""What a job starts on idle devices of a group: tasks of a round, or a stretch of rounds.
+"""Starts of a job on idle devices of a group: tasks of a round, or a stretch of rounds.
 
 Each task of a job's round chooses among all devices of the group, busy ones too. If its choice is
 idle the task starts there; if it is busy the task waits, and for the rest of this walk the device
-counts as taken until then, so that the next task sees what is truly left; nothing of that outlives
-the walk. A task chooses
+counts as taken until then, so that the next task sees what is truly left; no such mark outlives the
+walk. A task chooses
 
 - ``by_completion``: the device on which it completes first, max(now, phi) + T^c + T^s;
 - else: the device that is available first, max(now, phi); of several the fastest.
@@ -31,7 +31,7 @@ _FAR_NS: Final = 2**61
 
 
 class JobColumns(NamedTuple):
-    """What jobs are: columns over all jobs (J,) and types (J, T), times in ns, as a view has them.
+    """Properties of jobs: columns over jobs (J,) and types (J, T), times in ns, as in a view.
 
     ``turn_ns_JT``: T^c + T^s where the job fits; it may have more rows than there are jobs.
     """
@@ -61,7 +61,7 @@ class GroupedDevices(NamedTuple):
 
 
 class DispatchRules(NamedTuple):
-    """How jobs choose, the same for all of a decision; times in ns.
+    """Rules of the jobs' choice, the same for all of a decision; times in ns.
 
     ``grain_rounds``: rounds of a stretch, or 0: as many as fit into ``grain_ns``.
     ``most_declined``: see ``waiting_walk``.
@@ -75,8 +75,10 @@ class DispatchRules(NamedTuple):
 
 
 PLACE, DEVICE, TASKS, ROUNDS = range(4)
-"""Rows of what starts. PLACE is that of a job in ``WaitingColumns``: n, or -1 - p of one that has
-begun."""
+"""Rows of the starting tasks.
+
+PLACE is that of a job in ``WaitingColumns``: n, or -1 - p of a job that has begun.
+"""
 
 
 @kernel
@@ -92,18 +94,18 @@ def ask(
     rows: IntArray,
     count: Int,
 ) -> tuple[Int, Int]:
-    """Start what the job can start.
+    """Start as much of the job as can start.
 
     Parameters
     ----------
     pool
         The heaps of the group's devices.
     row
-        What PLACE is for this job.
+        The value of PLACE for this job.
     takeable
-        Idle devices of the group that nobody has taken or holds.
+        Idle devices of the group that are neither taken nor held.
     rows, count
-        What starts, and how many columns of it are in use.
+        The starting tasks, and how many columns of them are in use.
 
     Returns
     -------
@@ -152,7 +154,7 @@ def _rounds(jobs: JobColumns, pool: DeviceHeaps, rules: DispatchRules, job: Int)
 
 @inlined
 def _choose(jobs: JobColumns, pool: DeviceHeaps, job: Int, now: Int, weight: Int) -> int:
-    """Return the type whose first device a task chooses; ``weight`` 0: whichever is free first."""
+    """Return the type whose first device a task chooses; ``weight`` 0: the first free one."""
     return int(soonest(pool, jobs.fits_JT, jobs.turn_ns_JT, jobs.comp_ns_JT, job, now, weight))
 
 

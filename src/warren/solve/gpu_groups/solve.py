@@ -1,7 +1,7 @@
 """The one call for GPU groups: construct, search, prove; exact where groups can have few patterns.
 
-See ``problem`` for what is asked (HLAS, (4)-(6)), ``local_search`` for how it is looked for,
-``bound`` and ``branch_and_bound`` for what is proved.
+``problem`` states the question (HLAS, (4)-(6)), ``local_search`` describes the search, ``bound``
+and ``branch_and_bound`` the proof.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from warren.solve.gpu_groups.problem import ALIKE, Grouping, GroupingProblem, ex
 MOVES: Final = 300
 PROGRAMS: Final = 200
 _DISTURBING: Final = 6
-"""The part of the moves, one in so many, that is kept for what follows the constructions."""
+"""Divisor of the moves: this part of them is kept for the time after the constructions."""
 
 
 def grouped(
     problem: GroupingProblem, moves: int = MOVES, programs: int = PROGRAMS, seed: int = 0
 ) -> Grouping:
-    """Find the best GPU groups that so much work leads to, with a lower bound of (4).
+    """Find the best GPU groups within ``moves`` and ``programs``, with a lower bound of (4).
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def grouped(
         Linear and integer programs that the exact search may solve, where the bound does not
         already prove the best; 0: none, and scipy is not loaded.
     seed
-        Of the disturbances of the local search, which goes on where nothing is proved.
+        Seed of the disturbances of the local search, which goes on where nothing is proved.
     """
     least = reduced(problem)
     # No job can use any GPU: all groupings are equal.

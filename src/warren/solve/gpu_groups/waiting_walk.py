@@ -1,9 +1,9 @@
-"""What idle devices of groups take: rounds of waiting jobs, in their order.
+"""Starts on idle devices of groups: rounds of waiting jobs, in their order.
 
-Group by group, jobs are asked in their order until no device of the group is idle. What each starts
-is ``round_dispatch``. Jobs are asked in batches of 1, 2, 4 and so on; once a batch has ended
-and ``DispatchRules.most_declined`` jobs, of whose round no task runs, have started nothing, nobody
-else is asked in that group.
+Group by group, jobs are asked in their order until no device of the group is idle.
+``round_dispatch`` starts their tasks. Jobs are asked in batches of 1, 2, 4 and so on; once a batch
+has ended and ``DispatchRules.most_declined`` jobs, of whose round no task runs, have started
+nothing, no other job is asked in that group.
 
 *Source.* HLAS (TCC'24), Algorithm 3, and Figs. 9 and 10.
 """
@@ -44,23 +44,23 @@ def serve(
     free_ns_D: IntArray,
     rows: IntArray,
 ) -> int:
-    """Let jobs take idle devices of groups, one group after the other.
+    """Start jobs on idle devices of groups, one group after the other.
 
     Parameters
     ----------
     group_N
         The groups, in the order in which they are looked at.
     queued_D
-        How many assignments each device has in its queue; one without any is idle.
+        Number of assignments in each device's queue; a device without any is idle.
     free_ns_D
         Written: when the COMP lanes of the devices are expected to be free.
     rows
-        Written: what starts, (4, R), with R at least the idle devices.
+        Written: the starting tasks, (4, R), with R at least the idle devices.
 
     Returns
     -------
     int
-        How many columns of ``rows`` are in use.
+        Number of columns of ``rows`` in use.
     """
     count = 0
     for group in group_N:
@@ -105,7 +105,7 @@ def _walk(
             break
         if not _fits_idle(jobs, groups, job):
             continue
-        # How many have declined is looked at between batches only.
+        # The number of declined jobs is looked at between batches only.
         if left == 0:
             if declined >= rules.most_declined:
                 break

@@ -1,1 +1,1 @@
-"""Groups of jobs that share machines, COMP beside COMM: which jobs run, with whom, on how many."""
+"""Groups of jobs that share machines, COMP beside COMM: which jobs run, on how many machines."""

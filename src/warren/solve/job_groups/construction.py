@@ -1,10 +1,10 @@
 """Groupings to begin with: one group after the other, each as busy as a few jobs can make it.
 
-Jobs are taken in the order of their lengths, the longest first, so that nobody waits for one job of
-a group. The first job that is left begins a group; of the next ones that which makes the group
-busiest comes to it, as long as that is more than ``LEAST_GAIN`` busier. A group has the machines on
-which COMP and COMM take equally long, W / N, down or up. So a cluster with many jobs has few in a
-group, and the rest does not run.
+Jobs are taken in the order of their lengths, the longest first, so that no job waits for one job of
+a group. The first remaining job begins a group; of the next ones the job that makes the group
+busiest comes to it, as long as the group becomes more than ``LEAST_GAIN`` busier. A group has the
+machines on which COMP and COMM take equally long, W / N, down or up. So a cluster with many jobs
+has few in a group, and the rest does not run.
 
 *Source.* Ours; from Algorithm 2 of Harmony it has the order, and that opposite jobs go together.
 """
@@ -28,9 +28,9 @@ from warren.solve.job_groups.group_state import (
 from warren.solve.job_groups.problem import NOT_RUN, JobGroupingProblem
 
 CANDIDATES: Final = 200
-"""Jobs, the next in the order, of which one comes to a group."""
+"""Number of next jobs in the order from which one is chosen for a group."""
 LEAST_GAIN: Final = 1e-3
-"""By how much, of utilisation, a further job must make a group busier."""
+"""Least gain, in utilisation, by which a further job must make a group busier."""
 
 
 def busiest_first(
@@ -101,7 +101,7 @@ def _build_group(
 
 @kernel
 def _take(columns: GroupColumns, group_J: IntArray, job: Int, slot: Int) -> None:
-    """Let a job come to the group in scratch."""
+    """Add a job to the group in scratch."""
     add(columns, 0, job)
     group_J[job] = slot
 

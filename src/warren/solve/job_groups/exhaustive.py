@@ -68,7 +68,7 @@ def best_grouping(problem: JobGroupingProblem) -> JobGrouping:
         if group:
             group_J[[job for job in range(jobs) if group >> job & 1]] = len(machine_G)
             machine_G.append(taken)
-        # Where the first job does not run nothing is taken but the job.
+        # If the first job does not run, only that job is taken.
         rest, left = rest & ~(group or rest & -rest), left - taken
     return grouping_of(problem, group_J, np.array(machine_G, np.int64))
 
@@ -116,7 +116,7 @@ def _fill(table: _Table, all_run: bool) -> None:
 
 @kernel
 def _try_group(table: _Table, subset: int, group: int) -> None:
-    """Let the first job of a set be in this group, on each number of machines."""
+    """Put the first job of a set into this group, on each number of machines."""
     rest, width = subset ^ group, table.best_SM.shape[1]
     for machines in range(1, width):
         for taken in range(1, machines + 1):

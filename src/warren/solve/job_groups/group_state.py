@@ -1,7 +1,7 @@
-"""Groups of jobs as the local search has them, and what a change of one or two groups is worth.
+"""Groups of jobs as the local search has them, and the worth of a change of one or two groups.
 
 A group is a slot; slots without jobs have no machines. One more list has the jobs that do not run.
-Kernels change what they are given and allocate nothing.
+Kernels change their arguments and allocate nothing.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from warren.solve.common.compile import kernel
 from warren.solve.job_groups.problem import NOT_RUN, WHOLE, JobGroupingProblem
 
 NOBODY: Final = -1
-"""In the place of a job that leaves or comes: none does."""
+"""Stands for no job in the place of a job that leaves or comes."""
 ALL_SPLITS: Final = 16
-"""Of so many machines of two groups every split is tried; of more, some (``best_split``)."""
+"""Most machines of two groups at which every split is tried; of more, some (``best_split``)."""
 _SUMS: Final = 7
 
 
@@ -25,11 +25,10 @@ class GroupColumns(NamedTuple):
     """The jobs J, slots G of groups, and scratch.
 
     ``comp_J`` to ``worth_J``: w, n, p, q, c, d and v of ``problem``; ``least_J``: the machines that
-    each needs; ``memory_J``: those that its data fill; ``weights``: a, e and u.
-    ``next_J``, ``before_J``, ``head_G``: the jobs of each slot as lists; the last head is that of
-    the jobs that do not run. ``job_2J``, ``count_2``, ``sum_2S``: the two groups of a change as
-    they would be, and their sums of w, n, p, q, v, memory and d. ``work``: jobs looked at so
-    far.
+    each needs; ``memory_J``: those that its data fill; ``weights``: a, e and u. ``next_J``,
+    ``before_J``, ``head_G``: the jobs of each slot as lists; the last head is that of the jobs that
+    do not run. ``job_2J``, ``count_2``, ``sum_2S``: the two groups of a change as they would be,
+    and their sums of w, n, p, q, v, memory and d. ``work``: number of jobs looked at.
     """
 
     comp_J: FloatArray
@@ -121,7 +120,7 @@ def link(columns: GroupColumns, job: Int, slot: Int) -> None:
 
 @kernel
 def unlink(columns: GroupColumns, job: Int) -> None:
-    """Take a job out of its list."""
+    """Remove a job from its list."""
     slot = columns.group_J[job]
     if slot == NOT_RUN:
         slot = len(columns.machine_G)
@@ -159,7 +158,7 @@ def clear(columns: GroupColumns, side: Int) -> None:
 
 @kernel
 def add(columns: GroupColumns, side: Int, job: Int) -> None:
-    """Let a job come to a group in scratch."""
+    """Add a job to a group in scratch."""
     columns.job_2J[side, columns.count_2[side]] = job
     columns.count_2[side] += 1
     columns.sum_2S[side, 0] += columns.comp_J[job]
@@ -173,7 +172,7 @@ def add(columns: GroupColumns, side: Int, job: Int) -> None:
 
 @kernel
 def take_back(columns: GroupColumns, side: Int) -> None:
-    """Let the job go that came last to a group in scratch."""
+    """Remove the job that came last from a group in scratch."""
     last = columns.count_2[side] - 1
     job = columns.job_2J[side, last]
     columns.count_2[side] = last
@@ -188,7 +187,7 @@ def take_back(columns: GroupColumns, side: Int) -> None:
 
 @kernel
 def gathered_value(columns: GroupColumns, side: Int, machines: Int) -> float:
-    """Compute what the group in scratch is worth on so many machines; 0 without jobs."""
+    """Compute the worth of the group in scratch on ``machines`` machines; 0 without jobs."""
     count = columns.count_2[side]
     if count == 0 or machines == 0:
         return 0.0
@@ -280,7 +279,7 @@ def balanced_machines(columns: GroupColumns, side: Int, most: Int) -> Int:
 def better_split(
     columns: GroupColumns, total: Int, machines: Int, best: Float, chosen: Int
 ) -> tuple[Float, Int]:
-    """Return the better of a split and the best so far; each group gets a machine at least."""
+    """Return the better of a split and the best before; each group gets at least one machine."""
     machines = max(1, min(total - 1, machines))
     value = gathered_value(columns, 0, machines) + gathered_value(columns, 1, total - machines)
     if value > best:

@@ -2,11 +2,11 @@
 
 All groups have the same DoP. Jobs are sorted by their iteration T_cpu + T_net, the longest first.
 *Lines 4 to 11:* a group after the other is filled with floor(|J| / n_G) jobs: the first that uses
-the resource which the group lacks (T_diff S_diff <= 0), else the first. *Lines 12 to 22:* what is
-left goes, the most one-sided first, to the group that it balances best, |T_diff + S_diff|, but not
-where it would be longer than all others and than their sums. *Text:* then jobs are swapped between
-the most one-sided group and the one most opposite to it, the pair that leaves both most balanced,
-until no pair is better.
+the resource which the group lacks (T_diff S_diff <= 0), else the first. *Lines 12 to 22:* the
+remaining jobs go, the most one-sided first, to the group that they balance best, |T_diff + S_diff|,
+but not where it would be longer than all others and than their sums. *Text:* then jobs are swapped
+between the most one-sided group and the group most opposite to it, the pair that leaves both most
+balanced, until no pair is better.
 
 *Source.* Harmony (dissertation 2020), 4.3.2, Algorithm 2 and the text around it.
 
@@ -16,7 +16,7 @@ T_j_itr: ``alone_J``. P is the axis of places: jobs group by group.
 *Mended:*
 
 - Line 6 has ``|g| <= floor``, one job too many: four jobs in two groups became three and one, and
-  then line 9 would take from an empty list. ``<`` is what the text says.
+  then line 9 would take from an empty list. ``<`` follows the text.
 - Line 9 ``pop()`` would take the shortest job; the text says the largest: the front.
 - Lines 15 to 19 have an argmin over no group once each would be job-bound: the job then goes to the
   group that was first.
@@ -39,7 +39,7 @@ from warren.solve.common.compile import kernel
 from warren.solve.job_groups.problem import NOT_RUN, sums
 
 _LEAST_GAIN: Final = 1e-12
-"""What a swap must gain, as a part of the sum of all |T_diff|: sums round."""
+"""Least gain of a swap, as a part of the sum of all |T_diff|: sums round."""
 
 
 def assign_jobs(comp_s_J: FloatArray, net_s_J: FloatArray, groups: int) -> IntArray:
@@ -67,7 +67,7 @@ def assign_jobs(comp_s_J: FloatArray, net_s_J: FloatArray, groups: int) -> IntAr
 def _fill(order_J: IntArray, diff_J: FloatArray, group_J: IntArray, groups: Int) -> None:
     """Lines 4 to 11: fill each group with as many jobs as all can have."""
     size = len(order_J) // groups
-    # Where the search for the first job that computes more, or sends more, begins.
+    # Start of the search for the first job that computes more, or sends more.
     surplus_place = 0
     deficit_place = 0
     for group in range(groups):

@@ -1,11 +1,11 @@
 """Machines of its own for each job: the baseline beside which jobs share machines.
 
-Jobs are taken in an order; each gets as few machines as it can run on, those that run already
-before all others, and one that does not fit is passed by. Then each further machine goes where it
+Jobs are taken in an order; each gets the fewest machines on which it can run, jobs that run already
+before all others, and a job that does not fit is passed by. Then each further machine goes where it
 makes iterations most faster, by the part.
 
 *Source.* Harmony (dissertation 2020), 4.4.1: disjoint machines, the CPUs as busy as can be, a low
-DoP. On few machines a job computes most of its time; what the paper says no more of is ours.
+DoP. On few machines a job computes most of its time; the paper says no more, the rest is ours.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from warren.solve.job_groups.problem import (
 def isolated_machines(
     problem: JobGroupingProblem, least_J: IntArray, order_J: IntArray, runs_J: BoolArray
 ) -> JobGrouping:
-    """Give each job of an order machines of its own, as far as there are some.
+    """Assign machines of its own to each job of an order, as far as there are some.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def isolated_machines(
 def _best_step(
     problem: JobGroupingProblem, jobs: list[int], machine_J: IntArray, free: int
 ) -> tuple[int, int] | None:
-    """Return the job that so many more machines make faster by most a machine; None: none.
+    """Return the job and number of further machines with most speed-up a machine; None: none.
 
     Rounds of whole tasks take as long on a machine more, and less on several.
     """

@@ -18,7 +18,7 @@ from warren.solve.common.arrays import FloatArray
 from warren.solve.job_groups.problem import JobGroupingProblem
 
 Limit = Literal["cpu", "network", "job"]
-"""Which term of (4.1) is the largest; of equal ones the first."""
+"""The largest term of (4.1); of equal ones the first."""
 _EQUAL: Final = 1 - 1e-9
 
 
@@ -47,14 +47,14 @@ class GroupIteration:
 
     @property
     def limit(self) -> Limit:
-        """Return what limits the group."""
+        """Return the resource that limits the group."""
         if self.comp_s >= self.iteration_s * _EQUAL:
             return "cpu"
         return "network" if self.comm_s >= self.iteration_s * _EQUAL else "job"
 
 
 def iteration_of(problem: JobGroupingProblem, machines: int) -> GroupIteration:
-    """Compute the iteration of all jobs of a problem as one group on so many machines."""
+    """Compute the iteration of all jobs of a problem as one group on ``machines`` machines."""
     return GroupIteration(
         comp_s_J=problem.comp_machine_s_J / machines,
         comm_s_J=problem.comm_s_J(machines),

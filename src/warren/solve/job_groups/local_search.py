@@ -1,13 +1,13 @@
 """Local search over job groupings: exchanges between two groups, or with jobs that do not run.
 
 *Between two groups:* one job goes over, or two are exchanged, or none, and the machines of both are
-split anew. The second group may be empty: so groups begin. A group whose last job leaves ends.
+split again. The second group may be empty: so groups begin. A group whose last job leaves ends.
 *With jobs that do not run:* in one group a job comes, leaves, or is replaced by one, and the
-group's machines and another group's are split anew.
+group's machines and another group's are split again.
 
-For each group, in turn, the best exchange with each partner is done at once if it gains. Of few
-groups every other one is a partner, of many some that are drawn; so with jobs that do not run.
-The search ends where a whole turn gains nothing, or the work is spent.
+For each group, in turn, the best exchange with each partner is done at once if it gains. If there
+are few groups every other one is a partner, else some drawn ones; so with jobs that do not run. The
+search ends where a whole turn gains nothing, or the work is spent.
 
 *Source.* Ours.
 """
@@ -36,13 +36,13 @@ PARTNERS: Final = 12
 CANDIDATES: Final = 24
 """Most jobs that do not run that a group looks at in a turn."""
 _LEAST_GAIN: Final = 1e-10
-"""What an exchange must gain, in machines: sums of 10,000 machines round by less."""
+"""Least gain of an exchange, in machines: sums of 10,000 machines round by less."""
 
 
 class _Exchange(NamedTuple):
-    """The best exchange of two groups so far; each array has one or two entries.
+    """The best exchange of two groups found; each array has one or two entries.
 
-    ``gain``; ``leaves``: the job that leaves each group; ``comes``: the one that comes to each;
+    ``gain``; ``leaves``: the job that leaves each group; ``comes``: the job that comes to each;
     ``machines``: of the first group afterwards.
     """
 
@@ -100,7 +100,7 @@ def _with_groups(columns: GroupColumns, exchange: _Exchange, one: Int, key: np.u
     """Exchange with some other groups."""
     slots = len(columns.machine_G)
     improved = False
-    # All others in their order where they are few, else those after one that is drawn.
+    # All others in their order if they are few, else those after a drawn one.
     begin = one + 1
     if slots > PARTNERS:
         begin = np.int64(mix(key) >> np.uint64(1)) % slots
@@ -145,14 +145,14 @@ def _consider(
     leaves_other: Int,
     comes_other: Int,
 ) -> None:
-    """Keep an exchange of two groups if it is the best so far."""
+    """Keep an exchange of two groups if it is the best found."""
     gather(columns, 0, one, leaves, comes)
     gather(columns, 1, other, leaves_other, comes_other)
     total = columns.machine_G[one] + columns.machine_G[other]
     groups = (columns.count_2[0] > 0) + (columns.count_2[1] > 0)
     if groups == 0 or total < groups:
         return
-    # Where no job goes or comes there is one split to look for, and time to look closely.
+    # If no job goes or comes there is one split to look for, and time to look closely.
     same = leaves < 0 and comes < 0 and leaves_other < 0 and comes_other < 0
     value, machines = best_split(columns, total, columns.machine_G[one], same)
     gain = value - columns.value_G[one] - columns.value_G[other]
@@ -173,7 +173,7 @@ def _apply(columns: GroupColumns, exchange: _Exchange, one: Int, other: Int) -> 
     idle = len(columns.machine_G)
     total = columns.machine_G[one] + columns.machine_G[other]
     for side in range(2):
-        # What neither group takes does not run.
+        # A job that neither group takes does not run.
         if exchange.leaves[side] >= 0:
             unlink(columns, exchange.leaves[side])
             link(columns, exchange.leaves[side], idle)
@@ -190,7 +190,7 @@ def _apply(columns: GroupColumns, exchange: _Exchange, one: Int, other: Int) -> 
 
 @kernel
 def _value_again(columns: GroupColumns, slot: Int) -> None:
-    """Compute what a slot is worth."""
+    """Compute the worth of a slot again."""
     gather(columns, 0, slot, NOBODY, NOBODY)
     columns.value_G[slot] = gathered_value(columns, 0, columns.machine_G[slot])
 
@@ -258,7 +258,7 @@ def _replace(
 
 @kernel
 def total_value(columns: GroupColumns) -> Float:
-    """Return what all groups are worth, in machines."""
+    """Return the worth of all groups, in machines."""
     total = 0.0
     for slot in range(len(columns.value_G)):
         total += columns.value_G[slot]

@@ -1,8 +1,8 @@
 """Groupings compared by when all jobs would end: each is played on by the model to the last end.
 
 Which grouping is best now (``worth``) depends on how much early ends count, b. So groupings for
-several b are tried, and those that run: jobs go on at the rates of (4.1), and whenever one has
-ended, the rest is grouped anew with b = 0.2. The score of a grouping is::
+several b are tried, and the running one: jobs go on at the rates of (4.1), and whenever one has
+ended, the rest is grouped again with b = 0.2. The score of a grouping is::
 
     sqrt(sum of w_j C_j / sum of w_j  x  max of C_j)
 
@@ -31,9 +31,9 @@ from warren.solve.job_groups.worth import LEFT_POWER, weighed_speed
 POWERS: Final = (0.0, LEFT_POWER, 0.5, 1.0)
 """The b that are tried."""
 _WORK: Final = 5000
-"""Of the search for each later grouping, which is not disturbed; see ``solve``."""
+"""Work of the search for each later grouping, which is not disturbed; see ``solve``."""
 _DONE: Final = 1e-9
-"""So small a part of the time to the next end is no later one."""
+"""Part of the time to the next end by which ends may differ and count as one end."""
 
 
 def by_lookahead(
@@ -45,7 +45,7 @@ def by_lookahead(
     work: int,
     seed: int = 0,
 ) -> RunningGroups:
-    """Return the groups with the least score; those that run unless that gains.
+    """Return the groups with the least score; the running ones unless that gains.
 
     Parameters
     ----------
@@ -54,15 +54,15 @@ def by_lookahead(
     left_J
         Iterations left of each job (J,), above 0.
     weight_J
-        Of the ends of jobs (J,), above 0.
+        Weights of the ends of jobs (J,), above 0.
     running
         The groups that there are.
     threshold
         The part of their score by which that of others must be less.
     work
-        Of all searches for groupings that are compared; see ``solve``.
+        Work of all searches for groupings that are compared; see ``solve``.
     seed
-        Of what those searches draw.
+        Seed of the draws of those searches.
     """
     chosen, best = running, (1 - threshold) * ends_score(problem, left_J, weight_J, running)
     seen = {_key(running)}
@@ -81,7 +81,7 @@ def by_lookahead(
 def ends_score(
     problem: JobGroupingProblem, left_J: FloatArray, weight_J: FloatArray, first: RunningGroups
 ) -> float:
-    """Compute the score (s) of groups; infinite if nobody runs in them, or later."""
+    """Compute the score (s) of groups; infinite if no job runs in them, or later."""
     end_J, left_J = np.zeros(len(left_J)), left_J.astype(float)
     there, groups, now_s = np.arange(len(left_J)), first, 0.0
     while len(there):
@@ -113,5 +113,5 @@ def rates_J(problem: JobGroupingProblem, groups: RunningGroups) -> FloatArray:
 
 
 def _key(groups: RunningGroups) -> tuple[bytes, bytes]:
-    """Return what tells groupings apart; equal ones may be numbered otherwise."""
+    """Return a key of groupings; equal ones may be numbered otherwise."""
     return groups.group_J.tobytes(), groups.machine_G.tobytes()

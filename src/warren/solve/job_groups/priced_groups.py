@@ -1,15 +1,15 @@
 """Jobs that share devices in turns: which groups run now, so that most is done by weight.
 
-A job asks for so many devices; jobs that ask for equally many may share them, and then each does an
-iteration in the time that the group needs. What a group is worth is the sum of weights of its jobs
-over that time, so a weight of 1 / (iterations left) counts jobs that end. Groups that run need no
-more devices than there are.
+A job asks for a number of devices; jobs that ask for equally many may share them, and then each
+does an iteration in the time that the group needs. The worth of a group is the sum of weights of
+its jobs over that time, so a weight of 1 / (iterations left) counts jobs that end. Groups that run
+need no more devices than there are.
 
 *Prices.* To share is worth it where devices are short, and slows jobs down where they are not. So
 groups are made for several prices of a device: a group takes in the job that adds most, if that is
-more than the job would be worth by itself less the price of its devices. The price of the last
-device, if no job shared, is what others are tried around. Then groups run in the order of their
-worth a device, as long as they fit; the price whose groups are worth most together is taken.
+more than the job would be worth by itself less the price of its devices. The tried prices lie
+around the price of the last device if no job shared. Then groups run in the order of their worth a
+device, as long as they fit; the price whose groups are worth most together is taken.
 
 *Source.* None; ours. Muri (SIGCOMM'22) pairs jobs by matchings, and knows no price.
 
@@ -32,15 +32,16 @@ GroupTime = Callable[[tuple[int, ...]], float]
 PRICES: Final = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5, np.inf)
 """Prices that are tried, in parts of that of the last device."""
 _LOOKED_AT: Final = 4
-"""So many times the jobs that could run at once are looked at, those that weigh most a second."""
+"""Ratio of the jobs that are looked at, those of most weight a second, to those that could run at
+once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharingJobs:
     """The jobs that are there: weights, kinds, devices that each needs, and all devices.
 
-    ``most``: so many jobs share devices at most. ``group_s``: see ``GroupTime``; it is asked again
-    for the same kinds, and may remember.
+    ``most``: most jobs that share devices. ``group_s``: see ``GroupTime``; it is asked again for
+    the same kinds, and may remember.
     """
 
     weight_J: FloatArray
@@ -51,7 +52,7 @@ class SharingJobs:
     group_s: GroupTime
 
     def worth(self, jobs: Sequence[int]) -> float:
-        """Compute what a group is worth a second."""
+        """Compute the worth of a group a second."""
         kinds = tuple(sorted(self.kind_J[list(jobs)].tolist()))
         return float(self.weight_J[list(jobs)].sum()) / self.group_s(kinds)
 
@@ -60,7 +61,7 @@ def groups_that_run(jobs: SharingJobs) -> list[tuple[int, ...]]:
     """Return the groups that are to run now, each a tuple of jobs; the first of each began it."""
     kinds, kind_J = np.unique(jobs.kind_J, return_inverse=True)
     alone_J = jobs.weight_J / np.array([jobs.group_s((kind,)) for kind in kinds.tolist()])[kind_J]
-    # Of each number of devices the jobs that are worth most, the best first.
+    # For each number of devices the jobs that are worth most, the best first.
     order = np.argsort(-alone_J, kind="stable")
     queues = {
         count: [job for job in order.tolist() if jobs.devices_J[job] == count][
@@ -85,7 +86,7 @@ def groups_that_run(jobs: SharingJobs) -> list[tuple[int, ...]]:
 
 
 def _price_of_last(jobs: SharingJobs, alone_J: FloatArray) -> float:
-    """Return what the last device brings if no job shares; 0 where all jobs have devices."""
+    """Return the worth of the last device if no job shares; 0 if all jobs have devices."""
     dense = alone_J / jobs.devices_J
     free = jobs.devices
     for job in np.argsort(-dense, kind="stable").tolist():
@@ -99,7 +100,7 @@ def _groups(
     jobs: SharingJobs, alone_J: FloatArray, queue: Sequence[int], price: float
 ) -> list[tuple[int, ...]]:
     """Make groups of jobs that need equally many devices, which together cost ``price``."""
-    # By kind, each in the order of the queue: of jobs of one kind the first is worth most.
+    # By kind, each in the order of the queue: the first job of a kind is worth most.
     left: dict[int, deque[int]] = {}
     for job in queue:
         left.setdefault(int(jobs.kind_J[job]), deque()).append(job)
@@ -130,7 +131,7 @@ def _best_to_add(
     left: Mapping[int, deque[int]],
     price: float,
 ) -> tuple[float, int, float]:
-    """Return the most that a job adds over what it would be worth alone, it, and the new worth."""
+    """Return the largest gain of a job over its worth alone, the job, and the new worth."""
     best = (-np.inf, -1, 0.0)
     weight = sum(float(jobs.weight_J[job]) for job in group)
     kinds = [int(jobs.kind_J[job]) for job in group]

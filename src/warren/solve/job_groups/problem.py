@@ -1,4 +1,4 @@
-"""Job grouping of Harmony: what is asked, what is answered, and the value of a grouping.
+"""Job grouping of Harmony: the question, its answer, and the value of a grouping.
 
 Each job has an iteration of COMP and then COMM. Jobs of a group share the group's machines: one
 COMP and one COMM at a time. Which jobs run, how they are grouped, and how many of M machines each
@@ -9,18 +9,18 @@ n_j(m) its COMM on m, W and N(m) their sums over a group S of m machines::
     (4.3, 4.4)  value of the group = (u (a W + (1 - a) m N(m)) + V) / T - e m |S|
                 utilisation of the cluster = sum of values / M, where u = 1, V = 0
 
-a is what CPU counts; e is so small that it decides between equals: fewer jobs that share a machine
-are better. V is the sum of v_j, what an iteration of a job is worth beside what it keeps busy, and
-u what keeping busy counts then.
+a is the weight of CPU; e is so small that it decides between equals: fewer jobs that share a
+machine are better. V is the sum of v_j, the worth of an iteration of a job beside the machines it
+keeps busy, and u the worth of keeping busy then.
 
 *As published* COMM is the same on any number of machines, n_j(m) = n_j, and a job alone takes
 alone_j(m) = w_j / m + n_j. Every machine is in a group then, which loses nothing but e: as m grows
 T does not, so neither W / T nor m N / T falls.
 
 *Rounds of tasks* (``RoundTerms``). A round is whole tasks of c_j seconds, and each machine works
-and serves: it pulls the state once and pushes an update a task, all but what stays on it. With p_j
-the time of a link for a state of every device of a machine, q_j for the updates of all tasks, and
-d_j what a round takes besides where its bytes pass links::
+and serves: it pulls the state once and pushes an update a task, except for the part that stays on
+it. With p_j the time of a link for a state of every device of a machine, q_j for the updates of all
+tasks, and d_j the further time of a round where its bytes pass links::
 
     pull_j(m) = p_j (1 - 1/m)         push_j(m) = q_j (1 - 1/m) / m
     rest_j(m) = n_j + d_j if m > 1, else n_j
@@ -29,7 +29,7 @@ d_j what a round takes besides where its bytes pass links::
                  k = ceil(w_j / (m c_j))
 
 the last as ``warren.solve.shapes.task_rounds`` has it for equal machines that work and serve, where
-tasks come out even (else some machine sends more). Where c_j is 0, tasks can be cut at will and
+tasks come out even (else some machine sends more). If c_j is 0, tasks can be cut at will and
 nothing is sent while a job computes.
 
 *Memory.* A group with fewer machines than one of its jobs needs, or than the data of all of its
@@ -56,12 +56,13 @@ Column = TypeVar("Column", FloatArray, IntArray)
 NOT_RUN: Final = -1
 """The group of a job that does not run."""
 WHOLE: Final = 1e-9
-"""So little more than whole tasks are whole tasks, and fits: quotients and sums round."""
+"""Largest excess, by rounding of quotients and sums, at which tasks still count as whole and as
+fitting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundTerms:
-    """What a round of each job consists of where it is whole tasks (J,), in seconds: p, q, c, d."""
+    """Terms of a round of each job of whole tasks (J,), in seconds: p, q, c, d."""
 
     pull_s_J: FloatArray
     push_s_J: FloatArray
@@ -72,14 +73,14 @@ class RoundTerms:
 # Without slots: ``cached_property`` keeps its values in ``__dict__``.
 @dataclass(frozen=True, kw_only=True)
 class JobGroupingProblem:
-    """The jobs, the number of equal machines, and what counts how much.
+    """The jobs, the number of equal machines, and the weights of the objective.
 
     ``comp_machine_s_J`` (J,): COMP (s) of an iteration on one machine, above 0. ``net_s_J`` (J,):
-    its COMM (s) on any number of machines, at least 0. ``rounds``: what changes with the machines;
-    None: nothing. ``worth_J``: v; None: 0. ``least_J``: the machines that each needs; None: one.
-    ``memory_J``: the machines that the data of each fill, in parts of a machine; None: 0.
-    ``cpu_weight``: a; ``job_weight``: e; ``busy_weight``: u. ``all_run``: each job
-    must be in a group, where none can be made to wait.
+    its COMM (s) on any number of machines, at least 0. ``rounds``: terms that change with the
+    machines; None: nothing. ``worth_J``: v; None: 0. ``least_J``: the machines that each needs;
+    None: one. ``memory_J``: the machines that the data of each fill, in parts of a machine; None:
+    0. ``cpu_weight``: a; ``job_weight``: e; ``busy_weight``: u. ``all_run``: each job must be in a
+    group, where none can be made to wait.
 
     Raises
     ------
@@ -173,7 +174,7 @@ class JobGroupingProblem:
         return bool(self.holds_G(group_J, machine_G).all())
 
     def holds_G(self, group_J: IntArray, machine_G: IntArray) -> BoolArray:
-        """Tell of each group whether its machines hold the data of all of its jobs."""
+        """Return for each group whether its machines hold the data of all of its jobs."""
         runs_J = group_J != NOT_RUN
         filled_G = sums(self.memories_J[runs_J], group_J[runs_J], len(machine_G))
         held_G: BoolArray = filled_G <= machine_G * (1 + WHOLE)
@@ -234,7 +235,7 @@ def grouping_of(problem: JobGroupingProblem, group_J: IntArray, machine_G: IntAr
     # The last entry stands for jobs that do not run: their group is -1.
     group_J, machine_G = number_G[group_J], np.asarray(machine_G, np.int64)[there_G]
     if (machine_G < 1).any() or machine_G.sum() > problem.machines:
-        raise ValueError("a group has no machine, or there are not so many machines")
+        raise ValueError("a group has no machine, or there are too few machines")
     runs_J, total = group_J != NOT_RUN, problem.machines
     member_J, groups = group_J[runs_J], len(machine_G)
     comp_G, net_G, time_G = iterations_s_G(problem, group_J, machine_G)

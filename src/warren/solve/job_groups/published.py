@@ -25,7 +25,7 @@ group; then one after the other to the most computation-intensive group.
   of COMP to COMM time, W / (m N); the other reading is S_diff of Algorithm 2, W / m - N.
 - The order of the jobs; they are taken as they stand.
 
-*Differs.* ``patience``: after how many numbers of jobs in a row that are no better it ends. 1 is as
+*Differs.* ``patience``: numbers of jobs in a row that are no better, after which it ends. 1 is as
 printed; then it may leave most jobs out.
 """
 
@@ -49,7 +49,7 @@ from warren.solve.job_groups.problem import (
 AS_PRINTED: Final = 1
 """The patience of Algorithm 1."""
 Intensity = Literal["ratio", "difference"]
-"""Of computation: COMP over COMM, or COMP less COMM."""
+"""Measure of computation: COMP over COMM, or COMP less COMM."""
 INTENSITIES: Final[tuple[Intensity, ...]] = get_args(Intensity)
 
 
@@ -59,8 +59,8 @@ def published_grouping(
     """Group jobs by Algorithm 1, which takes them in their order.
 
     ``patience``: numbers of jobs in a row that are no better before it ends, at least 1. Groups
-    whose data do not fit are none; where not even the first job's do, nobody runs. Where all jobs
-    must run their number is given, and nothing is tried.
+    whose data do not fit are none; if not even the first job's data fit, no job runs. If all jobs
+    must run, their number is given, and no other is tried.
     """
     if problem.all_run:
         return grouping_of_first(problem, len(problem.net_s_J), intensity)
@@ -92,7 +92,7 @@ def grouping_of_first(
 def grouping_in(
     problem: JobGroupingProblem, count: int, groups: int, intensity: Intensity
 ) -> JobGrouping:
-    """Group the first ``count`` jobs in so many groups: lines 7 to 9 of Algorithm 1."""
+    """Group the first ``count`` jobs in ``groups`` groups: lines 7 to 9 of Algorithm 1."""
     comp_J, net_J = problem.comp_machine_s_J[:count], problem.net_s_J[:count]
     group_J = np.full(len(problem.net_s_J), NOT_RUN, np.int64)
     group_J[:count] = assign_jobs(comp_J * groups / problem.machines, net_J, groups)
@@ -129,7 +129,7 @@ def allocate_machines(
     comp_G, net_G = comp_machine_s_G.tolist(), net_s_G.tolist()
 
     def below(group: int, count: int) -> tuple[float, int]:
-        """Order groups with so many machines, the most intensive one first."""
+        """Order groups with ``count`` machines, the most intensive group first."""
         comp, net = comp_G[group] / count, net_G[group]
         if intensity == "difference":
             return net - comp, group

@@ -1,4 +1,4 @@
-"""Harmony's regrouping: what changes when a job comes or ends, and as little of it as will do.
+"""Harmony's regrouping: the changes when a job comes or ends, as few as possible.
 
 *A job comes.* It is handled only where no other job waits: it joins the group in which U becomes
 largest, or waits where none makes U larger. The first job of all takes all machines.
@@ -10,8 +10,8 @@ largest, or waits where none makes U larger. The first job of all takes all mach
    whose data fit.
 2. Else a bundle of waiting jobs whose sums are similar.
 3. Else Algorithm 1 regroups the group of the ended job with other groups, and the jobs that wait.
-   Of all that was tried, one with more jobs is taken only if U is larger by ``WORTH`` of it than
-   with fewer; and that only if U is larger by ``WORTH`` than without it.
+   A tried regrouping with more jobs is taken only if U is larger by ``WORTH`` of it than with
+   fewer; and that only if U is larger by ``WORTH`` than without it.
 
 *Source.* Harmony (dissertation 2020), 4.3.2, "Dynamic Job Regrouping".
 
@@ -22,7 +22,7 @@ the groups chosen, each in their order.
 
 - Which jobs of J come first, which counts where Algorithm 1 ends early: as line 2 prints it, those
   that wait; ``waiting_first`` False: those that run.
-- What "a difference within 5 %" is of: of the ended job's figure.
+- The reference of "a difference within 5 %": the ended job's figure.
 - How bundles are searched for: of 2 and then of 3 jobs, among the ``_LOOKED_AT`` waiting jobs whose
   iteration times are longest of those not longer than the ended job's. The nearest.
 - Which combinations of groups are tried: all, of up to ``all_of`` groups beside the ended job's; of
@@ -50,16 +50,16 @@ from warren.solve.job_groups.problem import (
 )
 
 SIMILAR: Final = 0.05
-"""What iteration times and ratios of similar jobs differ by, at most."""
+"""Largest difference of iteration times and of ratios of similar jobs, as a part."""
 WORTH: Final = 0.05
-"""What a regrouping has to gain of U, or one of more jobs over one of fewer."""
+"""Least gain of a regrouping in U, also of a regrouping of more jobs over one of fewer."""
 _LOOKED_AT: Final = 40
 """Waiting jobs among which bundles are searched for."""
 ALL_OF: Final = 8
-"""Groups of which all combinations are tried."""
+"""Most groups of which all combinations are tried."""
 
 Grouper = Callable[[JobGroupingProblem, IntArray], JobGrouping]
-"""Groups jobs of a part of a problem, whose places in the whole it is told: Algorithm 1, say."""
+"""Groups the jobs of a part of a problem, given their places in the whole: Algorithm 1, say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ def utilization_of(problem: JobGroupingProblem, running: RunningGroups) -> float
 
 
 def with_new_job(problem: JobGroupingProblem, running: RunningGroups, job: int) -> RunningGroups:
-    """Return the groups when a job has come, which waits so far.
+    """Return the groups when a job has come that waits.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def with_new_job(problem: JobGroupingProblem, running: RunningGroups, job: int) 
     """
     others = np.delete(running.group_J, job)
     if not (others != NOT_RUN).any():
-        # Nobody runs: the first of those that wait has all machines.
+        # If no job runs, the first waiting job has all machines.
         group_J = np.full_like(running.group_J, NOT_RUN)
         group_J[job] = 0
         return RunningGroups(group_J=group_J, machine_G=np.array([problem.machines]))
@@ -124,9 +124,9 @@ def with_new_job(problem: JobGroupingProblem, running: RunningGroups, job: int) 
 def with_waiting(problem: JobGroupingProblem, running: RunningGroups) -> RunningGroups:
     """Return the groups with jobs that wait wherever that gains, and none that runs moved (ours).
 
-    Again and again the one that gains most: it joins a group, or has 1, 2, 4, ... or all machines
-    that no job is on for itself. Of many that wait the ``_LOOKED_AT`` are looked at that are worth
-    most for their time.
+    Again and again the job that gains most: it joins a group, or has 1, 2, 4, ... or all machines
+    that no job is on for itself. Of many waiting jobs the ``_LOOKED_AT`` are looked at that are
+    worth most for their time.
     """
     while True:
         waiting = np.flatnonzero(running.group_J == NOT_RUN)
@@ -179,15 +179,15 @@ def without_job(
     problem
         The jobs that are left.
     running
-        Their groups; the one that the job was in may be empty now.
+        Their groups; the group that the job was in may be empty now.
     ended
         The job that has ended.
     group
         Groups the jobs of a part of the problem, on its machines: Algorithm 1.
     all_of
-        Of up to so many groups all combinations are tried.
+        Most groups of which all combinations are tried.
     waiting_first
-        Which jobs ``group`` is given first.
+        The jobs that ``group`` is given first.
     """
     waiting = np.flatnonzero(running.group_J == NOT_RUN)
     found = _replacement(problem, running, ended, waiting)
@@ -231,7 +231,7 @@ def _replacement(
 
 
 def _apart(comp_s_S: FloatArray, net_s_S: FloatArray, comp_s: float, net_s: float) -> FloatArray:
-    """Return by how much sets of jobs differ from a job: in length, or in the ratio, if larger."""
+    """Return the difference of sets of jobs from a job: in length, or in the ratio, if larger."""
     length_S = np.abs((comp_s_S + net_s_S) / (comp_s + net_s) - 1)
     # |x / y - 1| of ratios x and y, without a division by a COMM of nothing.
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -248,7 +248,7 @@ def _best_of(
     regrouped: Callable[[tuple[int, ...]], RunningGroups | None],
 ) -> RunningGroups:
     """Regroup each of these sets of groups; return the best, as far as more jobs are worth it."""
-    # Of each number of jobs that take part the best.
+    # The best for each number of jobs that take part.
     by_jobs: dict[int, tuple[float, RunningGroups]] = {}
     for involved in sets:
         one = regrouped(involved)
@@ -268,7 +268,7 @@ def _best_of(
 def _combinations(running: RunningGroups, broken: int, all_of: int) -> Iterator[tuple[int, ...]]:
     """Yield the groups to be regrouped with the broken one, which is alone if there are no others.
 
-    Where there are many only the sets of those with the fewest jobs.
+    If there are many only the sets of groups with the fewest jobs.
     """
     jobs_G = np.bincount(
         running.group_J[running.group_J != NOT_RUN], minlength=len(running.machine_G)
@@ -291,7 +291,7 @@ def _with_regrouped(
     group: Grouper,
     waiting_first: bool,
 ) -> RunningGroups | None:
-    """Return the groups once those involved have been made anew; None where no job is left."""
+    """Return the groups once those involved have been formed again; None if no job is left."""
     inside = np.isin(running.group_J, involved)
     parts = [waiting, np.flatnonzero(inside)]
     jobs = np.concatenate(parts if waiting_first else parts[::-1])

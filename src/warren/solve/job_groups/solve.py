@@ -1,8 +1,8 @@
 """The one call for job groups: construct, search, disturb, search again.
 
-See ``problem`` for what is asked (Harmony, (4.1)-(4.4)), ``construction`` for one grouping to begin
+``problem`` states the question (Harmony, (4.1)-(4.4)), ``construction`` gives one grouping to begin
 with; the others are Algorithm 2's, of all jobs, for numbers of groups near its own.
-``local_search`` says what is exchanged. The budget ends the search among many jobs, the number of
+``local_search`` describes the exchanges. The budget ends the search among many jobs, the number of
 disturbances that among few.
 """
 
@@ -38,7 +38,7 @@ WORK: Final = 15_000_000
 KICKS: Final = 200
 """Disturbances of the best grouping."""
 _ROUNDS: Final = 3
-"""How often the number of groups to begin with is found anew, where COMM depends on it."""
+"""Times that the initial number of groups is computed, where COMM depends on it."""
 _STARTS: Final = 8
 """Most numbers of groups to begin with."""
 
@@ -46,16 +46,16 @@ _STARTS: Final = 8
 def grouped(
     problem: JobGroupingProblem, work: int = WORK, kicks: int = KICKS, seed: int = 0
 ) -> JobGrouping:
-    """Find the best job grouping that so much work leads to.
+    """Find the best job grouping within the given work.
 
     Parameters
     ----------
     work
-        How many times a job is looked at; what is begun is ended, so a little more.
+        How many times a job is looked at; steps that have begun are ended, so a little more.
     kicks
         How many times the best grouping is disturbed and improved again, as long as work is left.
     seed
-        Of what is drawn.
+        Seed of the draws.
     """
     search = _Search(problem, seed)
     for number, (group_J, machine_G) in enumerate(_starts(problem, search.columns)):
@@ -75,7 +75,7 @@ def _starts(
     """Yield the groupings to begin with."""
     most = min(len(problem.net_s_J), problem.machines)
     constant, balanced = problem, 1
-    # What COMM is depends on how many machines a group has, and the other way round.
+    # COMM depends on the number of machines of a group, and the other way round.
     for _ in range(1 if problem.rounds is None else _ROUNDS):
         net_s_J = problem.comm_s_J(max(2, problem.machines // balanced))
         constant = replace(problem, net_s_J=net_s_J, rounds=None)
@@ -143,7 +143,7 @@ def _trimmed(problem: JobGroupingProblem, search: _Search) -> IntArray:
 
 
 class _Search:
-    """The best grouping so far, by slots, and its value in machines.
+    """The best grouping found, by slots, and its value in machines.
 
     ``elsewhere``: where else than in a group a job may be.
     """
@@ -178,7 +178,7 @@ class _Search:
 
 
 def _disturbed(search: _Search) -> tuple[IntArray, IntArray]:
-    """Return the best grouping, changed: some jobs elsewhere, two groups joined, or drawn anew."""
+    """Return the best grouping, changed: some jobs moved, two groups joined, or two mixed."""
     group_J, machine_G, random = search.group_J.copy(), search.machine_G.copy(), search.random
     there = np.flatnonzero(machine_G)
     one, other = there[random.integers(len(there), size=2)]

@@ -1,13 +1,13 @@
-"""What an iteration of each job is worth, so that jobs end early and none of them crawls.
+"""Worth of an iteration of each job, so that jobs end early and none of them crawls.
 
 The value of a grouping is then the weighed speed of all jobs: with f_j the time of an iteration of
 job j alone at its fastest, l_j its iterations left, and weights w_j::
 
     v_j = s_j f_j,  s_j = M w_j (l_j f_j)^-b / sum of the same,  value of a group = V / T
 
-so a job counts by its share s_j times how fast it is, in parts of its speed alone. With b = 1 those
-that end soonest have nearly everything, and long jobs are left to the end, where they cannot keep
-the machines busy; with b = 0 nobody is let past.
+so a job counts by its share s_j times how fast it is, in parts of its speed alone. With b = 1 the
+jobs that end soonest have nearly everything, and long jobs are left to the end, where they cannot
+keep the machines busy; with b = 0 no job is let past.
 
 *Source.* Ours. b was chosen on eight workloads in virtual time (seeds 0 to 2 and 20 to 24 of
 ``experiments/harmony_simulated.py``): of 0 to 2 one near 0.2 gave the shortest mean JCTs, and
@@ -58,7 +58,7 @@ def weighed_speed(
 
 
 def fastest_s_J(problem: JobGroupingProblem) -> FloatArray:
-    """Compute what an iteration of each job takes alone on 1, 2, 4, ... or all machines at best.
+    """Compute each job's least time of an iteration alone on 1, 2, 4, ... or all machines.
 
     Of numbers that it needs more than, the least that it needs.
     """

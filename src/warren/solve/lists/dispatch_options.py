@@ -13,11 +13,11 @@ from warren.solve.common.instance import Instance
 from warren.solve.relaxation.rule_search import lengths_s
 
 PATIENCES: Final = (1.2, 1.35, 1.5, 2.0, 3.0)
-"""How many times as dear as a job's cheapest type another may be: values tried at the start."""
+"""Ratios of the cost of a type to that of a job's cheapest: values tried at the start."""
 
 
 class GangTimes(NamedTuple):
-    """How jobs run as gangs, and how long their stretches may be.
+    """Times of jobs as gangs, and the longest stretches.
 
     A job takes ``gang_J`` devices; a round alone, on the fastest of them, takes ``round_ns_J``. A
     stretch has at most ``most_rounds``, and lasts at most ``most_ns`` unless a round is longer.
@@ -53,7 +53,7 @@ def first_preferences(
     SRTF, with weights if they differ; then, at the prices ``price_s_JT`` (float s), the least work
     left and the least time left, each with more and more patience.
     """
-    # A weight of 0 must not divide by 0: such a job comes last.
+    # A weight of 0 must not divide by 0: a job without weight comes last.
     weight_J, types = np.maximum(instance.weight_J, 1e-300), instance.comp_ns_JT.shape[1]
     yield plain_srtf(gangs, gangs.round_ns_J, types)
     if weight_J.max() > weight_J.min():
@@ -73,7 +73,7 @@ def plain_srtf(gangs: GangTimes, length_J: IntArray | FloatArray, types: int) ->
 
 
 def costs_ns_JT(instance: Instance, preferences: TypePreferences) -> FloatArray:
-    """Return what a round on each type costs each job, in float ns; infinite where it does not run.
+    """Return each job's cost of a round on each type, in float ns; infinite where it cannot run.
 
     That is T^c + T^s + price. It does not run where it does not fit, nor on a type dearer than its
     patience allows that its gang does not need.
@@ -113,5 +113,5 @@ def nearby(preferences: TypePreferences, random: np.random.Generator) -> TypePre
         else:
             price_s_JT[:, int(random.integers(types))] *= np.exp(0.3 * size)
         return preferences._replace(price_s_JT=price_s_JT)
-    # What is above 1 moves, so a patience stays above 1.
+    # The part above 1 moves, so a patience stays above 1.
     return preferences._replace(patience=1 + (preferences.patience - 1) * np.exp(0.3 * size))

@@ -4,7 +4,7 @@ Whenever a device becomes free, a job arrives or a barrier passes, the ready job
 order of priority. Each open task looks at all devices, busy ones too, and chooses the earliest
 completion max(now, phi) + T^c + T^s, phi the time at which the device is free. If that device is
 idle the task starts there. If it is busy the task waits, and for the rest of this walk the device
-counts as taken until phi + T^c, so that the next task sees what is truly left; nothing of that
+counts as taken until phi + T^c, so that the next task sees what is truly left; no such mark
 outlives the walk. So a device idles only if every ready task expects to be done earlier elsewhere.
 
 Jobs with ``stretch_rounds_J`` > 1 choose for all their shards and a whole stretch at once, by the
@@ -44,10 +44,10 @@ from warren.solve.common.schedule_rows import write_row
 
 
 class _State(NamedTuple):
-    """What changes while tasks are dispatched.
+    """State that changes while tasks are dispatched.
 
-    ``free_ns_D`` is when each device is free. ``pool`` is what the present walk over the ready
-    jobs sees of that: a device for which a task waits shows as busy.
+    ``free_ns_D`` is when each device is free. ``pool`` is the present walk's view of that: a device
+    for which a task waits shows as busy.
     """
 
     pool: DeviceHeaps
@@ -59,7 +59,7 @@ class _State(NamedTuple):
     left_J: IntArray  # tasks of the present round that have not started
     barrier_ns_J: IntArray
     priority_J: FloatArray  # of the first round
-    step_J: FloatArray  # what each further round adds to it
+    step_J: FloatArray  # addition of each further round
     key_J: FloatArray  # priority of the present round
     arrived_J: BoolArray  # or left out
     ready: SortedJobs  # in order of priority
@@ -96,9 +96,9 @@ def dispatch(
         int64 (5, R): job, round, rounds, shard, device, in order of start, which is a valid
         order of a ``Plan``.
     finish_ns_J
-        Each job's last barrier under the constant network; -1 for a job that was left out.
-        Running the rows as a plan can only be earlier: a task that waited for a better device
-        and then took one that was idle all along starts there at once. T^c of 0 counts as 1 ns.
+        Each job's last barrier under the constant network; -1 for a job that was left out. Running
+        the rows as a plan can only be earlier: a task that waited for a better device and then took
+        a device that was idle all along starts there at once. T^c of 0 counts as 1 ns.
     """
     instance = prepared(instance)
     state = _new_state(instance, priority_J, step_J)
@@ -141,14 +141,14 @@ def _new_state(instance: Instance, priority_J: FloatArray, step_J: FloatArray) -
 
 @inlined
 def _choose(instance: Instance, state: _State, job: int, now: int, rounds: int) -> int:
-    """Return the type with the earliest completion of a stretch of so many rounds."""
+    """Return the type with the earliest completion of a stretch of ``rounds`` rounds."""
     turn_ns_JT, comp_ns_JT = state.turn_ns_JT, instance.comp_ns_JT
     return int(soonest(state.pool, state.usable_JT, turn_ns_JT, comp_ns_JT, job, now, rounds))
 
 
 @inlined
 def _start_tasks(instance: Instance, state: _State, job: int, now: int) -> bool:
-    """Give each open task of the round its device; tell whether all of them have started."""
+    """Assign each open task of the round to its device; tell whether all of them have started."""
     pool = state.pool
     open_tasks = state.left_J[job]
     for _ in range(open_tasks):
@@ -237,9 +237,9 @@ def _commit_stretch(instance: Instance, state: _State, job: int, now: int, round
 
 @inlined
 def _walk(instance: Instance, state: _State, now: int, takeable: int) -> None:
-    """Let all ready jobs choose in order, until none is left or ``takeable`` devices are filled."""
+    """Ask all ready jobs in order, until none is left or ``takeable`` devices are filled."""
     state.counts[TAKEABLE] = takeable
-    # What the walk before has reserved is forgotten.
+    # Reservations of the walk before are forgotten.
     for kind in range(len(state.altered_T)):
         if state.altered_T[kind]:
             rebuild(state.pool, kind, state.free_ns_D)
@@ -298,8 +298,8 @@ def _run(instance: Instance, state: _State, stretches: bool) -> None:
                 state.arrived_J[job] = True
                 insert(state.ready, state.key_J, job)
         state.counts[IDLE] += freed
-        # The devices that the last walk left idle were worth less to every ready task than
-        # waiting. Time makes them worth less still, so while nobody joins the ready jobs only
-        # the devices freed now can be chosen. (A stretch may end later than its walk assumed.)
+        # The devices that the last walk left idle were worth less to every ready task than waiting.
+        # Time makes them worth less still, so while no job joins the ready jobs only the devices
+        # freed now can be chosen. (A stretch may end later than its walk assumed.)
         full = stretches or state.ready.count[0] > before
         _walk(instance, state, now, state.counts[IDLE] if full else freed)

@@ -53,7 +53,7 @@ class PlanTables(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What changes while the plan runs. ``out`` is (4, U), see ``UnitTimes``."""
+    """State that changes while the plan runs. ``out`` is (4, U), see ``UnitTimes``."""
 
     head_D: IntArray  # unit at the head of each device's queue, -1 behind the last
     free_ns_D: IntArray
@@ -213,7 +213,7 @@ def _mark_seen(rows: PlanRows, units: PlanUnits, state: _State, unit: int) -> bo
 def _pass_barrier(
     tables: PlanTables, state: _State, job: int, rounds: int, barrier: int, depth: int
 ) -> int:
-    """Let the job's next round start at ``barrier``, and put its parked devices on the stack.
+    """Start the job's next round at ``barrier``, and put its parked devices on the stack.
 
     Returns the stack's new depth.
     """
@@ -251,7 +251,7 @@ def _end_stretch(
     if tasks != tables.scale_J[job]:
         return 0, depth, PARTIAL
     barrier = _run_rest(rows, tables, units, state, first, stop, state.barrier_ns_J[job])
-    # The devices were held since the first round and go on with what is behind the stretch.
+    # The devices were held since the first round and go on with the unit behind the stretch.
     for part in range(first, stop):
         state.stack_D[depth] = rows.device_R[units.row_U[part]]
         depth += 1
@@ -302,12 +302,12 @@ def execute(rows: PlanRows, tables: PlanTables, switch_ns_JT: IntArray | None = 
     tables
         Jobs and devices.
     switch_ns_JT
-        What a switch to a job takes on a type, int64 (J, T); None: nothing.
+        Time of a switch to a job on a type, int64 (J, T); None: nothing.
 
     Returns
     -------
     UnitTimes
-        When each unit and each job ends, or what is wrong with the plan.
+        When each unit and each job ends, or the fault of the plan.
     """
     units = new_units(len(rows.job_R), len(tables.type_D))
     gather_units(rows, units)
@@ -326,7 +326,7 @@ def execute(rows: PlanRows, tables: PlanTables, switch_ns_JT: IntArray | None = 
 
 @kernel
 def _run(rows: PlanRows, tables: PlanTables, units: PlanUnits, state: _State) -> tuple[int, Int]:
-    """Take devices off the stack until it is empty; return a status and the row it is about."""
+    """Take devices off the stack until it is empty; return a status and its row."""
     depth = len(tables.type_D)
     while depth > 0:
         depth -= 1
@@ -359,7 +359,7 @@ def _stuck(rows: PlanRows, units: PlanUnits, state: _State) -> tuple[int, Int]:
             row = units.row_U[state.head_D[device]]
             if stuck < 0 or row < stuck:
                 stuck = row
-                # A task of a round that has passed can only be one that is there twice.
+                # A task of a round that has passed can only be a duplicate.
                 over = rows.round_R[row] < state.round_J[rows.job_R[row]]
                 status = TWICE if over else STUCK
     return status, stuck

@@ -76,7 +76,7 @@ def take(gaps: FreeIntervals, device: int, start_ns: int, end_ns: int) -> None:
     """Take a time out of the gap of the device that was found last, in which it must lie."""
     before = gaps.at_D[device]
     gap = gaps.next_G[before]
-    # What is left of the gap: a part before and maybe one behind, one behind, or nothing.
+    # The rest of the gap: a part before and maybe one behind, one behind, or nothing.
     if gaps.start_ns_G[gap] < start_ns:
         if end_ns < gaps.end_ns_G[gap]:
             rest = gaps.count[0]

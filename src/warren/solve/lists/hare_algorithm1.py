@@ -27,7 +27,7 @@ from warren.solve.common.heaps import (
 )
 
 AVAILABLE, FASTEST, COMPLETION = range(3)
-"""How line 12 chooses: see the module's text."""
+"""Choices of line 12: see the module's text."""
 
 
 class _Rounds(NamedTuple):
@@ -40,7 +40,7 @@ class _Rounds(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What changes while tasks are placed. ``pool`` has phi of all devices."""
+    """State that changes while tasks are placed. ``pool`` has phi of all devices."""
 
     pool: DeviceHeaps
     usable_JT: BoolArray
@@ -75,7 +75,7 @@ def algorithm1(
     arrival_ns_J, scale_J, rounds_J, comp_ns_JT, sync_ns_JT, fits_JT, type_D
         The instance; times in ns (constant network).
     choice
-        Of the device: ``AVAILABLE`` (published), ``FASTEST`` or ``COMPLETION``.
+        Choice of the device: ``AVAILABLE`` (published), ``FASTEST`` or ``COMPLETION``.
 
     Returns
     -------
@@ -155,8 +155,8 @@ def _choose(problem: _Rounds, state: _State, job: int, choice: int) -> int:
     for kind in range(len(pool.first_T) - 1):
         if not state.usable_JT[job, kind]:
             continue
-        # What is compared is (time, turn): phi and 0 for AVAILABLE, max(t, phi) and T^c + T^s for
-        # FASTEST, their sum and 0 for COMPLETION.
+        # Choices are compared by (time, turn): phi and 0 for AVAILABLE, max(t, phi) and T^c + T^s
+        # for FASTEST, their sum and 0 for COMPLETION.
         time_ns = pool.free_ns_C[pool.first_T[kind]]
         turn_ns = 0
         if choice != AVAILABLE:

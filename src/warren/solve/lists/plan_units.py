@@ -47,10 +47,10 @@ class PlanUnits(NamedTuple):
 class UnitTimes(NamedTuple):
     """The result of running a plan.
 
-    ``status`` and ``row`` are ``execute_plan.OK`` and -1, or what is wrong and at which row.
-    ``row_U`` and ``tasks_U`` are first row and shards of each unit, in the plan's order;
-    ``time_ns_XU`` is int64 (4, U): start, COMP end, end and COMP time. ``finish_ns_J`` is each
-    job's last barrier; -1 where the plan does not complete the job.
+    ``status`` and ``row`` are ``execute_plan.OK`` and -1, or the fault and its row. ``row_U`` and
+    ``tasks_U`` are first row and shards of each unit, in the plan's order; ``time_ns_XU`` is int64
+    (4, U): start, COMP end, end and COMP time. ``finish_ns_J`` is each job's last barrier; -1 where
+    the plan does not complete the job.
     """
 
     status: int
@@ -110,7 +110,7 @@ def gather_units(rows: PlanRows, units: PlanUnits) -> None:
 def planned_columns(
     rows: PlanRows, row_U: Int32Array, tasks_U: Int32Array, order_U: IntArray, out: IntArray
 ) -> None:
-    """Fill ``out``, int64 (6, U), with what the plan says of units, in the order ``order_U``.
+    """Fill ``out``, int64 (6, U), with the plan's columns of units, in the order ``order_U``.
 
     Its rows: job, round, rounds, shard, tasks, device; shard is -1 where a unit has several.
     """

@@ -1,4 +1,4 @@
-"""Insert jobs, one after the other, into what is left of the devices' time: stretches of rounds.
+"""Insert jobs, one after the other, into the free time of the devices: stretches of rounds.
 
 Jobs are placed in order of priority, each stretch by stretch: on every type, the earliest time at
 which as many devices as the stretch needs are free for all of it; then the type where the end of
@@ -29,17 +29,17 @@ from warren.solve.lists.free_intervals import FOREVER, FreeIntervals, fit, new_g
 
 
 class _State(NamedTuple):
-    """What changes while jobs are placed, and what is prepared for it. Times in ns."""
+    """Values that change while jobs are placed, and arrays prepared for it. Times in ns."""
 
     gaps: FreeIntervals
     device_C: IntArray  # devices, those of a type beside each other
     first_T: IntArray
     usable_JT: BoolArray
     price_ns_JT: FloatArray  # of a round
-    extra_T: FloatArray  # scratch: what a stretch costs on each type if it starts at once
+    extra_T: FloatArray  # scratch: cost of a stretch on each type if it starts at once
     from_ns_D: IntArray  # scratch: earliest start of the present stretch
     taken_D: BoolArray  # scratch
-    chosen_N: IntArray  # devices of the best offer so far
+    chosen_N: IntArray  # devices of the best offer
     trial_N: IntArray  # scratch
     finish_ns_J: IntArray
     rows: IntArray  # (5, R)
@@ -64,7 +64,7 @@ def insertion(
     order_N
         Jobs in order of priority.
     price_s_JT
-        What the device time of a round on a type costs a job, in seconds of its own.
+        Cost to a job of the device time of a round on a type, in seconds of its own.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def insertion(
     finish_ns_J
         Each job's last barrier under the constant network; -1 for a job left out.
     visits
-        How many devices were looked at, a measure of the time it took.
+        Number of devices looked at, a measure of the time it took.
     """
     instance = prepared(instance)
     state = _new_state(instance, price_s_JT)
@@ -152,8 +152,8 @@ def _offer(
 ) -> tuple[int, int]:
     """Return the cheapest type and start of a stretch, and put its devices into ``chosen_N``.
 
-    Types come by what a stretch costs there if it can start at once, so the first that can is
-    the best. The devices of the stretch before, on type ``last``, are looked at first.
+    Types come by the cost of a stretch there if it can start at once, so the first that can is the
+    best. The devices of the stretch before, on type ``last``, are looked at first.
     """
     best_kind = -1
     best_ns = 0
@@ -205,7 +205,7 @@ def _shape(
     """
     scale = instance.scale_J[job]
     members = min(scale, state.first_T[kind + 1] - state.first_T[kind])
-    # The device with the most shards sets the pace; behind the last round nobody waits for T^s.
+    # The device with the most shards sets the pace; behind the last round no task waits for T^s.
     comp_ns = (scale + members - 1) // members * instance.comp_ns_JT[job, kind]
     period_ns = comp_ns + instance.sync_ns_JT[job, kind]
     return members, period_ns, (rounds - 1) * period_ns + comp_ns
@@ -250,7 +250,7 @@ def _earliest(
 @inlined
 def _nth_start(state: _State, kind: int, members: int) -> int:
     """Return the ``members``-th earliest of the starts in ``from_ns_D``."""
-    # Selection of the least, ``members`` times; ``trial_N`` keeps whom to unmark.
+    # Selection of the least, ``members`` times; ``trial_N`` keeps the entries to unmark.
     start_ns = 0
     for place in range(members):
         best = -1

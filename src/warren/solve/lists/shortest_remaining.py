@@ -1,15 +1,15 @@
 """Dispatch stretches in time, the job with the least left to do first.
 
 Whenever a device becomes free, a job arrives or a stretch ends, the jobs that could go on are
-walked in order of what is left of them. A job takes the idle devices of the types that cost it
+walked in order of their remaining length. A job takes the idle devices of the types that cost it
 least, and of those the slowest, as they set the pace of its gang anyway. A stretch has as many
-rounds as the grain has time for on these very devices, so a job on slow ones is as soon looked at
-again as one on fast ones.
+rounds as the grain has time for on these very devices, so a job on slow devices is looked at again
+as soon as a job on fast ones.
 
 Source: Hare (HPDC'22), section 7.1, "SRTF", as the place policy ``srtf`` reads it: with its
 lengths, no prices and no patience the finish times are the same to the nanosecond. Differs, where
-told to: lengths over weights (Smith 1956, of what remains), prices, and waiting for a type that is
-worth it.
+options ask for it: lengths over weights (Smith 1956, of the remaining work), prices, and waiting
+for a type that is worth it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from warren.solve.lists.dispatch_options import GangTimes, TypePreferences, cost
 
 
 class _State(NamedTuple):
-    """What changes while stretches are dispatched."""
+    """State that changes while stretches are dispatched."""
 
     idle: Heaps
     cost_JT: FloatArray  # of a round, infinite where the job does not run
@@ -71,7 +71,7 @@ def by_remaining(
     instance
         Jobs and devices; ``stretch_rounds_J`` is a guess of how long stretches will be.
     preferences
-        Which job comes first, and what it takes.
+        Which job comes first, and which devices it takes.
 
     Returns
     -------
@@ -82,12 +82,12 @@ def by_remaining(
         Each job's last barrier under the constant network; -1 for a job left out. Running the
         rows as a plan can only be earlier: a device that was kept waiting starts at once.
     visits
-        How many jobs were looked at, a measure of the time it took.
+        Number of jobs looked at, a measure of the time it took.
     """
     instance, gangs = prepared(instance), preferences.gangs
     state = _new_state(instance, preferences)
-    # How long stretches are is known only when they start, so the rows may turn out too few: then
-    # the kernel stops, and goes on from there with more room.
+    # The lengths of stretches are known only when they start, so the rows may turn out too few:
+    # then the kernel stops, and goes on from there with more room.
     while not _run(instance, gangs, state, preferences.keeps):
         state = state._replace(rows=_more_rows(state.rows, instance.scale_J.max()))
     rows: IntArray = state.rows[:, : state.counts[_ROWS]]
@@ -147,7 +147,7 @@ def _run(instance: Instance, gangs: GangTimes, state: _State, keeps: bool) -> bo
 
 @inlined
 def _advance(instance: Instance, state: _State, job: int, now: int) -> None:
-    """Let a job arrive, or end its stretch: it becomes ready, or is done."""
+    """Admit a job that arrives, or end its stretch: it becomes ready, or is done."""
     # From -1, before the arrival, the round becomes 0: ``rounds_J`` is 0 then.
     state.round_J[job] = max(0, state.round_J[job] + state.rounds_J[job])
     left = instance.rounds_J[job] - state.round_J[job]
@@ -163,7 +163,7 @@ def _advance(instance: Instance, state: _State, job: int, now: int) -> None:
 
 @inlined
 def _walk(instance: Instance, gangs: GangTimes, state: _State, keeps: bool, now: int) -> bool:
-    """Start what can start, jobs in order, while devices are idle; False if the rows are full."""
+    """Start jobs in order while devices are idle; False if the rows are full."""
     place = 0
     idle = 0
     idle_T = state.idle.count_T
@@ -223,7 +223,8 @@ def _rounds_for(
 def _choose(instance: Instance, state: _State, job: int, needed: int) -> None:
     """Take ``needed`` idle devices that cost the job least, the slowest first, then by index.
 
-    They are put into ``chosen_N``. At least so many idle devices must be of types that it runs on.
+    They are put into ``chosen_N``. At least ``needed`` idle devices must be of types that it runs
+    on.
     """
     idle, cost_JT = state.idle, state.cost_JT
     # Find the least cost up to which there are enough idle devices: each turn adds the types of the
@@ -238,7 +239,7 @@ def _choose(instance: Instance, state: _State, job: int, needed: int) -> None:
                 count = idle.count_T[kind] + (count if cost == next_cost else 0)
                 next_cost = cost
         limit, found = next_cost, found + count
-    # Of these types the slowest: it sets the gang's pace, so the faster ones are left to others.
+    # The slowest of these types: it sets the gang's pace, so the faster ones are left to others.
     for place in range(needed):
         best, best_ns = -1, -1
         for kind in range(len(idle.count_T)):
@@ -255,7 +256,7 @@ def _choose(instance: Instance, state: _State, job: int, needed: int) -> None:
 
 @kernel
 def _start_tasks(instance: Instance, state: _State, job: int, tasks: int, now: int) -> None:
-    """Start so many tasks of the present round, each on a device of its own."""
+    """Start ``tasks`` tasks of the present round, each on a device of its own."""
     _choose(instance, state, job, tasks)
     state.rounds_J[job] = 1
     for place in range(tasks):

@@ -1,11 +1,11 @@
 """Local search by single tasks: an order of all tasks and a device for each, moved step by step.
 
-Tasks are started in this order: each as soon as its round may and its device has done what comes
+Tasks are started in this order: each as soon as its round may and its device has done the tasks
 before. Every schedule in which no task can start earlier without another order comes of one, so an
 optimum does. A move puts a task at another place of the order, on another device, or both; it is
-kept if what comes out is at most so much worse than what there was (threshold accepting; Dueck and
-Scheuer, 1990), and the threshold falls to nothing. Tasks of a round are alike, so the k-th entry of
-a job is of its round k / scale.
+kept if the result is worse than before by at most a threshold (threshold accepting; Dueck and
+Scheuer, 1990), which falls to nothing. Tasks of a round are alike, so the k-th entry of a job is of
+its round k / scale.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class _Scratch(NamedTuple):
     """Arrays that an evaluation writes over. Times in ns."""
 
     free_ns_D: IntArray
-    done_J: IntArray  # tasks placed so far
+    done_J: IntArray  # tasks placed
     ready_ns_J: IntArray  # when the present round may start
-    barrier_ns_J: IntArray  # latest synchronisation end of the present round so far
+    barrier_ns_J: IntArray  # latest synchronisation end of the present round
 
 
 TRIALS: Final = 2_000
 """Moves in a turn of a search."""
 WORSE: Final = (0.3, 0.1, 0.03, 0.0)
-"""How much worse an order may be at first, as a part of the value, from turn to turn."""
+"""Most by which an order may be worse at first, as a part of the value, from turn to turn."""
 # Kinds of moves, equally likely: to another place (0), to another device (1), both (2).
 _MOVES: Final = 3
 
@@ -68,7 +68,7 @@ def walked(
         The best schedule found; the same rows where they are no single tasks in the order of their
         rounds.
     placed
-        How many tasks were placed, a measure of the time it took.
+        Number of tasks placed, a measure of the time it took.
     """
     order = order_of(rows)
     if order is None:
@@ -136,7 +136,7 @@ def _walk(
     threshold: float,
     random: UintArray,
 ) -> None:
-    """Move ``here`` for so many trials, and keep the best order of all in ``best``."""
+    """Move ``here`` for ``trials`` trials, and keep the best order of all in ``best``."""
     tasks = len(here.job_I)
     value = _value(instance, here, scratch, makespan)
     # The threshold falls evenly from ``first``, a part of the value at the start, to nothing.

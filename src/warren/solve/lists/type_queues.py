@@ -2,10 +2,10 @@
 
 Whenever a job arrives or ends, devices are shared as if they could be divided
 (``divisible_devices``). A job that gets several types uses them in turn, a whole round on one, in
-proportion to its rates there; one that gets nothing waits for what costs it least. Each type has a
-queue in order of priority: a device that becomes free takes the next task of the first job in it.
-So no device of a type idles while a task waits for that type, and the most urgent job waits for
-running tasks only.
+proportion to its rates there; a job that gets nothing waits for the type that costs it least. Each
+type has a queue in order of priority: a device that becomes free takes the next task of the first
+job in it. So no device of a type idles while a task waits for that type, and the most urgent job
+waits for running tasks only.
 
 Source: list scheduling in the order of Hare's Algorithm 1 (a global order, spread over rounds).
 Differs: which type a round uses is decided by order and prices, before any device is looked at.
@@ -34,7 +34,7 @@ from warren.solve.relaxation.divisible_devices import (
 
 
 class _State(NamedTuple):
-    """What changes while tasks are dispatched. ``rows`` is (5, R), as ``guided`` returns it."""
+    """State that changes in a dispatch. ``rows`` is (5, R), as ``guided`` returns it."""
 
     shares: Shares
     queues: Heaps  # jobs whose round waits for a type
@@ -64,7 +64,7 @@ def guided(instance: Instance, rule: SharingRule) -> tuple[IntArray, IntArray, i
         Each job's last barrier under the constant network; -1 for a job that fits no device or
         has no rounds. T^c of 0 counts as 1 ns.
     visits
-        How many times a job was served in a sharing, a measure of the time it took.
+        Times that a job was served in a sharing, a measure of the time it took.
     """
     instance = prepared(instance)
     state = _new_state(instance, rule)
@@ -138,7 +138,7 @@ def _put_back(instance: Instance, state: _State, device: int) -> None:
 
 @kernel
 def _advance(instance: Instance, state: _State, job: int, now: int) -> bool:
-    """Let a job arrive, or pass its barrier; tell whether the jobs present are others now."""
+    """Admit a job, or pass its barrier; tell whether the set of jobs present has changed."""
     shares, arrives = state.shares, state.round_J[job] < 0
     state.round_J[job] += 1
     if arrives:

@@ -1,14 +1,14 @@
 """Share devices, as if they could be divided, among the jobs present: by order and price.
 
-The jobs present are served in order. Each takes the types one after the other, the cheapest
-first, as far as devices are left and until it runs at full speed: a whole round on one type at a
-time, its time shared between the types. A second on type t costs the job the time a round takes
-there, plus the device time of the round at the job's price for it. Prices grow with the weight
-of the other jobs present, all of which wait for what is taken.
+The jobs present are served in order. Each takes the types one after the other, the cheapest first,
+as far as devices are left and until it runs at full speed: a whole round on one type at a time, its
+time shared between the types. A second on type t costs the job the time a round takes there, plus
+the device time of the round at the job's price for it. Prices grow with the weight of the other
+jobs present, all of which wait for the device time taken.
 
-Symbols. A round of job j that has type t to itself takes q = ceil(n / D_t) T^c + T^s, and keeps
-n T^c / q devices busy. T^s costs no device time, so the devices of a job that synchronises serve
-others: that is what rounds of tasks, with barriers between them, come close to.
+Symbols. A round of job j that has type t to itself takes q = ceil(n / D_t) T^c + T^s, and keeps n
+T^c / q devices busy. T^s costs no device time, so the devices of a job that synchronises serve
+others: rounds of tasks, with barriers between them, come close to that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from warren.solve.common.instance import Instance
 
 
 class SharingRule(NamedTuple):
-    """How devices are shared: in which order, and at which prices. All arrays are float64.
+    """Sharing of devices: the order of jobs, and the prices. All arrays are float64.
 
     The job of the least ``priority_J`` is served first; ties go to the lower index. A second of a
     device of type t costs job j ``greed_J[j] * worth_T[t]`` per weight of the job and of the others
@@ -65,7 +65,7 @@ _NOTHING: Final = 1e-9
 
 
 class Terms(NamedTuple):
-    """What no rule changes of a round of each job on each type. Times in float s."""
+    """The part of a round of each job on each type that no rule changes. Times in float s."""
 
     comp_s_JT: FloatArray  # T^c; of no meaning where a job cannot run
     turn_s_JT: FloatArray  # q, infinite where a job cannot run
@@ -114,7 +114,7 @@ def new_shares(instance: Instance, rule: SharingRule, terms: Terms) -> Shares:
 
 
 def prices_s_JT(instance: Instance, rule: SharingRule, terms: Terms) -> FloatArray:
-    """Return what the device time of a round on each type costs a job, in s per weight of others.
+    """Return the cost of the device time of a round on each type, in s per weight of others.
 
     That is greed / weight x worth x n T^c, float (J, T).
     """
@@ -132,7 +132,7 @@ def others_at_half(instance: Instance, finish_s_J: FloatArray) -> FloatArray:
     arrival_s_J = instance.arrival_ns_J / 1e9
     half_s_J = (arrival_s_J + finish_s_J) / 2
     weight_J = np.where(finish_s_J >= 0, instance.weight_J, 0.0)
-    # What has arrived by then less what has left is present, the job itself included.
+    # Arrived weight less departed weight is present, the job itself included.
     came_J = _weight_by(half_s_J, arrival_s_J, weight_J)
     left_J = _weight_by(half_s_J, finish_s_J, weight_J)
     others_J: FloatArray = np.maximum(came_J - left_J - weight_J, 0.0)
@@ -149,7 +149,7 @@ def _weight_by(at_s_N: FloatArray, time_s_J: FloatArray, weight_J: FloatArray) -
 
 @inlined
 def price_types(shares: Shares, job: int) -> int:
-    """Fill ``cost_T`` with what a round on each type costs the job; return the cheapest type."""
+    """Fill ``cost_T`` with the job's cost of a round on each type; return the cheapest type."""
     # cost = q + price x weight of the others present.
     others = max(0.0, shares.weight[0] - shares.weight_J[job])
     best = 0

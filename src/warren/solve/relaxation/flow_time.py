@@ -1,8 +1,8 @@
 """Value a rule of sharing by the flow of divisible jobs, without tasks.
 
-Whenever a job arrives or ends, devices are shared anew (``divisible_devices``); in between, every
-job runs at a steady rate. The value is what dispatch by the same rule (``type_queues``) comes close
-to, some hundred times faster.
+Whenever a job arrives or ends, devices are shared again (``divisible_devices``); in between, every
+job runs at a steady rate. Dispatch by the same rule (``type_queues``) comes close to the value,
+which takes some hundred times less time.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ def flow(
     instance
         Jobs and devices.
     rule
-        How devices are shared.
+        The rule by which devices are shared.
     terms
         Those of the instance, where the caller has them.
 
     Returns
     -------
     finish_s_J
-        When each job ends, float s; -1 for one that cannot run.
+        When each job ends, float s; -1 for a job that cannot run.
     visits
-        How many times a job was served in a sharing, a measure of the time it took.
+        Times that a job was served in a sharing, a measure of the time it took.
     """
     shares = new_shares(instance, rule, terms or terms_of(instance))
     rounds_J = instance.rounds_J
@@ -108,7 +108,7 @@ def _flow(state: FlowTime) -> None:
 
 @inlined
 def _pass_time(state: FlowTime, time_s: float, now: float) -> None:
-    """Let all served jobs run for so long, until ``now``; those that end leave."""
+    """Run all served jobs for ``time_s``, until ``now``; those that end leave."""
     shares, ended = state.shares, False
     for place in range(shares.count[SERVED]):
         job = shares.served_N[place]

@@ -80,7 +80,7 @@ def solve_relaxed(
         Impose (9) on every subset of a device's tasks (Queyranne 1993), found by separation, where
         the paper prints it for the set of all its tasks only.
     budget
-        At most so many y are tried, by a linear program each: all where there are no more.
+        Most y that are tried, by a linear program each: all if there are no more.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def solve_relaxed(
 
 
 class _Search:
-    """A search for y: the best so far, and how many programs may still be solved."""
+    """A search for y: the best found, and how many programs may still be solved."""
 
     def __init__(self, instance: RelaxationInstance, every_subset: bool, budget: int) -> None:
         self.instance = instance
@@ -125,7 +125,7 @@ class _Search:
         return self.solves >= self.budget
 
     def improves(self, y: Y) -> bool:
-        """Solve the program of one y, and keep it if it is better than the best so far."""
+        """Solve the program of one y, and keep it if it is the best found."""
         self.solves += 1
         value, start = _solve_fixed(self.instance, y, self.every_subset)
         # A smaller gain may be the solver's rounding.
@@ -261,7 +261,7 @@ def _separate(rows: _Rows, comp: FloatArray, members: dict[int, list[int]], x: F
         left = np.cumsum(times * ends)
         right = 0.5 * (np.cumsum(times) ** 2 + np.cumsum(times**2))
         worst = int(np.argmax(right - left))
-        # A violation within the solver's tolerance is none.
+        # A violation within the solver's tolerance does not count.
         if right[worst] - left[worst] > 1e-7 * max(1.0, right[worst]):
             _capacity(rows, comp, order[: worst + 1])
             found = True

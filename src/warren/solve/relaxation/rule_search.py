@@ -1,8 +1,8 @@
 """Local search for a rule of sharing: single moves, judged by the flow of divisible jobs.
 
-A move changes one job's place in the order, one job's greed, or the worth of one type (all greed
-where there is one type). It is kept if the objective falls. What is done is counted, so a search
-that goes on longer has seen all that a shorter one saw.
+A move changes one job's place in the order, one job's greed, or the worth of one type (all greed if
+there is one type). It is kept if the objective falls. Work is counted, so a search that goes on
+longer has seen all that a shorter search saw.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ VISITS_A_TASK: Final = 10
 _LEAST_GREED: Final = 0.05
 
 Objective = Callable[[FloatArray], float]
-"""What is minimised: a function of each job's finish in float s, -1 for one that cannot run."""
+"""The objective, to be minimised: a function of each job's finish in float s, -1 for a job that
+cannot run."""
 
 
 class RuleSearch:
-    """A search for a rule: the best rule so far, and what it took to find it.
+    """A search for a rule: the best rule found, and the work that it took.
 
     ``value`` is the objective under ``rule``; ``spent`` is in task placements, see ``FLOW_COST``.
     Deterministic in ``seed``.
@@ -68,7 +69,7 @@ class RuleSearch:
         self._consider(neighbour(self.rule, self._random))
 
     def _consider(self, rule: SharingRule) -> None:
-        """Run the flow under a rule, and keep the rule if its value is the best so far."""
+        """Run the flow under a rule, and keep the rule if its value is the best found."""
         finish_s_J, visits = flow(self._instance, rule, self.terms)
         self.spent += FLOW_COST + visits // VISITS_A_TASK
         value = self._objective(finish_s_J)

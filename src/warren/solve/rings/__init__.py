@@ -1,1 +1,1 @@
-"""Rings whose jobs share links: how long rounds take, who starts when and where."""
+"""Rings whose jobs share links: how long rounds take, which job starts when and where."""

@@ -1,15 +1,15 @@
-"""Which free devices a ring takes, and what that costs the rings at work.
+"""The free devices that a ring takes, and their cost to the rings at work.
 
-A ring goes to the fastest types of device that have room for it now. It stays on one host where
-one has room, that with the least to spare. Else it is spread in two ways, and takes the one that
+A ring goes to the fastest types of device that have room for it now. It stays on one host if one
+has room, the host with the least to spare. Else it is spread in two ways, and takes the way that
 costs less device time, its own and that of the rings it slows:
 
 - over as few hosts as possible, the last of them with the least to spare;
 - over the hosts that the fewest rings cross.
 
 All that is ours. Costs are those of (6)-(8) of SJF-BCO as ``timing`` prices them, for the rings
-that are at work now: ``_exchange_s`` has the ring's own (6)-(8), ``_added_s`` what (8) of another
-ring grows by when this one raises its p.
+that are at work now: ``_exchange_s`` has the ring's own (6)-(8), ``_added_s`` the growth of (8) of
+another ring when this one raises its p.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from warren.solve.rings.timing import RingGangs, RingLinks, RingState, crosses
 
 
 class DispatchOptions(NamedTuple):
-    """What rings J may choose among device types T, and when they wait instead.
+    """Choices of rings J among device types T, and when they wait instead.
 
-    ``pace_ns_JT``: a round without what links take, below 0 where the ring may not run; at least as
-    many devices as it needs are of the others. ``least_ns_J``: its round at its best place.
-    ``span_ns_J``: how long it takes, for reservations. ``hop``: a ring waits rather than have a
-    round of so many times the least, unless nothing is at work.
+    ``pace_ns_JT``: a round without the time of links, below 0 where the ring may not run; at least
+    as many devices as it needs are of the others. ``least_ns_J``: its round at its best place.
+    ``span_ns_J``: how long it takes, for reservations. ``hop``: largest ratio of a round to the
+    least at which a ring starts rather than waits, unless nothing is at work.
     """
 
     pace_ns_JT: IntArray
@@ -59,7 +59,7 @@ class FreeDevices(NamedTuple):
 
 
 def new_room(links: RingLinks, types: int) -> FreeDevices:
-    """Make the free devices of a cluster on which nothing runs, for so many types."""
+    """Make the free devices of a cluster on which nothing runs, for ``types`` types."""
     hosts = len(links.first_S) - 1
     free_ST = np.zeros((hosts, types), np.int64)
     np.add.at(free_ST, (links.host_D, links.type_D), 1)
@@ -182,8 +182,8 @@ def _take_hosts(
 ) -> Int:
     """Put hosts in ``taken_S`` until the ring has room, and return how many there are.
 
-    ``quiet``: those that the fewest rings cross come first; else those with the most room, and
-    as the last one that with the least to spare.
+    ``quiet``: hosts that the fewest rings cross come first; else those with the most room, and as
+    the last one the host with the least to spare.
     """
     # A new number marks the hosts of this choice in turn_S, so that nothing need be cleared.
     room.turn[0] += 1
@@ -211,8 +211,8 @@ def _goes_before(
     is_quieter: bool = state.crossing_S[host] < state.crossing_S[than]
     if quiet and state.crossing_S[host] != state.crossing_S[than]:
         return is_quieter
-    # A host that holds all that is left comes before one that does not; of two that do the one
-    # with less room, of two that do not the one with more.
+    # A host that holds the whole rest comes before a host that does not; of two that do the host
+    # with less room, of two that do not the host with more.
     is_enough: bool = mine >= left
     if is_enough != (other >= left):
         return is_enough
@@ -246,7 +246,7 @@ def _loss_s(
     taken_S: IntArray,
     hosts: Int,
 ) -> Float:
-    """Return the device time (s) of a ring's exchanges and of what it adds to those of others.
+    """Return the device time (s) of a ring's exchanges and of its delay of others.
 
     Exchange times rounds times devices, for the ring and for each ring that it meets.
     """

@@ -1,10 +1,10 @@
 """Rings in a given order, each started as soon as it has room: a schedule from an order.
 
-Whenever a ring ends or comes, those that wait are looked at in order, and each that has room starts
-(``device_choice``). Later ones may pass one that has none. With ``reserve`` they may not put it
-off: the devices that it will have first are kept for it, and of these only such rings take any as
-end before the last of them comes free. Times are those of ``timing``, contention included: (6)-(9)
-of SJF-BCO.
+Whenever a ring ends or comes, waiting rings are looked at in order, and each that has room starts
+(``device_choice``). Later ones may pass a ring that has none. With ``reserve`` they may not put it
+off: the devices that it will have first are kept for it, and of these only rings that end before
+the last of them comes free take any. Times are those of ``timing``, contention included: (6)-(9) of
+SJF-BCO.
 
 *Source.* Ours. The reservation is EASY backfilling (Lifka, 1995), with devices instead of counts.
 """
@@ -54,7 +54,7 @@ class DispatchScratch(NamedTuple):
 
 
 def new_desk(gangs: RingGangs, links: RingLinks) -> DispatchScratch:
-    """Make the arrays of a dispatch for so many rings and devices."""
+    """Make the arrays of a dispatch for the given rings and devices."""
     jobs, types = gangs.comp_ns_JT.shape
     room = new_room(links, types)
     return DispatchScratch(
@@ -107,7 +107,7 @@ def dispatch_rings(
 
 @kernel
 def _clear(gangs: RingGangs, scratch: DispatchScratch) -> None:
-    """Set the arrays to what they are before any ring has started."""
+    """Set the arrays to their values before any ring has started."""
     state = scratch.state
     room = scratch.room
     jobs = len(gangs.rounds_J)
@@ -150,7 +150,7 @@ def start_those_with_room(
     Parameters
     ----------
     changed, instant
-        Hosts marked as changed so far, and the number of this instant; see ``timing``.
+        Hosts marked as changed before, and the number of this instant; see ``timing``.
     first
         The ring that no other may put off; -1: the first in the order that has no room; -2: none.
 
@@ -166,7 +166,7 @@ def start_those_with_room(
     while place >= 0 and room.free[0] > 0:
         job, after = scratch.line_J[place], scratch.after_J[place]
         if gangs.ready_ns_J[job] <= now:
-            # EASY: who would end later than the kept devices are complete must leave them alone.
+            # EASY: a ring that would end after the kept devices are complete must leave them alone.
             keeps = 1 if kept_until >= 0 and now + ways.span_ns_J[job] > kept_until else 0
             size, hosts = gangs.first_J[job + 1] - gangs.first_J[job], 0
             if size <= room.free[0] - keeps * room.kept[0]:
@@ -181,7 +181,8 @@ def start_those_with_room(
             if kept_until < 0 and (first == -1 or first == job):
                 kept_until = _reserve_devices(gangs, links, ways, scratch, job, now)
         before, place = place, after
-    # A reservation lasts for one look: the next one makes it anew, from what is free by then.
+    # A reservation lasts for one look: the next look makes a new one, from the devices free by
+    # then.
     if kept_until >= 0:
         room.kept_ST[:] = 0
         room.kept_D[:] = False
@@ -278,8 +279,9 @@ def _reserve_devices(
     for host in range(room.free_ST.shape[0]):
         for kind in range(room.free_ST.shape[1]):
             free += room.free_ST[host, kind] if ways.pace_ns_JT[job, kind] >= 0 else 0
-    # Rings at work end in order of time until what they leave and what is free are enough. All
-    # that end at the last of these times count, so that fewer free devices have to be kept.
+    # Rings at work end in order of time until the devices that they leave and the free ones are
+    # enough. All that end at the last of these times count, so that fewer free devices have to be
+    # kept.
     while copy.count[0] > 0 and (need > free or copy.time_ns_N[copy.who_E[0]] == until):
         other = take_first(copy)
         if scratch.state.works_J[other]:
@@ -343,7 +345,7 @@ def start_now(
     Parameters
     ----------
     ways
-        What rings may choose; ``ways.span_ns_J`` says how long they take at most.
+        Choices of rings; ``ways.span_ns_J``: their longest times.
     at_work
         The rings that have started and not ended, by job.
     line

@@ -1,14 +1,14 @@
-"""Local search over orders of rings: what is moved, what is kept, and how much is tried.
+"""Local search over orders of rings: the moves, which of them are kept, and the budget.
 
 Each order is dispatched (``dispatch``) with and without reservations, and with each patience of
 ``DispatchOptions``: a ring leaves types of device to others that make its round ``patience`` times
 as long as its fastest gang could, and waits for one host rather than cross hosts, where that makes
-its round ``hop`` times as long. Which of these pays depends on the load, so several are tried.
-The best of either kind is searched on, in turn: a ring that ends last goes to an
-earlier place, or any ring to any place, or two rings change theirs. A move is kept unless the plan
-gets worse: a longer makespan, or the same and more weighted JCT; or the other way round. Budgets
-count rings that are placed. What is done does not depend on the budget, which cuts it off, so a
-longer search has seen all that a shorter one saw.
+its round ``hop`` times as long. Which of these pays depends on the load, so several are tried. The
+best of either kind is searched on, in turn: a ring that ends last goes to an earlier place, or any
+ring to any place, or two rings change theirs. A move is kept unless the plan gets worse: a longer
+makespan, or the same and more weighted JCT; or the other way round. Budgets count rings that are
+placed. The steps do not depend on the budget, which cuts them off, so a longer search has seen all
+that a shorter search saw.
 
 *Source.* Ours. The times of rings are those of (6)-(9) of SJF-BCO, as ``timing`` has them.
 """
@@ -40,7 +40,7 @@ HOPS: Final = (np.inf, 1.5, 1.1)
 class RingsAlone:
     """Times (ns) of each ring with the cluster to itself, on as few hosts as can hold it.
 
-    ``pace_ns_JT``: a round on a type, without what links take, -1 where it may not run.
+    ``pace_ns_JT``: a round on a type, without the time of links, -1 where it may not run.
     ``level_ns_J``: that of the slowest device of its fastest gang; ``least_ns_J``: with links, (8)
     at the least p and the fewest servers. ``span_ns_J``: all its rounds so.
     """
@@ -134,12 +134,12 @@ PIECE: Final = 64
 LATE: Final = 30
 """Moves in a hundred that take a ring that ends among the last."""
 LATE_32NDS: Final = 4
-"""Within up to so many 32nds of the makespan, drawn, a ring ends among the last."""
+"""Range of the drawn distance from the makespan, in 32nds of it, within which a ring ends late."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What is minimised, and how long it is searched for.
+    """The objective, and the budget of its search.
 
     The makespan and then the weighted JCT if ``by_makespan``, else the other way round. ``budget``
     counts rings that are placed; ``seed``: of the moves.
@@ -152,11 +152,11 @@ class Goal:
 
 
 class _Best(NamedTuple):
-    """The best order so far, the ends of its rings, and its value; all written by ``_evaluate``."""
+    """The best order found, the ends of its rings, and its value; all written by ``_evaluate``."""
 
     line_J: IntArray
     end_ns_J: IntArray
-    value: FloatArray  # what counts first, and what counts then
+    value: FloatArray  # the first objective, and the second
 
 
 @dataclass(slots=True)
@@ -233,13 +233,13 @@ def _timed(
 
 
 def _value(end_ns_J: IntArray, weight_J: FloatArray, by_makespan: bool) -> tuple[float, float]:
-    """Return what is minimised first, and what is minimised among equals."""
+    """Return the first objective, and the objective among equals."""
     first, then = float(end_ns_J.max()), float(weight_J @ end_ns_J)
     return (first, then) if by_makespan else (then, first)
 
 
 def _set_line(scratch: DispatchScratch, best: _Best) -> None:
-    """Let the next dispatch have the order of ``best``."""
+    """Set the next dispatch to the order of ``best``."""
     scratch.line_J[:] = best.line_J
 
 
@@ -257,7 +257,7 @@ def _improve(
     reserve: bool,
     by_makespan: bool,
 ) -> None:
-    """Try the moves from number ``first`` on, each from the best order so far."""
+    """Try the moves from number ``first`` on, each from the best order found."""
     # Each move is drawn from its own number, so where a turn ends does not matter.
     for move in range(first, first + moves):
         for place in range(len(best.line_J)):
@@ -299,7 +299,7 @@ def _evaluate(
 
 @kernel
 def _move(line_J: IntArray, best: _Best, key: np.uint64) -> None:
-    """Change an order that is the best one so far, by one move that the key draws."""
+    """Change an order, the best one found, by one move that the key draws."""
     jobs, kind = len(line_J), _drawn(key, 1, 100)
     place, to = _drawn(key, 2, jobs), _drawn(key, 3, jobs)
     # Of a hundred moves LATE take a late ring to an earlier place; of the rest one half takes any

@@ -1,4 +1,4 @@
-"""Which devices each ring gets, one ring after another, when no device may be given too much.
+"""Devices of each ring, one ring after another, when no device may be given too much.
 
 U of a device is the time of the rings that it has been given, each at its estimate rho. A ring
 goes only to devices where U + rho stays within a limit, theta: (15) and (16) of SJF-BCO with u = 1.
@@ -7,8 +7,8 @@ Four rules choose among these:
 ``LEAST_BUSY``
     Those of least U in the cluster: Algorithm 2 of SJF-BCO to the letter, and its baseline LS.
 ``USED_SERVERS``
-    Host by host, those in use first, and on a host the least busy: what the paper says of
-    Algorithm 2, and what the algorithm is named after.
+    Host by host, those in use first, and on a host the least busy: the paper's text on Algorithm 2,
+    after which the algorithm is named.
 ``FIRST``
     The first ones, host by host: its baseline FF.
 ``FEW_SERVERS``
@@ -47,7 +47,7 @@ class PackedRings(NamedTuple):
 
 
 class _Packed(NamedTuple):
-    """What has been given so far."""
+    """Devices given out."""
 
     busy_ns_D: IntArray  # U
     busy_ns_S: IntArray  # its sum over a host
@@ -77,7 +77,7 @@ def pack(
     limit_ns
         theta: the most that U of a device may be.
     room
-        lambda: ``FEW_SERVERS`` takes hosts with so many times the devices that a ring needs.
+        lambda: ``FEW_SERVERS`` takes hosts with this many times the devices that a ring needs.
 
     Returns
     -------
@@ -157,7 +157,7 @@ def _take(
     kept: Int,
     found: Int,
 ) -> Int:
-    """Take the least busy of the devices from ``begin`` to ``end``, beside ``found`` so far.
+    """Take the least busy of the devices from ``begin`` to ``end``, beside the ``found`` ones.
 
     The first ``kept`` of these stay; the others give way to devices that are less busy. Returns
     how many the ring has then. This is line 4 of Algorithm 2, and lines 5 and 8 of Algorithm 3.
@@ -172,7 +172,7 @@ def _take(
             if found == kept or busy_ns_D[device] >= busy_ns_D[device_A[first + found - 1]]:
                 continue
             found -= 1
-        # Insertion keeps them in order of U, and equals in order of place: only who is busier
+        # Insertion keeps them in order of U, and equals in order of place: only a busier device
         # moves up.
         cell = found
         while cell > kept and busy_ns_D[device_A[first + cell - 1]] > busy_ns_D[device]:
@@ -189,7 +189,7 @@ def _from_used(
 ) -> Int:
     """Take devices host by host, of hosts in use first; return how many the ring has."""
     found, most = 0, rings.first_J[job + 1] - rings.first_J[job]
-    # What one host has given stays, also if a later host has less busy devices.
+    # Devices taken from one host stay taken, also if a later host has less busy devices.
     for used in (True, False):
         for host in range(len(links.first_S) - 1):
             if (packed.busy_ns_S[host] > 0) == used and found < most:
@@ -241,6 +241,6 @@ def _from_few(
         # O_s counts the devices that fit the ring: with types, others are of no use to it.
         for place in range(begin, end):
             held += 1 if rings.fits_JT[job, links.type_D[links.device_K[place]]] else 0
-        # Lines 4 to 8: with nothing kept, the least busy of all hosts chosen so far.
+        # Lines 4 to 8: with nothing kept, the least busy of all hosts chosen.
         found = _take(rings, links, packed, job, limit_ns, begin, end, 0, found)
     return found

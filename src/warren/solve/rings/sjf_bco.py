@@ -11,9 +11,9 @@ Algorithm 3 (``packing``). The schedule of the least makespan is kept.
 - Line 25 goes left only if the makespan falls (``<``). A smaller theta that gives the same schedule
   then counts as a failure, and with a generous T no tight one is ever looked at (20 servers, 160
   jobs: 1.5 to 3.4 times the makespan). Here ``<=``, as Lemma 2 needs ("we will keep decreasing").
-  The makespan need not fall with theta, so what is found depends on T: the paper's 1200 slots begin
-  at 600. ``by_makespan=False`` is what the text above the algorithm describes, "bisection to find
-  the minimum theta feasible": left wherever there is a schedule. The baselines are searched so.
+  The makespan need not fall with theta, so the result depends on T: the paper's 1200 slots begin at
+  600. ``by_makespan=False`` follows the text above the algorithm, "bisection to find the minimum
+  theta feasible": left wherever there is a schedule. The baselines are searched so.
 - rho-hat / u: in the paper rho-hat depends on the schedule, within [l rho, u rho]. Here u = 1 and
   rho-hat is a constant of the ring, no longer than it can take: rounds times the least round.
 - T_j at line 20 are the ends of rings in the whole schedule, with all of its contention, in
@@ -38,7 +38,7 @@ from warren.solve.rings.timing import PlacedRings, RingGangs, RingLinks, ring_ti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SjfBcoSearch:
-    """How schedules are made and which are tried.
+    """Options of schedules: how they are made and which are tried.
 
     ``small``, ``large``, ``kappas``, ``room``: see ``packing.pack``. ``horizon``: T in slots,
     0 for none. ``by_makespan``: see the module's text.
@@ -74,7 +74,7 @@ def sjf_bco(
 ) -> Schedule | None:
     """Run lines 6 to 32 of Algorithm 1 for rings in the order of line 4.
 
-    Returns the best schedule that is found; None if there is none within T.
+    Returns the best schedule found; None if there is none within T.
     """
     horizon = search.horizon or whole_slots(int(rings.rho_ns_J.sum()), search.slot_ns)
 
@@ -109,7 +109,7 @@ def bisected(
             found = None
         # Line 25, with "no more" in place of "less": see the module's text.
         better = found is not None and (best is None or found.makespan_ns <= best.makespan_ns)
-        # Lines 26 to 30: down after a success, else up. Of a search for the least theta with a
+        # Lines 26 to 30: down after a success, else up. In a search for the least theta with a
         # schedule, every schedule is a success.
         best = found if better else best
         if better or (found is not None and not search.by_makespan):

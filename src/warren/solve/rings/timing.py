@@ -1,18 +1,18 @@
 """When gangs end that wait for all their devices, hold them, and share links between hosts.
 
-Each device has its gangs in one order that is common to all. A gang starts when it is first on
-all of its devices, runs its rounds and leaves them. A round takes the longest computation of its
-devices, then the exchange: one that is given, or ``sent / rate(p) + host_s * hosts`` where p is the
-most gangs that cross one of its hosts, 0 for a gang within one host ((6)-(8) of SJF-BCO; rates come
-as a table). Rounds that have begun keep their pace when a gang starts or ends elsewhere.
+Each device has its gangs in one order that is common to all. A gang starts when it is first on all
+of its devices, runs its rounds and leaves them. A round takes the longest computation of its
+devices, then the exchange: a given time, or ``sent / rate(p) + host_s * hosts`` where p is the most
+gangs that cross one of its hosts, 0 for a gang within one host ((6)-(8) of SJF-BCO; rates come as a
+table). Rounds that have begun keep their pace when a gang starts or ends elsewhere.
 
 Where each equation is: ``mark_changed`` keeps the sums of (6), ``_price`` takes their maximum and
 the first and third term of (8), ``_pace`` adds the computation. (7) is in the table of rates. (9)
 is the end that ``_pace`` sets, in continuous time.
 
-After an instant only gangs are priced again that cross a host where one that crosses has started
-or ended: no other's p has changed. Times are int64 ns, those that ``warren.sim.network.ring_gangs``
-comes to.
+After an instant only gangs are priced again that cross a host where a crossing gang has started or
+ended: no other's p has changed. Times are int64 ns, equal to those of
+``warren.sim.network.ring_gangs``.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class RingGangs(NamedTuple):
 class RingLinks(NamedTuple):
     """Devices D, host by host in ``device_K``, those of host s from ``first_S[s]`` on.
 
-    ``rate_P``: bytes a second by p, for as many as the largest host has devices. ``host_s``: what
-    an exchange takes longer for each host, one number.
+    ``rate_P``: bytes a second by p, for as many as the largest host has devices. ``host_s``: time
+    that each host adds to an exchange, one number.
     """
 
     type_D: IntArray
@@ -114,7 +114,7 @@ def links(
     type_D, host_D
         Type and host of each device.
     hosts
-        How many hosts there are, those without a device included.
+        Number of hosts, those without a device included.
     rate_P
         Bytes a second by p, the gangs that cross a host; at 0 the rate within one host.
     host_s
@@ -225,7 +225,7 @@ def _line_up(
 def mark_changed(gangs: RingGangs, state: RingState, job: Int, changed: Int, instant: Int) -> Int:
     """Count a gang that has just started or ended in the sums of (6), one a host that it crosses.
 
-    Returns the number of hosts that are marked as changed so far.
+    Returns the number of hosts that are marked as changed.
     """
     if crosses(gangs, state, job):
         for row in range(gangs.first_J[job], gangs.first_J[job] + state.hosts_J[job]):
@@ -271,7 +271,8 @@ def start_gang(
 ) -> None:
     """Start a gang on its devices; its round time is set here only if it crosses no host.
 
-    One that crosses is priced at the end of the instant, when all that started are counted.
+    A gang that crosses hosts is priced at the end of the instant, when all that started are
+    counted.
     """
     comp_ns, sync_ns = 0, 0
     for row in range(gangs.first_J[job], gangs.first_J[job + 1]):
@@ -323,7 +324,7 @@ def _pace(state: RingState, job: Int, now: Int, exchange_ns: Int) -> None:
         return
     state.exchange_ns_J[job] = exchange_ns
     round_ns = state.round_ns_J[job]
-    # Rounds that have begun before now keep the old time, the one under way included; one that
+    # Rounds that have begun before now keep the old time, the one under way included; a round that
     # would begin just now takes the new time. Minus floor of minus is the quotient rounded up.
     if round_ns > 0 and now > state.begin_ns_J[job]:
         begun = -((state.begin_ns_J[job] - now) // round_ns)

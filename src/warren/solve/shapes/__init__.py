@@ -1,1 +1,1 @@
-"""Shapes of parameter-server jobs: who works, who serves, and how data and model are split."""
+"""Shapes of parameter-server jobs: working and serving machines, splits of data and model."""

@@ -5,7 +5,7 @@ of the data as any other, or one fewer, and so the servers of the model; where m
 proportion to shares that are stated.
 
 *Source.* Cruise (dissertation 2020), 3.3.1 (plans of add, delete, switch and move, as a graph of
-what waits for what) and 3.4.6: (18, 14) to (22, 10), 200 blocks of data and 128 of the model.
+waits) and 3.4.6: (18, 14) to (22, 10), 200 blocks of data and 128 of the model.
 
 *Why it is minimal*: a machine that is to have d blocks fewer sends at least d, and here no more.
 Moves go from whoever has most to give to whoever needs most, so at most as many are made as there
@@ -71,8 +71,9 @@ def even_blocks(
 ) -> list[int]:
     """Divide blocks evenly over machines that hold some, so that as few as can be have to move.
 
-    Where not all can have equally many, one more is for those that have more than their part; of
-    these for who has most, or, unless ``richest``, least. Raises ValueError if none holds any.
+    If not all can have equally many, the extra blocks go to machines that have more than their
+    part; of these to those that have most, or, unless ``richest``, least. Raises ValueError if none
+    holds any.
     """
     return shared_blocks(before_N, [int(holds) for holds in holds_N], richest=richest)
 
@@ -83,8 +84,8 @@ def shared_blocks(
     """Divide blocks in proportion to shares, so that as few as can be have to move.
 
     Each machine gets its part of all blocks, rounded down or up: up where that leaves it a block
-    that it has; of these who has most, or, unless ``richest``, least. Raises ValueError if no share
-    is above 0.
+    that it has; of these first the machines that have most, or, unless ``richest``, least. Raises
+    ValueError if no share is above 0.
     """
     blocks, total = sum(before_N), sum(share_N)
     if not total:
@@ -111,9 +112,9 @@ def reconfiguration(
     """Plan the way from one shape to another, each machine a worker, a server or absent (None).
 
     ``data_N``, ``model_N``: blocks of the data and of the model on each machine. A machine that
-    switches or is deleted has sent its old blocks away first; blocks come to one that is new when
-    it has been added, and to one that switches at any time, or two might wait for each other.
-    ``data_share_N``, ``model_share_N``: in which proportion machines are to have blocks; evenly
+    switches or is deleted has sent its old blocks away first; blocks come to a new machine when it
+    has been added, and to a switching machine at any time, or two might wait for each other.
+    ``data_share_N``, ``model_share_N``: proportions in which machines are to have blocks; evenly
     unless stated.
     """
     plan = list[Operation]()

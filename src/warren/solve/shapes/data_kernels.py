@@ -17,7 +17,7 @@ _CLOSE: Final = 1e-12
 
 
 class Rounds(NamedTuple):
-    """What workers of K kinds do: ``often_R`` times a round of ``items_R`` items in all.
+    """Work of workers of K kinds: ``often_R`` times a round of ``items_R`` items in all.
 
     ``rate_of_K``: the place of a kind's rate among all rates of workers, whose times are T_pull.
     ``ways``: how often a mini-batch waits for one.
@@ -47,7 +47,7 @@ def most_of(rounds: Rounds, kind: Int, transfer_s_A: FloatArray, until_s: Float)
 
 @kernel
 def exchanges_of(rounds: Rounds, items: Float) -> float:
-    """Return how often a worker of so many items waits for T_pull or T_push."""
+    """Return how often a worker of ``items`` items waits for T_pull or T_push."""
     parts = items / rounds.batch
     return float(rounds.ways * (np.ceil(parts) if rounds.whole else parts))
 
@@ -98,7 +98,7 @@ def least_epoch_s(rounds: Rounds, workers_K: IntArray, transfer_s_A: FloatArray)
 def first_round_until_s(
     rounds: Rounds, workers_K: IntArray, transfer_s_A: FloatArray, epoch_s: Float
 ) -> float:
-    """Return what is left for a first round in an epoch of that length, the others at their least.
+    """Return the time left for a first round in an epoch of that length, the others at their least.
 
     The epoch can be as short just if all items of the first round are done in that time.
     """
@@ -110,5 +110,5 @@ def first_round_until_s(
 
 @kernel
 def _floor(value: Float) -> float:
-    """Round down, but for what is below a whole number by rounding alone."""
+    """Round down, except for a value below a whole number by rounding alone."""
     return float(np.floor(value * (1 + _CLOSE) + _CLOSE))

@@ -1,12 +1,12 @@
-"""How data is split over workers of several kinds, so that the last of them ends soonest.
+"""The split of data over workers of several kinds, so that the last of them ends soonest.
 
 *What.* A worker of kind k takes ``item_s`` for an item and ``exchange_s`` for each mini-batch of
 ``batch`` items, the last of which may be smaller: (3.2) to (3.4) of Cruise. An epoch lasts until
 the last worker has ended (3.1).
 
-*Why it is exact.* What d items take grows with d. So all end by T with D items in all just if
-the workers' greatest d that end by T add up to D or more, and the least such T is the optimum. Of
-kind k that greatest d is, with q = item_s batch + exchange_s and n = floor(T / q)::
+*Why it is exact.* The time of d items grows with d. So all end by T with D items in all just if the
+workers' greatest d that end by T add up to D or more, and the least such T is the optimum. Of kind
+k that greatest d is, with q = item_s batch + exchange_s and n = floor(T / q)::
 
     n batch + min(batch, max(0, floor((T - n q - exchange_s) / item_s)))
 
@@ -25,11 +25,11 @@ from warren.solve.common.arrays import FloatArray, IntArray
 
 _HALVINGS: Final = 60
 _CLOSE: Final = 1e-12
-"""A quotient so little below a whole number is that number."""
+"""Largest distance below a whole number at which a quotient counts as that number."""
 
 
 class DataCost(NamedTuple):
-    """What data costs workers of K kinds, in C cases: ``count_CK`` workers of each kind.
+    """Cost of data for workers of K kinds, in C cases: ``count_CK`` workers of each kind.
 
     ``exchange_s_CK``: one mini-batch's; ``whole``: whether a part of one costs as much.
     """
@@ -46,13 +46,13 @@ class DataCost(NamedTuple):
         return self._replace(count_CK=count_CK, exchange_s_CK=exchange_s_CK)
 
     def time_s(self, items_CK: IntArray) -> FloatArray:
-        """Return what so many items take a worker of each kind; 0 for none."""
+        """Return the time of these items for a worker of each kind; 0 for none."""
         batches_CK = self.batches(items_CK)
         time_CK: FloatArray = self.item_s_K * items_CK + batches_CK * self.exchange_s_CK
         return time_CK
 
     def batches(self, items: IntArray) -> FloatArray:
-        """Return how many mini-batches so many items cost."""
+        """Return how many mini-batches these items cost."""
         parts: FloatArray = items / self.batch
         return np.ceil(parts) if self.whole else parts
 
@@ -70,7 +70,7 @@ class DataCost(NamedTuple):
 
 
 def bounds_s(cost: DataCost, items: int) -> FloatArray:
-    """Compute what no epoch is below, in each case (C,): data and mini-batches cut anywhere."""
+    """Compute a lower bound of epochs in each case (C,): data and mini-batches cut anywhere."""
     each_s_CK = cost.item_s_K + cost.exchange_s_CK / cost.batch
     bound_C: FloatArray = items / (cost.count_CK / each_s_CK).sum(axis=1)
     return bound_C
@@ -99,11 +99,11 @@ def least_epochs_s(cost: DataCost, items: int) -> FloatArray:
 def split_items(cost: DataCost, items: int) -> list[IntArray]:
     """Split the items of the only case so that its epoch is the least: of each worker, by kind.
 
-    Workers of a kind differ by what need not be done: all together have just ``items``.
+    Workers of a kind differ only because the total is just ``items``.
     """
     count_K, until_s_C = cost.count_CK[0], least_epochs_s(cost, items)
     most_K, more = np.zeros(len(count_K), dtype=np.int64), _CLOSE
-    # By rounding a worker may be told one item too few: then a moment later.
+    # By rounding a worker may get one item too few: then a moment later.
     while int((most_K * count_K).sum()) < items:
         most_C = np.where(count_K > 0, cost.most_items(until_s_C * (1 + more))[0], 0.0)
         most_K, more = most_C.astype(np.int64), 2 * more
@@ -113,7 +113,7 @@ def split_items(cost: DataCost, items: int) -> list[IntArray]:
     ]
     over = sum(int(part.sum()) for part in parts) - items
     for part in parts:
-        # Evenly, as long as there are any: nobody takes longer for it.
+        # Evenly, as long as there are any: no worker takes longer for it.
         taken = min(over, int(part.sum()))
         if taken:
             even, one_more = divmod(int(part.sum()) - taken, len(part))
@@ -124,6 +124,6 @@ def split_items(cost: DataCost, items: int) -> list[IntArray]:
 
 
 def _floor(value: FloatArray) -> FloatArray:
-    """Round down, but for what is below a whole number by rounding alone."""
+    """Round down, except for a value below a whole number by rounding alone."""
     down: FloatArray = np.floor(value * (1 + _CLOSE) + _CLOSE)
     return down

@@ -1,4 +1,4 @@
-"""Machines of a few kinds, and every case of which serve and which work."""
+"""Machines of a few kinds, and all cases of serving and working."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineKinds:
-    """Machines of K kinds: how many, what an item takes, and the rate of the link, in bytes a s.
+    """Machines of K kinds: number, time of an item, and rate of the link, in bytes a s.
 
     ``item_s_K``: on one of the devices of a machine; infinite where it has none, and can only
     serve. ``devices_K``: of a machine; each is a worker, with pulls and pushes of its own.
@@ -47,7 +47,7 @@ class MachineKinds:
 
     @property
     def case_count(self) -> int:
-        """Return how many ways there are to serve: the product of N_k + 1 of those that work."""
+        """Return the number of ways to serve: the product of N_k + 1 of those that work."""
         return math.prod(count + 1 for count in self.count_K[self.works_K].tolist())
 
     def servers_CK(self) -> IntArray:

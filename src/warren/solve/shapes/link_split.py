@@ -26,7 +26,7 @@ from warren.solve.common.arrays import BoolArray, Float, FloatArray, IntArray
 from warren.solve.common.compile import kernel
 
 _HALVINGS: Final = 60
-"""Halvings of a range of times, in which it comes down to what a float can tell."""
+"""Halvings of a range of times, down to the resolution of a float."""
 _THIRDS: Final = 80
 """Thirds that a range of times loses, until 1e-14 of it is left."""
 
@@ -34,7 +34,7 @@ _THIRDS: Final = 80
 class LinkTimes(NamedTuple):
     """A round's work: u_i, a_i and n_i; ``serves_N``: which machines may hold a share.
 
-    ``all_pulls``, ``all_tasks``: W and K. ``most_s``: what p and q never are above. ``comp_s``: the
+    ``all_pulls``, ``all_tasks``: W and K. ``most_s``: upper limit of p and q. ``comp_s``: the
     longest computation of a worker; ``first_s``: until the first update can go.
     """
 

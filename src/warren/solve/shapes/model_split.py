@@ -1,4 +1,4 @@
-"""How a model is split over servers, so that pulls and pushes of all workers end soonest.
+"""The split of a model over servers, so that pulls and pushes of all workers end soonest.
 
 *What.* The last factor of (3.4) of Cruise, by three readings of b_ij
 (``warren.cost.parameter_server``). Symbols: W workers, servers j of rate b_j with m_j bytes of M.
@@ -61,9 +61,9 @@ def overlapped_shares(workers: int, extra: int) -> tuple[float, float]:
 
     All machines are equal, and pulls of one round pass while updates of another do, so that each
     direction of a link carries both: of a worker (n - 1) f + 1 - f models, of an extra server n f'.
-    Both are equal at f = (n - k) / (n (n + k) - 2 k), f' = 2 (n - 1) / (n (n + k) - 2 k), by
-    n f + k f' = 1; with n extra ones or more workers hold nothing. Source: BytePS (OSDI'20), 4.1.
-    Where a barrier keeps pulls and pushes apart ``task_rounds`` says what a round takes.
+    Both are equal at f = (n - k) / (n (n + k) - 2 k), f' = 2 (n - 1) / (n (n + k) - 2 k), by n f +
+    k f' = 1; with n extra ones or more workers hold nothing. Source: BytePS (OSDI'20), 4.1. If a
+    barrier keeps pulls and pushes apart, ``task_rounds`` gives the time of a round.
 
     Raises ValueError if no machine serves others.
     """

@@ -11,16 +11,16 @@ A box whose bound is not below the best epoch known, by a part of ``PROVED``, is
 each kind has items left to do where all others do the most that they can, at (low, h(high)), and so
 waits no longer than some y: ``high`` is lowered to that (``_lower_ends``). Then they are halved,
 across the rate whose items differ most between both corners. For one rate alone there is nothing to
-divide. What is compared is not E but whether all items are done by that time, which
-is one step where E is sixty.
+divide. Epochs are compared not by E but by whether all items are done by that time, which is one
+step where E is sixty.
 
 *A better one* is improved at once: the least T at which a split lets all workers end with the items
 that they have, the items by that split, and so on (``_improved``).
 
-*Why it is exact.* Boxes of a case hold all y that matter, and only by a bound is one left out. So
-no shape is better by a part of ``PROVED``, if boxes end before ``MOST_BOXES`` have been looked at.
-Else what has not been looked at counts with its bound, which is returned (``bound_s``). Ties: of
-cases whose epochs differ by less than ``_EQUAL`` the one with fewest workers is taken.
+*Why it is exact.* Boxes of a case hold all y that matter, and only a bound leaves one out. So no
+shape is better by a part of ``PROVED``, if boxes end before ``MOST_BOXES`` have been looked at.
+Else boxes that were not looked at count with their bound, which is returned (``bound_s``). Ties: of
+cases whose epochs differ by less than ``_EQUAL`` the case with fewest workers is taken.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ _EQUAL: Final = 1e-11
 _ROUNDING: Final = 1e-12
 _HALVINGS: Final = 60
 _DEEPEST: Final = 1000
-"""So many boxes may wait: each waits beside one that was halved."""
+"""Most boxes that wait: each waits beside a box that was halved."""
 
 
 class ServerCases(NamedTuple):
     """All C cases on machines of K kinds, by rising rate, of which workers have A rates.
 
-    ``least_CA``, ``most_CA``: between what T_pull of workers is. Cases are in the order of
-    ``bound_C``, which no epoch is below. ``servers_CK``: machines; ``workers_CK``: devices.
+    ``least_CA``, ``most_CA``: limits of T_pull of workers. Cases are in the order of ``bound_C``,
+    which no epoch is below. ``servers_CK``: machines; ``workers_CK``: devices.
     """
 
     rate_K: FloatArray
@@ -70,11 +70,11 @@ class ServerCases(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """What a search has found, and the boxes that wait.
+    """The results of a search, and the boxes that wait.
 
-    ``best``: epoch of the best; bound of what was left out without a look; the least epoch, below
+    ``best``: epoch of the best; bound of the boxes left out without a look; the least epoch, below
     that of the best if an equal one has fewer workers. ``counts``: case of the best, workers in it,
-    boxes looked at so far. ``other_A``, ``held_K`` and ``items_K`` are for sums.
+    number of boxes looked at. ``other_A``, ``held_K`` and ``items_K`` are for sums.
     """
 
     best: FloatArray
@@ -124,7 +124,7 @@ def published_shape(
 
 @kernel
 def _search_all(cases: ServerCases, rounds: Rounds, search: _Search, most_boxes: Int) -> None:
-    """Look at all cases that may be better than what is known."""
+    """Look at all cases that may be better than the best known."""
     for case in range(len(cases.bound_C)):
         if cases.bound_C[case] > search.best[2] * (1 + _EQUAL):
             break
@@ -172,7 +172,7 @@ def _lower_ends(
     cases: ServerCases, rounds: Rounds, search: _Search, case: Int, low_A: FloatArray,
     high_A: FloatArray, aim_s: Float,
 ) -> bool:  # fmt: skip
-    """Lower the upper ends of a box to what an epoch as short leaves; return if a split is left."""
+    """Lower the upper ends of a box by an epoch as short; return whether a split is left."""
     if aim_s == np.inf:
         return True
     workers_K, last = cases.workers_CK[case], len(low_A) - 1
@@ -182,7 +182,7 @@ def _lower_ends(
     for kind in range(len(workers_K)):
         if workers_K[kind] == 0:
             continue
-        # All others do as much as they can: so many items are left to each of this kind.
+        # All others do as much as they can: the rest of the items is left to each of this kind.
         fewest = most_of(rounds, kind, low_A, until_s) - np.floor(over / workers_K[kind])
         if fewest <= 0:
             continue
@@ -251,7 +251,7 @@ def _across(
 def _take(
     cases: ServerCases, rounds: Rounds, search: _Search, case: Int, transfer_s_A: FloatArray
 ) -> None:
-    """Take times that can be had and are better than what is known; go on from them."""
+    """Take times that can be had and are better than the best known; go on from them."""
     workers_K = cases.workers_CK[case]
     search.best[0] = least_epoch_s(rounds, workers_K, transfer_s_A)
     _set(search.best_A, transfer_s_A)
@@ -270,7 +270,7 @@ def _take(
 def _set_improved(cases: ServerCases, rounds: Rounds, search: _Search, case: Int) -> None:
     """Set ``other_A`` to the times at which the items of the best shape end soonest.
 
-    Of rounds the first ones count.
+    The first of the rounds count.
     """
     workers_K, items_K = cases.workers_CK[case], search.items_K
     high = first_round_until_s(rounds, workers_K, search.best_A, search.best[0])
@@ -332,7 +332,7 @@ def _set_last(cases: ServerCases, search: _Search, case: Int, transfer_s_A: Floa
 
 @kernel
 def _aim_s(cases: ServerCases, search: _Search, case: Int) -> float:
-    """Return what an epoch of this case has to be, if it is to be taken in place of the best."""
+    """Return the epoch time that this case must reach to be taken in place of the best."""
     fewer = cases.workers_CK[case].sum() < search.counts[1]
     return float(search.best[2] * (1 + _EQUAL if fewer else 1 - PROVED))
 
@@ -360,7 +360,7 @@ def _set(into_A: FloatArray, from_A: FloatArray) -> None:
 
 @kernel
 def _holds(cases: ServerCases, case: Int, transfer_s_A: FloatArray, held_K: FloatArray) -> bool:
-    """Return whether the model can be split so that workers wait so long at most."""
+    """Return whether a split of the model lets workers wait at most ``transfer_s_A``."""
     is_held: bool = holds(
         cases.rate_K, cases.rate_A, cases.servers_CK[case], cases.workers_CK[case].sum(),
         cases.model_bytes, transfer_s_A, held_K,

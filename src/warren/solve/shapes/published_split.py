@@ -1,11 +1,11 @@
-"""How a model is split over servers where b_ij is min(b_i, b_j): the reading ``published``.
+"""The split of a model over servers where b_ij is min(b_i, b_j): the reading ``published``.
 
 *What.* With u_k bytes on each of the s_k servers of kind k, and W workers, a pull or a push takes a
 worker whose link has rate b_a, with b_ak = min(b_a, b_k)::
 
     K_a(u) = max(W max_k u_k / b_ak, sum_k s_k u_k / b_ak),    sum_k s_k u_k = M
 
-Fast workers want what slow ones do not, so no split is best for all.
+Fast workers need another split than slow ones, so no split is best for all.
 
 *Servers of one kind hold the same*: K_a is convex and the same for all orders of them, so the mean
 of all orders is no worse.
@@ -17,10 +17,10 @@ caps with M in all one makes these sums least *for all a at once*: fastest serve
 its cap. For 1 / b_ak does not rise with b_k, whatever a: bytes that go to a faster server add to no
 sum. So this one u decides, in K A steps, and no linear program is needed.
 
-*What is best.* For given items d_a in n_a exchanges the best split is a linear program (T least,
+*The best split.* For given items d_a in n_a exchanges the best split is a linear program (T least,
 with y_a = (T - c_a d_a) / n_a): the least T whose y pass. Where items are free it is not even
-quasi-convex. Cut anywhere, an epoch is D / sum_a w_a / (c_a + y_a / B), and the sum is convex: what
-lies between two equally good y is no better, and mostly worse. Whole items add steps.
+quasi-convex. Cut anywhere, an epoch is D / sum_a w_a / (c_a + y_a / B), and the sum is convex: a y
+between two equally good y is no better, and mostly worse. Whole items add steps.
 ``published_search`` therefore divides the times y.
 
 *How little and how much* (``transfer_ranges``). For one a alone K_a is the time of ``server`` with
@@ -40,7 +40,7 @@ from warren.solve.shapes.kinds import MachineKinds
 from warren.solve.shapes.model_split import holding, workers_C
 
 _CLOSE: Final = 1e-13
-"""So small a part of the model, or of a time, is rounding."""
+"""Largest part of the model, or of a time, that counts as rounding."""
 
 
 def worker_rates(kinds: MachineKinds) -> tuple[FloatArray, IntArray]:
@@ -56,10 +56,10 @@ def worker_rates(kinds: MachineKinds) -> tuple[FloatArray, IntArray]:
 def transfer_ranges(
     kinds: MachineKinds, servers_CK: IntArray, model_bytes: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Compute between what T_pull = T_push of workers of each rate is, in each case (C, A) twice.
+    """Compute the limits of T_pull = T_push of workers of each rate, in each case (C, A) twice.
 
-    The least is that of the best split for this rate alone. Of rates at which nobody works it is
-    the greatest, so that they are in nobody's way.
+    The least is that of the best split for this rate alone. Of rates without workers it is the
+    greatest, so that they limit no other rate.
     """
     rate_A, rate_of_K = worker_rates(kinds)
     working_CK = (kinds.count_K - servers_CK) * kinds.works_K
@@ -98,9 +98,9 @@ def holds(
     rate_K: FloatArray, rate_A: FloatArray, servers_K: IntArray, workers: Int, model_bytes: Float,
     transfer_s_A: FloatArray, held_K: FloatArray,
 ) -> bool:  # fmt: skip
-    """Return whether a split of the model lets workers of each rate wait so long at most.
+    """Return whether a split of the model lets workers wait no longer than their rate's time.
 
-    ``rate_K`` ascends. ``held_K`` is written: what each server of a kind holds then.
+    ``rate_K`` ascends. ``held_K`` is written: the bytes that each server of a kind holds then.
     """
     left, servers = model_bytes, 0
     for kind in range(len(rate_K) - 1, -1, -1):

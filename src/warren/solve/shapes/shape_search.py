@@ -13,7 +13,7 @@ readings ``nic`` and ``server`` that of the model, too (``model_split``). By ``p
 searched together, to one part in 10^9 or with a bound (``published_search``).
 
 *Differs.* A machine may have several devices, each of which is a worker. A round may be fixed: then
-an epoch is rounds of so many items in all, the last one perhaps of fewer.
+an epoch is rounds of a given number of items in all, the last one perhaps of fewer.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _EQUAL: Final = 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epoch:
-    """What an epoch of a job consists of, as Cruise's Figure 3.2 has it.
+    """An epoch of a job, as Cruise's Figure 3.2 has it.
 
     ``round_items``: of all workers together, where a round is fixed; None: each worker has
     mini-batches of its own, of ``batch`` items. ``whole``: whether a part of a mini-batch costs as
@@ -61,7 +61,7 @@ class Epoch:
 
     @property
     def rounds(self) -> tuple[tuple[int, int], ...]:
-        """Return what all workers end together, and how often: an epoch, or its rounds."""
+        """Return the items of all workers together, and how often: an epoch, or its rounds."""
         if self.round_items is None:
             return ((self.items, 1),)
         full, rest = divmod(self.items, self.round_items)
@@ -70,7 +70,7 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindShape:
-    """The best shape: how many of each kind serve, ``machines_K`` work, and what each has.
+    """The best shape: how many of each kind serve, ``machines_K`` work, and the share of each.
 
     ``items``: of each worker, by kind; ``server_bytes_K``: of each server of a kind that holds
     something, ``holding_K`` of them. ``bound_s``: no epoch is below that. It is the epoch, by
@@ -96,14 +96,14 @@ def best_shape(
 ) -> KindShape:
     """Find the shape of the shortest epoch; of equal ones the one with fewest workers.
 
-    ``working``: among those in which so many machines work. ``servers_K``: among those in which so
-    many of each kind serve. ``most_boxes``: after so many a search by ``published`` ends without a
-    proof.
+    ``working``: only shapes in which this many machines work. ``servers_K``: only shapes in which
+    these numbers of each kind serve. ``most_boxes``: boxes after which a search by ``published``
+    ends without a proof.
 
     Raises
     ------
     ValueError
-        If no machine works beside one that serves, or there are more cases than ``MOST_CASES``.
+        If no machine works beside a server, or there are more cases than ``MOST_CASES``.
     """
     if problem := refused(kinds):
         raise ValueError(problem)
@@ -139,7 +139,7 @@ def refused(kinds: MachineKinds) -> str:
 
 
 def _cost(kinds: MachineKinds, epoch: Epoch, servers_CK: IntArray) -> DataCost:
-    """Return what data costs workers in each case, the model split as well as can be."""
+    """Return the cost of data for workers in each case, the model split as well as can be."""
     transfer_s = server_transfer_s if epoch.reading == "server" else nic_transfer_s
     return _data_cost(kinds, epoch, servers_CK, transfer_s(kinds, servers_CK, epoch.model_bytes))
 
@@ -147,10 +147,10 @@ def _cost(kinds: MachineKinds, epoch: Epoch, servers_CK: IntArray) -> DataCost:
 def _data_cost(
     kinds: MachineKinds, epoch: Epoch, servers_CK: IntArray, transfer_s_CK: FloatArray
 ) -> DataCost:
-    """Return what data costs workers whose transfers take so long."""
+    """Return the cost of data for workers with these transfer times."""
     return DataCost(
         (kinds.count_K - servers_CK) * kinds.devices_K,
-        # Who cannot work has no items, whatever one would take.
+        # A kind that cannot work has no items, whatever the time of an item.
         np.where(kinds.works_K, kinds.item_s_K, 1.0),
         epoch.ways * transfer_s_CK,
         epoch.batch if epoch.round_items is None else epoch.round_items,
@@ -166,7 +166,7 @@ def _epochs_s(cost: DataCost, epoch: Epoch) -> FloatArray:
 
 
 def _bounds_s(cost: DataCost, epoch: Epoch) -> FloatArray:
-    """Return what no epoch is below, of each case."""
+    """Return a lower bound of epochs in each case."""
     each = [count * bounds_s(cost, items) for items, count in epoch.rounds]
     bound_s_C: FloatArray = np.sum(each, axis=0)
     return bound_s_C

@@ -1,4 +1,4 @@
-"""Which machines work and which serve, so that a round of so many tasks is the shortest.
+"""Which machines work and which serve, so that a round of a given number of tasks is the shortest.
 
 *What.* A round has a fixed number of tasks, K, spread over all workers as evenly in time as whole
 tasks allow. A worker pulls the model once a round, computes its tasks one after another, and pushes
@@ -46,7 +46,7 @@ _DIGITS: Final = 12
 class TaskMachines:
     """TaskMachines one by one: seconds a task on a device, bytes a second of the link, devices.
 
-    ``task_s_N`` is infinite where none has a device; such a machine can only serve.
+    ``task_s_N`` is infinite where none has a device; a machine without one can only serve.
     """
 
     task_s_N: FloatArray
@@ -62,7 +62,7 @@ class TaskMachines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRound:
-    """A round: who has tasks, which share of the model each machine holds, and what it takes.
+    """A round: the tasks of each machine, its share of the model, and the time that it takes.
 
     ``pull_s``: until the last state is there; ``comp_s``: the longest computation of a worker.
     """
@@ -79,7 +79,7 @@ def task_round(
 ) -> TaskRound:
     """Compute how long a round of ``tasks`` tasks takes where these machines may work.
 
-    Raises ValueError if none works that can, or nobody holds the model.
+    Raises ValueError if no machine that can work does, or no machine holds the model.
     """
     works_N = works_N & machines.able_N
     if not works_N.any() or not np.isclose(share_N.sum(), 1):
@@ -90,7 +90,7 @@ def task_round(
     unit_s_N = model_bytes / machines.rate_N
 
     def passes_s(sent_N: IntArray, sent: int) -> float:
-        """How long the busiest link takes for so many states, or updates, of all machines."""
+        """How long the busiest link takes for ``sent`` states, or updates, of all machines."""
         served_N, own_N = share_N * (sent - sent_N), (1 - share_N) * sent_N
         return float((np.maximum(served_N, own_N) * unit_s_N).max())
 
@@ -110,7 +110,7 @@ def best_task_round(
     both: bool = False,
     prefer: IntArray | None = None,
 ) -> TaskRound:
-    """Find who works and who serves so that a round is the shortest; of equal ones the first found.
+    """Find the working and serving machines of the shortest round; of equals the first.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def best_task_round(
     Raises
     ------
     ValueError
-        If no machine works beside one that serves, or there are more than ``MOST_CASES`` cases.
+        If no machine works beside a server, or there are more than ``MOST_CASES`` cases.
     """
     order = np.arange(len(machines.rate_N)) if prefer is None else prefer
     low_N, high_N = np.empty(len(order)), np.empty(len(order))
@@ -155,7 +155,7 @@ def best_task_round(
 def _cases(
     machines: TaskMachines, order: IntArray, both: bool
 ) -> Iterator[tuple[BoolArray, BoolArray]]:
-    """Yield who may serve and who works in each case."""
+    """Yield which machines may serve and which work in each case."""
     kinds, kind_N = kinds_of(machines.task_s_N, machines.rate_N, machines.devices_N)
     if kinds.case_count > MOST_CASES:
         raise ValueError(f"{kinds.case_count} ways to serve; allowed: {MOST_CASES}")
@@ -190,11 +190,11 @@ def _filled(
 
 
 def _spread(machines: TaskMachines, works_N: BoolArray, tasks: int) -> tuple[float, IntArray]:
-    """Return the least time in which workers do so many tasks, and how many tasks each does.
+    """Return the least time in which workers do ``tasks`` tasks, and how many tasks each does.
 
-    That time is a multiple of a task's: of those the least in which enough are done. Where more
-    could be done by then, machines have a task fewer: first those whose states come last, by their
-    links, and of these the slower ones, then the last ones.
+    That time is a multiple of a task's: of those the least in which enough are done. If more could
+    be done by then, machines have a task fewer: first those whose states come last, by their links,
+    and of these the slower ones, then the last ones.
     """
     task_s, devices = machines.task_s_N[works_N], machines.devices_N[works_N]
     ends = np.unique(np.outer(np.unique(task_s), np.arange(1, tasks + 1)))
