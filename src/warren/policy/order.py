@@ -62,7 +62,7 @@ class JobOrder(ABC):
 
     @abstractmethod
     def order(self, view: View, ready: Sequence[int]) -> Iterable[int]:
-        """Return the ready jobs, by index, the one that goes first at the front.
+        """Return the ready jobs, by index, in their order: the first job starts first.
 
         Jobs left out wait. The columns of ``view`` are read-only (``warren.model.view``).
         """

@@ -75,7 +75,7 @@ BASELINES: Final[Mapping[str, tuple[str, str]]] = {
     Question.GROUP.value: ("isolated", "Jobs share hosts as their tasks are placed"),
     Question.FLOW.value: ("fair", "Bytes of all jobs share a link alike"),
 }
-"""What stands for a question that nobody answers, and what that means: no policy is asked."""
+"""The name and the effect of the default for a question that no policy of the run answers."""
 
 
 _BY_NAME: Final = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)

@@ -6,8 +6,8 @@ change its mind, and these have nothing to change it about. The order of tasks i
 is their time. A job that is rolled back keeps its devices. Policies made of this state
 ``holds_devices`` (``policy.protocol``).
 
-``GangQueue`` is the queue in which such policies let jobs wait; they differ in who goes first
-(``rank``) and in the devices that a job takes (``choose``).
+``GangQueue`` is the queue in which these policies let jobs wait; they differ in which job goes
+first (``rank``) and in the devices that a job takes (``choose``).
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class GangQueue:
     choose
         Which of the waiting jobs start now, and on which devices; see ``in_turn``.
     passing
-        Whether a job that has room starts before one that has none.
+        Whether a job that has room starts before a job that has none.
     """
 
     rank: Rank

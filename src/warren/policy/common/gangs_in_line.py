@@ -32,7 +32,7 @@ class GangsInLine:
     __slots__ = ()
 
     first_are: ClassVar[str]
-    """What the jobs ahead of another have in common, for a sentence."""
+    """The common property of the jobs ahead of another, for a sentence."""
     offline: ClassVar[bool] = False
     holds_devices: ClassVar[bool] = True
     triggers: ClassVar[frozenset[type[Event]]] = ROUND_TRIGGERS

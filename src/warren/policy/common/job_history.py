@@ -1,4 +1,4 @@
-"""How many rounds jobs ran that have ended, by what a later job may have alike with them.
+"""Rounds of ended jobs, by the properties that a later job may share with them.
 
 Jobs that ended before the run count, and those that end in it; of each kind the latest ``MOST``.
 
@@ -7,8 +7,9 @@ lies) of the same user under the same name, but for numbers at its ends (``model
 of the same user; that of anybody; all jobs. The first kind with ``ENOUGH`` ended jobs counts. Of
 one code any job that has ended says more than many of others.
 
-*By name* (``hlas-p``, after V-A of HLAS, TCC'24): who has the same name, one's own jobs before
-others', else who is of the same user. Where a trace names all jobs alike, this is the same user.
+*By name* (``hlas-p``, after V-A of HLAS, TCC'24): jobs of the same name, the user's own before
+others', else jobs of the same user. If a trace gives all jobs the same name, the same user's jobs
+count.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class JobHistory:
     known: Map[Kind, EndedRounds] = field(default_factory=Map)
 
     def of(self, kind: Kind) -> EndedRounds:
-        """Return the ended jobs of a kind; ``NOBODY`` if there are none."""
+        """Return the ended jobs of a kind; empty if there are none."""
         return self.known.get(kind) or NOBODY
 
     def learned(self, view: View) -> JobHistory:
@@ -101,7 +102,7 @@ def kinds_by_code(job: Job) -> tuple[Kind, ...]:
 
 
 def like(records: JobHistory, job: Job) -> EndedRounds:
-    """Return the ended jobs that are most like this one; ``NOBODY`` if none has ended.
+    """Return the ended jobs that are most like this one; empty if none has ended.
 
     ``records`` are by code (``kinds_by_code``).
     """
@@ -125,7 +126,7 @@ def kinds_by_name(job: Job) -> tuple[Kind, ...]:
 
 
 def similar(records: JobHistory, job: Job) -> tuple[str, tuple[int, ...]]:
-    """Return what makes ended jobs similar to this one, "name" or "user", and their rounds.
+    """Return the property by which ended jobs are similar, "name" or "user", and their rounds.
 
     An empty text and no rounds where no ended job is similar. ``records`` are by name
     (``kinds_by_name``).

@@ -1,4 +1,4 @@
-"""Which devices the tasks of each job ran on, and its fastest round, kept from what has changed."""
+"""The devices of each job's tasks, and its fastest round, kept up to date from changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOLD: Final[frozenset[type[Event]]] = frozenset({JobArrived, TasksDone, RoundsDo
 
 @dataclass(frozen=True, slots=True)
 class JobTraffic:
-    """What was seen of the jobs that have not ended, by job; it is never changed, but made anew.
+    """Observations of the jobs that have not ended, by job; an immutable value.
 
     ``tasks``: how many tasks each device has run. ``barrier_ns``: the last barrier. ``fastest_ns``:
     the shortest round, between two barriers; a stretch counts as its mean.
@@ -27,7 +27,7 @@ class JobTraffic:
     fastest_ns: Map[int, float] = field(default_factory=Map)
 
     def after(self, view: View) -> JobTraffic:
-        """Return it with what has happened at this instant."""
+        """Return it with the events of this instant."""
         seen = self
         for event in view.changes:
             if isinstance(event, TasksDone):

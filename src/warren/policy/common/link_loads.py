@@ -16,8 +16,11 @@ from warren.policy.common.job_traffic import JobTraffic
 
 
 class PhaseLoads(NamedTuple):
-    """Seconds of each link, all hosts out, then in (2 H,): of what is pulled when a round begins,
-    and of what is pushed when it has computed. What a ring sends is pushed."""
+    """Seconds that a round keeps each link busy: all hosts out, then in (2 H,).
+
+    ``pull_s_L``: by bytes pulled when the round begins; ``push_s_L``: by bytes pushed when it has
+    computed. A ring's bytes count as pushed.
+    """
 
     pull_s_L: FloatArray
     push_s_L: FloatArray
@@ -35,10 +38,10 @@ def link_loads_s(view: View, traffic: JobTraffic, job: int) -> FloatArray:
 
 
 def phase_loads_s(view: View, traffic: JobTraffic, job: int) -> PhaseLoads:
-    """Compute the same by when it is sent: what is pulled, and what is pushed.
+    """Compute the same by the time of sending: bytes pulled, and bytes pushed.
 
-    A ring goes once into each of its hosts and once out, with what one rank sends; within a single
-    host it passes no link.
+    A ring goes once into each of its hosts and once out, with the bytes that one rank sends; within
+    a single host it passes no link.
     """
     rate_H = _rates(view)
     pairs_HH = _pairs(view, traffic, job)

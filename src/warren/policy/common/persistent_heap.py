@@ -1,8 +1,8 @@
 """A queue of waiting jobs as a value: the first is found at once, added and taken in O(log n).
 
 A policy's memory is passed by value, so a queue is never changed: ``put`` and ``take`` give another
-one that shares most of the first (a leftist heap; Crane, 1972). Ten thousand jobs cost a policy no
-more than a dozen small tuples a decision.
+queue that shares most of the first (a leftist heap; Crane, 1972). Ten thousand jobs cost a policy
+no more than a dozen small tuples a decision.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Entry: TypeAlias = tuple[float, int]
 """(key, job): the least is first; equal keys go by the job's index, which is its arrival."""
 
 E = TypeVar("E", bound=tuple[float, ...])
-"""What a queue holds: ``Entry``, or another tuple of numbers that ends with the job."""
+"""An entry of a queue: ``Entry``, or another tuple of numbers that ends with the job."""
 
 
 class PersistentHeap(NamedTuple, Generic[E]):
@@ -65,7 +65,8 @@ def _joined(one: PersistentHeap[E] | None, other: PersistentHeap[E]) -> Persiste
         one = one.right
     joined = one if rest is None else rest
     assert joined is not None, "one of both is a line"
-    # Up again: each node anew, with the heap of higher rank on its left (Crane's invariant).
+    # Up again: a new copy of each node, with the heap of higher rank on its left (Crane's
+    # invariant).
     for above in reversed(path):
         left = above.left
         if left is None:

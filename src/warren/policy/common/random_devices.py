@@ -19,12 +19,12 @@ _DRAWS: Final = 0x40E0
 def drawn(view: View, job: int, free: IntArray, need: int) -> list[int]:
     """Draw ``need`` of the ``free`` devices that fit, in order of index; none if they are too few.
 
-    A job draws again for every round that it starts anew with.
+    A job draws again for every round at which it starts again.
     """
     free = free[view.costs.fits_JT[job, view.type_D[free]]]
     if len(free) < max(need, 1):
         return []
-    # A generator of its own for each job and round: the choice does not depend on who drew before.
+    # A generator of its own for each job and round: the choice does not depend on earlier draws.
     first = view.next_round_J.item(job)
     draws = np.random.default_rng([view.seed, _DRAWS, job, *([first] if first else [])])
     return sorted(draws.choice(free, size=need, replace=False).tolist())

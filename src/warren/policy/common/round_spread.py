@@ -10,9 +10,9 @@ from warren.model.view import View
 
 
 def spread_tasks(view: View, job: int, devices: IntArray, queued_D: IntArray) -> list[Assignment]:
-    """Assign what is left of a job's round: each task where the round would be done first.
+    """Assign the rest of a job's round: each task where the round would be done first.
 
-    Devices that have as much to do for this round go in the order of what is queued on them. Those
+    Devices that have as much to do for this round go in the order of the work queued on them. Those
     that the job does not fit have none. Each task is an assignment, so that its end is known; at a
     coarse grain a whole stretch is assigned.
     """

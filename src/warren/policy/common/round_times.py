@@ -1,4 +1,4 @@
-"""What policies share: triggers, times of rounds, gangs and what they are assigned, the problem."""
+"""Shared parts of policies: triggers, times of rounds, gangs and their assignments, the problem."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ MAKES_READY: Final = (RoundsDone, JobArrived, RolledBack)
 
 def may_start(view: View, job: int) -> bool:
     """Tell whether a round of the job may start of which some task has no device."""
-    # The first round with such a task is the one after the last barrier passed, so it may start.
+    # The first round with an unassigned task is the round after the last barrier passed, so it may
+    # start.
     return view.open_J.item(job) and view.next_round_J.item(job) == view.round_J.item(job)
 
 
@@ -65,7 +66,7 @@ def gang_size(view: View, job: int) -> int:
 
 
 def cluster_speed(costs: CostTable, job: int, count_T: Sequence[int]) -> float:
-    """Return how many tasks of a job a nanosecond so many devices of each type complete.
+    """Return how many tasks of a job ``count_T`` devices of each type complete in a nanosecond.
 
     The sum of s_nm = 1 / (T^c + T^s) over devices (HLAS, TCC'24, IV-C).
     """
@@ -119,7 +120,7 @@ def rounds_alone_ns_J(costs: CostTable, type_D: IntArray, scale_J: IntArray) -> 
 
 
 def paid_rounds_J(view: View, switches: int) -> IntArray:
-    """Count the rounds of each job alone that last as long as so many switches to it.
+    """Count the rounds of each job alone that last as long as ``switches`` switches to it.
 
     At most all rounds of the job. Only where switching is charged.
     """
@@ -146,8 +147,8 @@ def no_faster(view: View, job: int, devices: IntArray, count: int) -> list[int]:
 
     They are listed slowest first.
 
-    The slowest member sets the pace of a round, so a device faster than it is left to others
-    where one that is just as slow will do. Speed is T^c + T^s; equal devices go by index.
+    The slowest member sets the pace of a round, so a device faster than it is left to other jobs if
+    an equally slow device is free. Speed is T^c + T^s; equal devices go by index.
     """
     devices, cost_D = _priced(view, job, devices)
     if count == 1 and len(devices):
@@ -207,7 +208,7 @@ def tasks_on(view: View, job: int, shard: int, devices: Sequence[int]) -> list[A
 
 
 def stretch_on(view: View, job: int, rounds: int, gang: Sequence[int]) -> list[Assignment]:
-    """Assign so many of a job's next rounds to a gang, the tasks of each shared evenly."""
+    """Assign a job's next ``rounds`` rounds to a gang, the tasks of each shared evenly."""
     first, cut = view.next_round_J.item(job), shares(view.scale_J.item(job), len(gang))
     return [
         Assignment(device, job, first, rounds, shards)

@@ -68,7 +68,7 @@ class FixedGroups:
         return Decision(groups=tuple(one for one in there if one.jobs)), memory
 
     def explain(self, view: View, memory: tuple[Group, ...], job: int) -> str:
-        """Say in one sentence with whom the job shares hosts."""
+        """Say in one sentence which jobs share hosts with the job."""
         for group in memory:
             if job in group.jobs:
                 hosts = ", ".join(view.cluster.hosts[host].name for host in group.hosts)
@@ -86,7 +86,7 @@ def _names(value: object) -> bool:
 
 
 def _indices(names: list[str], known: dict[str, int], what: str) -> tuple[int, ...]:
-    """Return what is named by index; refuse a name that is not known."""
+    """Return the indices of the names; refuse a name that is not known."""
     for name in names:
         if name not in known:
             some = ", ".join(list(known)[:10])

@@ -3,11 +3,11 @@
 What
     Job i of a run has device i of each host that its group and its shape leave to it (modulo the
     devices there that it fits); its rounds start as soon as they can. Where the devices of a host
-    are one processor, jobs contend for it as processes do. Who shares hosts is said by ``group:
-    fixed``; without groups all jobs share all hosts.
+    are one processor, jobs contend for it as processes do. ``group: fixed`` says which jobs share
+    hosts; without groups all jobs share all hosts.
 Source
-    Harmony (dissertation 2020), 4.4.1, "Naively co-located": jobs share machines and nobody
-    arranges their steps; the best and the worst of all choices of groups are told.
+    Harmony (dissertation 2020), 4.4.1, "Naively co-located": jobs share machines without any
+    arrangement of their steps; the paper gives the best and the worst of all choices of groups.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Rounds of jobs in groups as a problem of job grouping: COMP, COMM and what a job is worth.
+"""Rounds of jobs in groups as a problem of job grouping: COMP, COMM and the worth of a job.
 
 A machine of ``warren.solve.job_groups`` is a host with all its devices; hosts count as alike, each
 as fast as their mean. A job has a server on each host of its group, of an equal part of the model,
 so its states and updates pass links as ``RoundTerms`` has it; the step of its servers counts as
 COMM, too, as its profile has it, where there are more hosts than one. A job whose bytes are on no
-link (``network`` is not ``fluid``, or nobody knows its model) has T^s a round for COMM. Each device
-of a host counts as one that pulls, though in a round of fewer tasks than devices some do not.
+link (``network`` is not ``fluid``, or its model's size is unknown) has T^s a round for COMM. Each
+device of a host counts as pulling, though in a round of fewer tasks than devices some do not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from warren.solve.job_groups.problem import JobGroupingProblem, RoundTerms
 
 
 def check_groupable(view: View, policy: str) -> None:
-    """Refuse what a policy of groups cannot do. Raises SpecError as ``check_jobs``, or for a grain.
+    """Refuse runs that a policy of groups cannot schedule.
+
+    Raises SpecError as ``check_jobs``, or for a grain.
 
     A stretch of several rounds holds its devices, so no other job would take a turn.
     """
@@ -78,7 +80,7 @@ def grouping_problem(
     longer: Mapping[int, float] = _NONE,
     late_s: Mapping[int, float] = _NONE,
 ) -> JobGroupingProblem:
-    """Return what a round of each of these jobs takes, on all hosts of a cluster.
+    """Return the times of a round of each of these jobs, on all hosts of a cluster.
 
     Parameters
     ----------
@@ -86,8 +88,8 @@ def grouping_problem(
         How many times as long as ``costs`` says tasks of a job compute, by its index, where that
         was measured.
     late_s
-        What a round of a job takes beyond the model, by its index, where that was measured: it
-        counts as COMM, of a job whose bytes pass links only on several hosts.
+        Extra time of a round of a job beyond the model, by its index, where it was measured: it
+        counts as COMM; if the job's bytes pass links, only on several hosts.
     """
     task_s_J = np.array([_task_s(cluster, costs, job) * longer.get(job.index, 1.0) for job in jobs])
     scale_J = np.array([job.scale for job in jobs], dtype=float)
@@ -126,20 +128,20 @@ def least_hosts_J(cluster: Cluster, jobs: Sequence[Job], least: int) -> IntArray
 
 
 def _task_s(cluster: Cluster, costs: CostTable, job: Job) -> float:
-    """Return what a task takes on a device that is as fast as all are in the mean."""
+    """Return the time of a task on a device of mean speed."""
     comp_ns_D = costs.comp_ns_JT[job.index, list(cluster.type_of_device)]
     return max(1, len(comp_ns_D)) / float((NS_PER_S / np.maximum(comp_ns_D, 1)).sum())
 
 
 def _linked_bytes(cluster: Cluster, costs: CostTable, job: Job) -> int:
-    """Return the bytes of the model of a job whose bytes are on links; else 0."""
+    """Return the bytes of a job's model if they pass links; else 0."""
     if cluster.network.model != "fluid" or costs.model_bytes_J is None:
         return 0
     return int(costs.model_bytes_J[job.index])
 
 
 def _step_s(costs: CostTable, job: Job) -> float:
-    """Return what the servers of a job take for a step."""
+    """Return the time of a step of a job's servers."""
     return 0.0 if costs.step_ns_J is None else float(costs.step_ns_J[job.index]) / NS_PER_S
 
 

@@ -1,24 +1,24 @@
 """Harmony: jobs share hosts in groups, so that while one sends another computes.
 
 What
-    When a job comes or ends, or rounds of one take other times than those it was grouped by, all
-    jobs are grouped anew: which of them run, who shares hosts, and how many hosts each group gets.
-    Of many jobs the weighed speed of all is made the largest (``solve.job_groups.worth``). Of few,
+    When a job comes or ends, or rounds of a job take other times than it was grouped by, all jobs
+    are grouped again: which of them run, which share hosts, and how many hosts each group gets. Of
+    many jobs the weighed speed of all is made the largest (``solve.job_groups.worth``). Of few,
     groupings for several weights of early ends are compared by when all would end
-    (``solve.job_groups.lookahead``). New groups are taken if they are better by some part than
-    those there are, with jobs that wait wherever that gains weighed speed. Each job of a group has
+    (``solve.job_groups.lookahead``). New groups are taken if they are better than the present ones
+    by some part, and waiting jobs start wherever that gains weighed speed. Each job of a group has
     a server and its tasks on all of the group's hosts; rounds begin when their barrier has passed,
     so computation of one job goes on while others send.
 Source
     Harmony (dissertation 2020), chapter 4: groups, the model (4.1)-(4.3) and its use.
 Differs
-    What counts is not utilisation but weighed speed, or the ends of few jobs, by a search of our
+    The objective is not utilisation but weighed speed, or the ends of few jobs, by a search of our
     own in place of Algorithms 1 and 2 (docs/decisions/0042): with the largest utilisation jobs end
     late. It knows how many rounds are left. COMM depends on the number of hosts, as it does with a
-    server on each. COMP and COMM are known before a job runs; COMP follows what tasks take, of jobs
-    that have not run as of others, COMM what a round of a job alone takes longer. There is no
+    server on each. COMP and COMM are known before a job runs; COMP follows the times of tasks, of
+    jobs that have not run as of others, COMM the extra time of a round of a job alone. There is no
     profiling phase. Which of two jobs that send is the secondary one is left to ``flow``: with
-    ``turns`` who began later, else none. ``harmony-published`` stands beside it.
+    ``turns`` the job that began later, else none. ``harmony-published`` stands beside it.
 """
 
 from __future__ import annotations
@@ -48,12 +48,11 @@ _WORK: Final = 1_000_000
 class Harmony:
     """Group few jobs for early ends, many for the largest weighed speed.
 
-    ``threshold``: by how large a part the weighed speed of many must gain, so that others move;
-    ``sooner``: by how large a part few must end sooner (the score of ``lookahead``) for that.
-    ``surprise``: by how large a part a round has to differ from what its job was grouped by, so
-    that all are grouped anew before a job comes or ends. ``foreseen``: of how many jobs at most
-    groupings are compared by when all would end; 0: of none. ``least``: the hosts that each job
-    needs at least.
+    ``threshold``: the part by which the weighed speed of many jobs must gain before others move;
+    ``sooner``: the part by which few must end sooner (the score of ``lookahead``) for that.
+    ``surprise``: the part by which a round has to differ from the time its job was grouped by, so
+    that all are grouped again before a job comes or ends. ``foreseen``: the most jobs whose
+    groupings are compared by when all would end; 0: never. ``least``: fewest hosts of a job.
     """
 
     threshold: float = 0.05
@@ -101,10 +100,10 @@ class Harmony:
         left_J = np.maximum(view.rounds_J[jobs] - view.round_J[jobs], 1).astype(float)
         problem = self._problem(view, memory, jobs, left_J)
         before = memory.running(jobs, len(view.cluster.hosts))
-        # Who waits begins where that gains, however little, as long as nobody has to move.
+        # Waiting jobs begin where that gains, however little, as long as no job has to move.
         running = with_waiting(problem, before)
         if len(jobs) <= self.foreseen:
-            # Where nobody runs, nobody has to move.
+            # If no job runs, none has to move.
             sooner = self.sooner if (before.group_J != NOT_RUN).any() else 0.0
             weight_J = view.weight_J[jobs]
             return by_lookahead(problem, left_J, weight_J, running, sooner, _WORK, view.seed)
@@ -116,7 +115,7 @@ class Harmony:
     def _problem(
         self, view: View, memory: HostGroups, jobs: list[int], left_J: FloatArray
     ) -> JobGroupingProblem:
-        """Return the problem of these jobs, by what they have left."""
+        """Return the problem of these jobs, by their remaining rounds."""
         some, longer = [view.jobs[job] for job in jobs], memory.expected_longer(jobs)
         problem = grouping_problem(view.cluster, view.costs, some, longer, memory.late_s)
         if self.least > 1:

@@ -3,15 +3,15 @@
 What
     The first jobs are grouped by Algorithm 1. A job that comes later joins the group in which
     utilisation becomes largest, or waits; when one ends, similar jobs take its place, or groups are
-    made anew as far as that gains 5 %.
+    formed again as far as that gains 5 %.
 Source
     Harmony (dissertation 2020), 4.3.2, Algorithms 1 and 2 and "Dynamic Job Regrouping";
-    ``warren.solve.job_groups`` names each slip of the print and what is left open.
+    ``warren.solve.job_groups`` names each slip of the print and each open point.
 Differs
     There is no profiling: COMP of a job is known before it runs. COMM counts as the same on any
-    number of hosts, as (4.2) has it: what it takes on all of them. The primary and the secondary
-    COMM of two jobs are ``flow: turns``; without it they share links alike. ``patience`` 1 is as
-    printed; ``intensity`` and ``waiting_first`` are readings of what the paper leaves open; see
+    number of hosts, as in (4.2): its time on all of them. The primary and the secondary COMM of two
+    jobs are ``flow: turns``; without it they share links alike. ``patience`` 1 is as printed;
+    ``intensity`` and ``waiting_first`` are readings of open points of the paper; see
     ``warren.solve.job_groups.published`` and ``regrouping``.
 """
 
@@ -65,8 +65,8 @@ class HarmonyPublished:
     name: ClassVar[str] = "harmony-published"
     source: ClassVar[str] = "Harmony (dissertation 2020) 4.3.2, Algorithms 1 and 2"
     offline: ClassVar[bool] = False
-    # It does not use them. But who needs none is shown no job before it comes, and what cannot be
-    # grouped is to be refused before time begins.
+    # It does not use rounds. But a policy that needs none sees no job before it arrives, and jobs
+    # that cannot be grouped are to be refused before time begins.
     needs_rounds: ClassVar[bool] = True
     answers: ClassVar[frozenset[Question]] = ANSWERS
     triggers: ClassVar[frozenset[type[Event]]] = TRIGGERS
@@ -120,7 +120,7 @@ class HarmonyPublished:
             for at in range(len(running.machine_G))
         ]
         for ended in _ended(view, memory):
-            # Groups made anew for an earlier one have other numbers, and need no repair.
+            # Groups formed again for an earlier ended job have other numbers, and need no repair.
             now = [
                 at
                 for at in range(len(running.machine_G))

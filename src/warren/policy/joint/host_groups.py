@@ -1,8 +1,8 @@
 """Groups of jobs with the hosts that they share: which hosts each gets, and where tasks go.
 
-What a group's jobs do there needs no command: a device computes one task at a time, in the order
-in which tasks are assigned, and states and updates are on their way meanwhile. A job's next round
-is assigned when its barrier has passed, so jobs of a group take turns as Harmony's subtasks do.
+The steps of a group's jobs need no command: a device computes one task at a time, in the order in
+which tasks are assigned, and states and updates are on their way meanwhile. A job's next round is
+assigned when its barrier has passed, so jobs of a group take turns as Harmony's subtasks do.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from warren.solve.job_groups.problem import NOT_RUN, JobGroupingProblem
 from warren.solve.job_groups.regrouping import RunningGroups
 
 ANSWERS: Final = frozenset({Question.SHAPE, Question.GROUP, Question.PLACE})
-"""What a policy answers that gives jobs groups, servers there, and their turns."""
+"""The answers of a policy that gives jobs groups, servers there, and their turns."""
 TRIGGERS: Final[frozenset[type[Event]]] = frozenset(
     {JobArrived, TasksDone, RoundsDone, RolledBack, JobFailed, JobCancelled}
 )
@@ -53,17 +53,17 @@ TRIGGERS: Final[frozenset[type[Event]]] = frozenset(
 _UNSETTLED: Final = 2
 """Rounds of a job in a new group that tell nothing."""
 _TOLD: Final = 5
-"""After so many rounds in its group it is known how long a job takes there."""
+"""Rounds in its group after which the time of a job's round there is known."""
 _NEWEST: Final = 0.3
 """The weight of the newest value in a moving average."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostGroups:
-    """What a policy of groups remembers: the groups, and how long tasks take.
+    """Memory of a policy of groups: the groups, and how long tasks take.
 
-    ``longer``: how many times as long as planned tasks of a job compute; ``late_s``: what a round
-    takes beyond the model where a job had hosts for itself; both by job, moving averages.
+    ``longer``: ratio of the times of a job's tasks to those planned; ``late_s``: extra time of a
+    round beyond the model where a job had hosts for itself; both by job, moving averages.
     ``rounds``: how many rounds of a job have passed since it is in its group. ``chosen_by``:
     ``expected_longer`` and ``late_s`` as they were when groups were chosen.
     """
@@ -75,7 +75,7 @@ class HostGroups:
     chosen_by: tuple[Mapping[int, float], Mapping[int, float]] = field(default=(Map(), Map()))
 
     def after(self, view: View) -> HostGroups:
-        """Return it with what has happened at this instant."""
+        """Return it with the events of this instant."""
         seen = self
         for event in view.changes:
             match event:
@@ -181,7 +181,7 @@ def decided(
 ) -> tuple[Decision, HostGroups]:
     """Regroup if a job has come or ended; start the rounds whose barrier has passed.
 
-    ``surprise``: regroup also where the round of a job differs by such a part from what it was
+    ``surprise``: regroup also if the round of a job differs by this part from the time it was
     grouped by; None: not then.
     """
     memory, before = memory.after(view), memory.groups
@@ -237,7 +237,7 @@ def with_hosts(
     """Give each group hosts, where possible those on which its jobs have been.
 
     The largest group chooses first: hosts from which fewest bytes of its jobs' models would move
-    away, then those on which nobody is, then by index.
+    away, then hosts without jobs, then by index.
     """
     there = set(jobs)
     at = {job: group.hosts for group in before for job in group.jobs if job in there}
@@ -303,7 +303,7 @@ def _has_come(view: View, job: int) -> bool:
 
 
 def told(view: View, groups: tuple[Group, ...], job: int, waits: str) -> str:
-    """Say with whom a job shares hosts; ``waits``: what is said of one that is in no group."""
+    """Say with whom a job shares hosts; ``waits``: the text for a job that is in no group."""
     if not view.arrived_J[job]:
         return "has not arrived yet"
     for group in groups:

@@ -1,15 +1,15 @@
 """Isolated: hosts of its own for each job, with a server and tasks on all of them.
 
 What
-    Jobs get as few hosts as hold their data (``least``, or what ``epoch.data`` and the hosts'
-    memory say), in order of arrival, and keep at least these until they end; who does not fit is
-    passed by. Hosts that are left go where they make rounds most faster. ``order: shortest`` takes
-    those first that have the least left, and stops jobs that run.
+    Jobs get the fewest hosts that hold their data (``least``, or as ``epoch.data`` and the hosts'
+    memory say), in order of arrival, and keep at least these until they end; a job that does not
+    fit is passed by. The other hosts go where they make rounds most faster. ``order: shortest``
+    takes jobs with the least left first, and stops jobs that run.
 Source
     Harmony (dissertation 2020), 4.4.1, "Isolated".
 Differs
     The paper says that it makes the CPUs as busy as can be, and no more; see
-    ``warren.solve.job_groups.isolated``. ``shortest`` is ours, and knows what is left.
+    ``warren.solve.job_groups.isolated``. ``shortest`` is ours, and knows the rounds left.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Isolated:
         return HostGroups()
 
     def decide(self, view: View, memory: HostGroups) -> tuple[Decision, HostGroups]:
-        """Hand out hosts anew if a job has come or ended; start rounds."""
+        """Assign hosts again if a job has come or ended; start rounds."""
         return decided(view, memory, self._choose)
 
     def explain(self, view: View, memory: HostGroups, job: int) -> str:

@@ -1,8 +1,8 @@
 """One job after the other, whole, on the first device that it fits: the plain engine's order.
 
 What
-    The plain engine is the oracle of what a job computes; it schedules nothing. This policy
-    hands it every job once, in order of arrival; of unknown length, until it ends.
+    The plain engine is the oracle for the result of a job; it schedules nothing. This policy hands
+    it every job once, in order of arrival; of unknown length, until it ends.
 Source
     None; not a scheduler to compare with.
 """

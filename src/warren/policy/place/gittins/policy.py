@@ -1,26 +1,26 @@
 """Gittins: the job with the least expected effort to its end goes first, on the type it bids for.
 
 What
-    How many rounds a job has left is expected from those that ended jobs like it had
-    (``job_history``), given the rounds it has run (``gittins_index``); times the work of a round on
-    the mean device that is its rank, in which order jobs are taken. Types of device have prices, at
-    which each is asked for by about as many jobs as it has devices for (``type_market``). A job
-    goes to the type that it gains most by: one that is much faster on fast devices than on others
-    pays for them, another leaves them. Tasks take free devices of that type, else of those that are
-    at most ``patience`` times as slow; else they wait, though slower ones idle. A job to which no
-    type is worth its price takes what is free. One that is as slow as the slowest of a gang goes
-    before faster ones. What is expected is learned: from the jobs of the past, and from the ends of
-    this run's own.
+    The expected number of rounds left of a job follows from ended jobs like it (``job_history``),
+    given the rounds it has run (``gittins_index``). That number, times the work of a round on the
+    mean device, is the job's rank, and jobs are taken in the order of their ranks. Types of device
+    have prices, at which about as many jobs ask for each type as it has devices for
+    (``type_market``). A job goes to the type that it gains most by: a job that is much faster on
+    fast devices than on others pays for them, another job leaves them. Tasks take free devices of
+    that type, else of types that are at most ``patience`` times as slow; else they wait, though
+    slower ones idle. A job to which no type is worth its price takes what is free. A job as slow as
+    the slowest of a gang goes before faster ones. The expectation is learned: from the jobs of the
+    past, and from the ends of this run's own.
 Source
     None for training jobs: Warren's. The index is Gittins's (see ``gittins_index``). It uses what
     HLAS and HLAS-P leave unused: which jobs are alike, the whole distribution of their sizes, how
     much more one job gains by a fast device than another, and single devices instead of groups.
 Differs
-    Of a model that nothing is known of, all ended jobs tell, in rounds; if none is known, a job
-    is expected to need as much again as it has had, which is least attained service. A job is
-    ranked and bids when it takes its place in the line; what ends while it waits counts from its
-    next turn on. At most ``LOOKED_AT`` jobs that find no device are passed over in a decision.
-    Weights count for nothing unless ``weighted`` is set, as for HLAS.
+    If nothing is known of a model, all ended jobs count, in rounds; if none is known, a job is
+    expected to need as much again as it has had, which is least attained service. A job is ranked
+    and bids when it takes its place in the line; jobs that end while it waits count from its next
+    turn on. At most ``LOOKED_AT`` jobs that find no device are passed over in a decision. Weights
+    count for nothing unless ``weighted`` is set, as for HLAS.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from warren.policy.place.gittins.type_market import TypeMarket, new_market
 from warren.solve.assignment.gittins_index import least_effort
 
 LOOKED_AT: Final = 32
-"""Jobs that find no device, or too few, are passed over up to this many in one decision."""
+"""Most jobs that find no device, or too few, and are passed over in one decision."""
 _LEAST_WEIGHT: Final = 1e-6
 """A job of no weight counts as this light, so that nothing is divided by 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GittinsMemory:
-    """The prices of types, what ended jobs tell, and the jobs that wait.
+    """The prices of types, the knowledge from ended jobs, and the waiting jobs.
 
     ``line``: jobs whose round may start, by rank; ``known``: rounds of ended jobs.
     """
@@ -71,13 +71,14 @@ class Gittins:
     """Give free devices to jobs of the least expected effort, each on the type it gains most by."""
 
     patience: float = 1.2
-    """Types at most so many times as slow as the one that is best for a job will do; at least 1."""
+    """Largest ratio of a type's time to that of the job's best type at which the job takes it; at
+    least 1."""
     weighted: bool = False
     """Whether work counts, and bids are, by the weight of a job."""
     past: bool = True
-    """Whether ended jobs tell of others; else a job needs as much again as it has had."""
+    """Whether ended jobs count for others; else a job needs as much again as it has had."""
     prices: bool = True
-    """Whether types have prices; else a job takes what is free."""
+    """Whether types have prices; else a job takes any free device."""
 
     name: ClassVar[str] = "gittins"
     source: ClassVar[str] = "Warren; Gittins (1979)"
@@ -86,12 +87,12 @@ class Gittins:
     triggers: ClassVar[frozenset[type[Event]]] = TASK_TRIGGERS
 
     def __post_init__(self) -> None:
-        # So written, nan is refused, too.
+        # Written this way, nan is refused, too.
         if not self.patience >= 1:
             raise ValueError("patience is 1, or how many times as slow a type may be")
 
     def initial(self, view: View) -> GittinsMemory:
-        """Return the memory before the first decision, with what the past tells of ended jobs."""
+        """Return the memory before the first decision, with the past's knowledge of ended jobs."""
         known = records_of(view.past, kinds_by_code) if self.past else JobHistory(kinds_by_code)
         return GittinsMemory(market=new_market(view), known=known)
 
@@ -142,7 +143,7 @@ def _left(view: View, known: JobHistory, job: int) -> float:
 
 
 def _rank(view: View, market: TypeMarket, job: int, left: float) -> float:
-    """Return the work of so many rounds of the job, in ns of the mean device that fits it."""
+    """Return the work of ``left`` rounds of the job, in ns of the mean device that fits it."""
     return left * view.scale_J.item(job) * market.need(view, job).task_ns
 
 

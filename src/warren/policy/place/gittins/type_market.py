@@ -1,11 +1,11 @@
-"""Which types of device a job uses: those that it gains most by, at what they are worth to others.
+"""The types of device that a job uses: those of most gain to it, at their value to other jobs.
 
-Ours, see docs/decisions/0021.
-A type has a price, found from what the jobs present bid (``dual_prices``). A round of a job that
-has type t to itself takes q = ceil(n / D_t) T^c + T^s and keeps n T^c / q devices busy: while it
-synchronises they serve others. It is worth its speed, as a part of that on the job's fastest type,
-over the root of the time that the job still needs there: a short job is worth more, as its devices
-are soon free again, but not so much that long ones, however much they gain, get no fast device.
+Ours, see docs/decisions/0021. A type has a price, found from the bids of the jobs present
+(``dual_prices``). A round of a job that has type t to itself takes q = ceil(n / D_t) T^c + T^s and
+keeps n T^c / q devices busy: while it synchronises they serve others. It is worth its speed, as a
+part of that on the job's fastest type, over the root of the time that the job still needs there: a
+short job is worth more, as its devices are soon free again, but long jobs that gain much still get
+fast devices.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from warren.policy.common.round_times import cluster_speed, counts_T
 from warren.solve.assignment.dual_prices import NONE, better_prices, matched
 
 TURNS: Final = 2
-"""How often all prices are gone over when they are found again."""
+"""Passes over all prices when they are found again."""
 _MOVE: Final = 8
-"""Prices are found again once there were as many bids as there are jobs; a job that comes or goes
-counts as so many bids."""
+"""Bids that a job's coming or going counts for; prices are found again after as many bids as there
+are jobs."""
 _LEAST: Final = 1e-9
 """Least rounds left, and least devices kept busy: neither divides by 0."""
 
@@ -50,7 +50,7 @@ class TypeNeeds(NamedTuple):
 
 
 class TypeBid(NamedTuple):
-    """A job's bid: what each type is worth to it, devices it would keep busy there, and T^c + T^s.
+    """A job's bid: value of each type to it, devices it would keep busy there, and T^c + T^s.
 
     0, 1 and infinite where it cannot run.
     """
@@ -78,7 +78,7 @@ class TypeMarket:
     needs: dict[int, TypeNeeds] = field(default_factory=dict)
 
     def need(self, view: View, job: int) -> TypeNeeds:
-        """Return what follows from a job's costs, found once."""
+        """Return the values that follow from a job's costs, computed once."""
         found = self.needs.get(job)
         if found is None:
             found = self.needs[job] = _needs(view, job, self.devices_T)
@@ -106,7 +106,7 @@ class TypeMarket:
         return replace(self, price_T=prices, bids=Map(bids), types=Map(types), stale=0)
 
     def _with(self, bids: Map[int, TypeBid], stale: int) -> TypeMarket:
-        """Return the market with these bids and this staleness; the rest as it is."""
+        """Return the market with these bids and this staleness; the rest is unchanged."""
         return TypeMarket(
             devices_T=self.devices_T,
             price_T=self.price_T,
@@ -127,13 +127,13 @@ class TypeMarket:
         kind = self.types.get(job)
         if kind is None:
             offers = zip(*self._bid_of(job)[:2], self.price_T, strict=True)
-            # What the type is worth, less the price of the devices that it would keep busy.
+            # The value of the type, less the price of the devices that it would keep busy.
             gains = [value - busy * price for value, busy, price in offers]
             kind = gains.index(max(gains)) if max(gains) > 0 else NONE
         return None if kind == NONE else kind
 
     def usable(self, job: int, kind: int, patience: float) -> list[bool]:
-        """Tell of each type if it is at most ``patience`` times as slow for a job as this one."""
+        """Return for each type whether it is at most ``patience`` times as slow as this one."""
         cost_T = self._bid_of(job).cost_T
         return [cost <= patience * cost_T[kind] for cost in cost_T]
 

@@ -1,1 +1,1 @@
-"""Hare and what its paper compares it with."""
+"""Hare and the baselines of its paper."""

@@ -1,4 +1,4 @@
-"""How ``hare`` looks for a schedule: several schedulers, one that counts.
+"""The search for a schedule of ``hare``: several schedulers, and the best schedule counts.
 
 Each is run with the profile's times before it is compared, so the best is never worse for more
 budget: a longer search begins with all of a shorter one.
@@ -29,38 +29,38 @@ if TYPE_CHECKING:
     from warren.solve.relaxation.divisible_devices import SharingRule
 
 MIN_COST: Final = 1000
-"""What one schedule costs at least, in task placements: making it is never free."""
+"""Least cost of one schedule, in task placements: making it is never free."""
 LISTED_ROWS: Final = 50_000
-"""Up to this many rows, greedy lists compete with the rules of sharing from the start."""
+"""Most rows at which greedy lists compete with the rules of sharing from the start."""
 LISTED_STRETCHES: Final = 2_000
-"""The same for rows of stretches, which are better dispatched by what is left to do."""
+"""The same for rows of stretches, which are better dispatched by least work left."""
 MOVED_ROWS: Final = 20_000
-"""Up to this many rows, single moves of jobs are judged by whole schedules, too."""
+"""Most rows at which single moves of jobs are judged by whole schedules, too."""
 WALKED_ROWS: Final = 500
-"""Up to this many rows, single tasks are moved, too."""
+"""Most rows at which single tasks are moved, too."""
 FEW_ROWS: Final = 24
 WALKS_OF_FEW: Final = 20
-"""Of so few rows, single tasks are moved this much more: their order is all that counts."""
+"""Factor on the moves of single tasks up to ``FEW_ROWS`` rows: their order is all that counts."""
 FLOWS_A_SCHEDULE: Final = 20
 """Before the n-th schedule of a rule the search spends this many least costs, and n / 2 for each
 row."""
 PATIENCE: Final = 100
-"""The search ends after so many trials without a gain."""
+"""Trials without a gain after which the search ends."""
 PATIENCE_A_JOB: Final = 20
-"""For each job it goes on for so many more trials without a gain."""
+"""Further trials without a gain, for each job, before the search ends."""
 START_ALLOWANCE: Final = 10_000_000
-"""What the search for a first rule may take, beyond the budget."""
+"""Allowance of the search for a first rule, in its cost, beyond the budget."""
 SWITCHES_A_STRETCH: Final = (1, 10, 100)
-"""Where switching between jobs is charged, stretches that last so many switches compete."""
-# How the best schedule was made, and so how moves away from it are: by a rule of sharing, by a
-# list of earliest completion, or by stretches with the least left to do first.
+"""Lengths of competing stretches, in switches between jobs, where switching is charged."""
+# Origin of the best schedule, and so of moves away from it: a rule of sharing, a list of earliest
+# completion, or stretches with the least left to do first.
 FLOW = "flow"
 LIST = "list"
 LEFT = "left"
 
 
 class Planner:
-    """The search for a schedule of a view's jobs, and the best schedule so far.
+    """The search for a schedule of a view's jobs, and the best schedule found.
 
     The view is that before time starts. ``objective``: ``makespan``, or ``weighted-jct``.
     """
@@ -148,7 +148,7 @@ class Planner:
         return first_preferences(self._instance, gangs_of(self.view), price_s_JT)
 
     def try_rule(self, rule: SharingRule) -> int:
-        """Try a schedule by a rule of sharing, and return what it cost."""
+        """Try a schedule by a rule of sharing, and return its cost."""
         if self._stretched:
             return self._insert(rule)
         from warren.solve.lists.type_queues import guided
@@ -159,7 +159,7 @@ class Planner:
         return _cost(rows, visits)
 
     def try_preferences(self, preferences: TypePreferences) -> int:
-        """Try a schedule of stretches, the least left to do first, and return what it cost."""
+        """Try a schedule of stretches, the least left to do first, and return its cost."""
         from warren.solve.lists.shortest_remaining import by_remaining
 
         rows, _, looked = by_remaining(self._instance, preferences)
@@ -168,7 +168,7 @@ class Planner:
         return _cost(rows, looked)
 
     def try_list(self, priority_J: FloatArray, step_J: FloatArray) -> int:
-        """Try a schedule by earliest completion in this order, and return what it cost."""
+        """Try a schedule by earliest completion in this order, and return its cost."""
         from warren.solve.lists.earliest_completion import dispatch
 
         if self._consider(dispatch(self._instance, priority_J, step_J)[0]):
@@ -197,7 +197,7 @@ class Planner:
     def _insert(self, rule: SharingRule) -> int:
         """Try to insert stretches job by job, in the order and at the prices of a rule.
 
-        Returns what it cost.
+        Returns the cost.
         """
         from warren.solve.lists.serial_insertion import insertion
 
@@ -209,7 +209,7 @@ class Planner:
         return _cost(rows, visits + looked)
 
     def _prices_s_JT(self, rule: SharingRule) -> tuple[FloatArray, int]:
-        """Return what a round on each type costs each job under a rule, and the visits it took.
+        """Return each job's cost of a round on each type under a rule, and the visits it took.
 
         Prices are those half way through the job's flow, in seconds; visits are the jobs that
         were served to know them.
@@ -223,11 +223,12 @@ class Planner:
         return others_J[:, None] * prices, visits
 
     def _turns(self) -> Iterator[int]:
-        """Search, a piece at a time, and yield what each piece cost. Ends where nothing runs."""
+        """Search, a piece at a time, and yield the cost of each piece. Ends where nothing runs."""
         if self._rows == 0:
             return
-        # Turn by turn as much is spent on rules, whose trials are cheap, as on whole schedules. The
-        # pieces grow, so that a longer budget searches rules deeper before each schedule.
+        # Turn by turn the search spends as much on rules, whose trials are cheap, as on whole
+        # schedules. The pieces grow, so that a longer budget searches rules deeper before each
+        # schedule.
         for turn in itertools.count(1):
             rule, before = self._search.rule, self._search.spent
             piece = turn * self._rows // 2 + FLOWS_A_SCHEDULE * MIN_COST
@@ -248,7 +249,7 @@ class Planner:
     def _follow(self, rule: SharingRule) -> int:
         """Try a schedule by a better rule; where stretches were best dispatched, by its prices.
 
-        Returns what it cost.
+        Returns the cost.
         """
         if self._way != LEFT or self._preferences is None:
             return self.try_rule(rule)
@@ -260,7 +261,7 @@ class Planner:
     def _move(self) -> int:
         """Try one move away from the best schedule, made the way that it was made.
 
-        Returns what it cost.
+        Returns the cost.
         """
         from warren.solve.lists.dispatch_options import nearby
         from warren.solve.relaxation.rule_search import neighbour
@@ -280,7 +281,7 @@ class Planner:
         return self.try_list(moved_J, step_J)
 
     def _walk(self, turn: int) -> int:
-        """Move single tasks of the best schedule, and return what it cost."""
+        """Move single tasks of the best schedule, and return the cost."""
         from warren.solve.lists.task_search import walked
 
         cost = 0
@@ -305,5 +306,5 @@ class Planner:
 
 
 def _cost(rows: Any, looked: int) -> int:
-    """Return what a schedule cost, in task placements: its rows, a tenth of what was looked at."""
+    """Return the cost of a schedule, in task placements: its rows, and a tenth of ``looked``."""
     return max(MIN_COST, int(rows.shape[1]) + looked // 10)

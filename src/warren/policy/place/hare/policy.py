@@ -2,27 +2,24 @@
 
 What
     Plans all tasks before time starts, in three steps. *Jobs*: a rule (an order of the jobs, and
-    prices of device time) shares the devices among the jobs present, as if both were liquid;
-    local search over such rules takes a millisecond a trial. *Rounds*: dispatch in time gives
-    each round of a job the type that the rule has for it, and a free device the first task in
-    order. Stretches of rounds are inserted, job by job, into what is left of the devices' time,
-    or dispatched in time, the least left to do first; one such schedule is that of ``srtf``.
-    *Tasks*: where there are few, lists of earliest completion compete, moves of jobs are judged by
-    whole schedules, and up to 500 tasks are moved one by one (``solve.lists.task_search``). Each
-    schedule is run with the profile's times before it is compared, so more budget never gives a
-    worse plan.
+    prices of device time) shares the devices among the jobs present, as if both were liquid; local
+    search over such rules takes a millisecond a trial. *Rounds*: dispatch in time gives each round
+    of a job the type that the rule has for it, and a free device the first task in order. Stretches
+    of rounds are inserted, job by job, into the free time of the devices, or dispatched in time,
+    the least left to do first; one of these schedules is that of ``srtf``. Each schedule is run
+    with the profile's times before it is compared, so more budget never gives a worse plan.
 Source
     Hare (HPDC'22), problem Hare_Sched (4)-(8) and the idea of Algorithm 1: relax to jobs, spread
     over rounds, list.
 Differs
-    The relaxation is not (9), which ``hare-published`` solves, but divisible devices with the
-    rule as its unknown. Line 12 of Algorithm 1 takes the earliest available GPU whatever its
-    speed and reserves it while the task waits for its barrier; here a round uses one type, chosen
-    by what its time is worth to others, and no device waits for a barrier while a task waits for
-    its type. The objective is the sum of w (C - a), which differs from the paper's sum of w C by
-    a constant, or the makespan. The paper leaves switching between jobs out of its model. Where a
-    cluster charges it, schedules are made without it and compared with it, and schedules of longer
-    stretches, which switch less, compete: when a switch costs more than a task they win.
+    The relaxation is not (9), which ``hare-published`` solves, but divisible devices with the rule
+    as its unknown. Line 12 of Algorithm 1 takes the earliest available GPU whatever its speed and
+    reserves it while the task waits for its barrier; here a round uses one type, chosen by the
+    worth of its time to others, and no device waits for a barrier while a task waits for its type.
+    The objective is the sum of w (C - a), which differs from the paper's sum of w C by a constant,
+    or the makespan. The paper leaves switching between jobs out of its model. If a cluster charges
+    it, schedules are made without it and compared with it, and schedules of longer stretches, which
+    switch less, compete: when a switch costs more than a task they win.
 """
 
 from __future__ import annotations
@@ -95,6 +92,6 @@ class Hare:
         """Say in one sentence where the plan has the job."""
         finish_s = memory.finish_ns_J[job] / 1e9
         done = f"{view.round_J[job]} of {view.rounds_J[job]} rounds are done"
-        if finish_s < 0:  # a run that goes on has the plan, not what was thought of it
+        if finish_s < 0:  # a run that goes on has the plan, not its estimates
             return f"{done}; the plan has a place for the others"
         return f"{done}; the plan ends it at {finish_s:.1f} s"

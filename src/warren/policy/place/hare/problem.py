@@ -1,4 +1,4 @@
-"""What ``hare`` plans: a view's columns as ``solve`` takes them, and what a schedule is worth."""
+"""The problem of ``hare``: a view's columns as ``solve`` takes them, and a schedule's value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def instance_of(view: View, makespan: bool) -> Instance:
     """Return the view's columns as ``solve`` takes them.
 
-    For the makespan a job weighs what it has left to do.
+    For the makespan a job's weight is its remaining work.
     """
     from warren.solve.common.instance import Instance
     from warren.solve.relaxation.rule_search import lengths_s
@@ -80,8 +80,8 @@ def objective_of(view: View, makespan: bool) -> Callable[[FloatArray], float]:
 def finish_ns_of(view: View, rows: Any) -> IntArray:
     """Return when the rows, run as a plan, end each job, in nanoseconds.
 
-    Not what the scheduler expected: a task may start earlier on a device that was idle all
-    along, and a network of lanes queues synchronisations.
+    Not the scheduler's expectation: a task may start earlier on a device that was idle all along,
+    and a network of lanes queues synchronisations.
     """
     from warren.solve.lists.execute_plan import PlanTables, execute
     from warren.solve.lists.plan_units import PlanRows

@@ -13,9 +13,9 @@ Differs
     stays reserved for a task that waits for its barrier. Above ``MAX_TASKS`` tasks a stand-in takes
     the relaxation's place (``warren.solve.relaxation.hare_wspt``), and ``explain`` says so; with
     ``stand_in`` it always does. Algorithm 1's lines 5-17 stay to the letter. ``idle: fastest`` is
-    another reading of line 12: of the GPUs that are idle when a task may start the fastest for it,
-    not the one that is idle longest. The proof of Theorem 4 speaks of machines with the earliest
-    start time, which all idle ones have alike.
+    another reading of line 12: of the GPUs that are idle when a task may start it takes the fastest
+    for the task, not the GPU that is idle longest. The proof of Theorem 4 speaks of machines with
+    the earliest start time, which all idle ones have alike.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class HarePublished:
     every_subset: bool = False
     budget: int = 500
     idle: str = "longest"
-    """Which idle device line 12 takes: the one idle ``longest``, as it is printed, or the
-    ``fastest``."""
+    """The idle device that line 12 takes: idle ``longest``, as it is printed, or the ``fastest``.
+    """
     stand_in: bool = False
 
     name: ClassVar[str] = "hare-published"
@@ -160,7 +160,7 @@ def _sequence(view: View) -> tuple[IntArray, HarePublishedMemory]:
 
     job_G, round_G, middle_s_G = stand_in_middles(**columns(view))
     order_G = np.argsort(middle_s_G, kind="stable")
-    # A group G is a round of a job, whose tasks have one H: it becomes a row for each task.
+    # A group G is a round of a job; its tasks have one H, and it becomes a row for each task.
     scale_G = view.scale_J[job_G[order_G]]
     group_I = np.repeat(order_G, scale_G)
     first_I = np.repeat(np.cumsum(scale_G) - scale_G, scale_G)

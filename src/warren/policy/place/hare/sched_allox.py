@@ -38,7 +38,7 @@ from warren.policy.common.round_times import ROUND_TRIGGERS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedAlloxMemory:
-    """Which jobs wait, and what each device runs.
+    """The waiting jobs, and the job that each device runs.
 
     ``waiting``: jobs in order of arrival, each with its run time in ns on its best device (divided
     by the weight, if ``weighted``); ``job_D`` the last job of each device, ``end_ns_D`` its end, as
@@ -55,8 +55,8 @@ class SchedAlloxMemory:
 class SchedAllox:
     """Match waiting jobs, each on one device, for the least total completion time.
 
-    ``window``: at most so many waiting jobs are matched at a time. ``weighted``: after the
-    matching, the jobs of each device go in order of run time by weight.
+    ``window``: most waiting jobs that are matched at a time. ``weighted``: after the matching, the
+    jobs of each device go in order of run time by weight.
     """
 
     window: int = 256
@@ -100,7 +100,7 @@ class SchedAllox:
         return float(run_ns_JT.min()) / weight
 
     def decide(self, view: View, memory: SchedAlloxMemory) -> tuple[Decision, SchedAlloxMemory]:
-        """Continue what runs; match anew if a job came or went and a device is free."""
+        """Keep running jobs; match again if a job came or went and a device is free."""
         holder = GangHolder(view, memory.holdings)
         released = holder.release_ended()
         holder.go_on()
@@ -152,7 +152,7 @@ class _Step:
         )
 
     def queue_up(self) -> bool:
-        """Let arrivals join the waiting jobs and ended ones leave; tell whether any job did."""
+        """Admit arrivals to the waiting jobs and remove ended ones; tell whether any changed."""
         changed = False
         for event in self.view.changes:
             if isinstance(event, JobArrived):
@@ -183,7 +183,7 @@ class _Step:
         if self.policy.weighted:
             time_J = run_ns_JT[np.arange(len(jobs)), view.type_D[found.device_J]]
             ahead_J = queue_places(found.device_J, time_J / view.weight_J[jobs])
-        # Only jobs that are first on a free device start; the others are matched anew next time.
+        # Only jobs that are first on a free device start; the others are matched again next time.
         first = (ahead_J == 0) & ~self.holder.held_D[found.device_J]
         self._start(jobs[first], found.device_J[first])
 

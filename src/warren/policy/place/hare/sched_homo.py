@@ -1,4 +1,4 @@
-"""Sched_Homo: gangs in order of weight per GPU time, blind to what kind of GPU it takes.
+"""Sched_Homo: gangs in order of weight per GPU time, blind to the kind of GPU.
 
 What
     Waiting jobs are ranked by gang size times expected run time, divided by weight, least first.

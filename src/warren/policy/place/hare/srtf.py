@@ -49,7 +49,7 @@ _ROUND_TO_START: Final = (JobArrived, RolledBack)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SrtfMemory:
-    """Estimates that do not change, gang size and time of one round alone, and what is open.
+    """Estimates that do not change (gang size and time of one round alone), and the open jobs.
 
     ``left``: whether tasks that could start may have been left without a device. If not, only the
     jobs of the next events can have such tasks.

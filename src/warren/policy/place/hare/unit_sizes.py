@@ -1,12 +1,12 @@
-"""Sched_Homo and Sched_Allox as if each job had one round: what they do not know cannot help them.
+"""Sched_Homo and Sched_Allox as if each job had one round: unknown lengths cannot help them.
 
 What
     ``sched-homo-unit``, ``sched-allox-unit``: see ``sched_homo`` and ``sched_allox``.
 Source
     HLAS (TCC'24), section VI-D: "we use a unit job size to disable the job size information".
 Differs
-    A unit size is one round, so jobs still differ in the time of a round, which the profile tells,
-    and in weight; Sched_Allox expects one that runs to end a round later, always.
+    A unit size is one round, so jobs still differ in weight and in the time of a round, which the
+    profile gives; Sched_Allox expects a running job to end a round later, always.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SchedHomoUnit(GangsInLine):
 
     def rank(self, view: View, job: int) -> float:
         """Return gang size times the time of one round, by weight: the least starts first."""
-        # Of the three factors of ``sched-homo`` the size, its number of rounds, is 1.
+        # The size, one of the three factors of ``sched-homo``, is its number of rounds: 1.
         gang = gang_size(view, job)
         return gang * blind_round_ns(view, job, gang) / view.weight_J.item(job)
 

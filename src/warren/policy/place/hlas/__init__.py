@@ -1,1 +1,1 @@
-"""HLAS, HLAS-P and what their paper compares them with."""
+"""HLAS, HLAS-P and the baselines of their paper."""

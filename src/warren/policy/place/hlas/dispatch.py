@@ -1,4 +1,4 @@
-"""One decision of HLAS and its variants: which jobs wait in which queue, what idle groups take.
+"""One decision of HLAS and its variants: the queues of waiting jobs, the starts of idle groups.
 
 A job's place in the queues is not decided here: the policy gives it as a ``QueuePosition``.
 """
@@ -54,7 +54,7 @@ class HlasDispatch:
     shard: dict[int, int] = field(default_factory=dict)
 
     def decision(self) -> Decision:
-        """Return what is assigned, and why other jobs wait."""
+        """Return the new assignments, and why other jobs wait."""
         for one in self.assign:
             self.reasons.pop(one.job, None)
         return Decision(assign=tuple(self.assign), reasons=self.reasons)
@@ -88,7 +88,7 @@ class HlasDispatch:
         self.partly = sorted(self.spot(job) for job in begun)
 
     def serve(self) -> None:
-        """Give every idle group what it can take: Algorithm 1, lines 6-11, with groups for GPUs."""
+        """Start tasks on every idle group: Algorithm 1, lines 6-11, with groups for GPUs."""
         if not (self.line or self.partly):
             return
         idle = self.groups.idle(self.view)
@@ -134,7 +134,7 @@ class HlasDispatch:
         return fastest(self.view, job, np.array(devices, dtype=np.int64), len(devices))
 
     def _give(self, entry: QueuePosition, idle: list[list[int]]) -> None:
-        """Place tasks of a job on the first idle group, of a stretch on as many as it needs.
+        """Place tasks of a job on the first idle group; a stretch takes as many as it needs.
 
         Algorithm 3, lines 7 and 10. The devices of groups that are no longer idle are taken from
         ``idle``.
@@ -146,7 +146,7 @@ class HlasDispatch:
         if shard == 0 and view.grain.rounds_for(round_ns, ENDLESS) > 1:
             self._stretch(job, idle)
             return
-        # One task a device; what is left of the round stays ``partly`` for the next idle group.
+        # One task a device; the rest of the round stays ``partly`` for the next idle group.
         devices = self._fitting(job, idle[0])[: scale - shard]
         self.assign += tasks_on(view, job, shard, devices)
         self.shard[job] = shard + len(devices)

@@ -1,15 +1,13 @@
-"""Queues by attained service: what HLAS, HLAS-P and 2D-LAS have in common.
+"""Queues by attained service: the common part of HLAS, HLAS-P and 2D-LAS.
 
-A job belongs to the queue whose thresholds hold what it has attained so far; the first queue goes
-first.
+A job belongs to the queue whose thresholds hold its attained service; the first queue goes first.
 
-Where no thresholds are given, the past gives them: in each of 8 queues as many of its jobs ended.
-The mean JCT of HLAS with a task a GPU is 104.5 s with such a past and 106.5 s without, over five
-seeds: `warren compare experiments/hlas/mix.yaml --place hlas --set policy.round=per-gpu --seeds 5`,
-and with `--set 'history={generate: hare-mix, jobs: 1000, load: 1, rounds_factor: 0.1}'`. Without a
-past each queue holds four times as much as the one before, from one second on: no size of jobs is
-taken for granted, and a job waits behind others of a quarter to four times its own attained
-service.
+If no thresholds are given, the past gives them: in each of 8 queues as many of its jobs ended. The
+mean JCT of HLAS with a task a GPU is 104.5 s with a past and 106.5 s without, over five seeds:
+`warren compare experiments/hlas/mix.yaml --place hlas --set policy.round=per-gpu --seeds 5`, and
+with `--set 'history={generate: hare-mix, jobs: 1000, load: 1, rounds_factor: 0.1}'`. Without a past
+each queue holds four times as much as the one before, from one second on: no size of jobs is taken
+for granted, and a job waits behind others of a quarter to four times its own attained service.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from warren.model.units import NS_PER_S, parse_time_s, seconds_to_ns
 QUEUES: Final = 16
 """Queues where nothing is known: their thresholds go from 1 s to 4**14 s, which is eight years."""
 _RATIO: Final = 4
-"""Each of these queues holds so many times as much as the one before."""
+"""Ratio of the service that one of these queues holds to that of the queue before."""
 OF_PAST: Final = 8
 """Queues whose thresholds come from a past."""
 
@@ -39,7 +37,7 @@ class FeedbackQueues:
     above_ns: tuple[int, ...]
 
     def of(self, attained_ns: float) -> int:
-        """Return the queue of a job that has attained so much; 0 goes first."""
+        """Return the queue of a job that has attained ``attained_ns``; 0 goes first."""
         return bisect_right(self.above_ns, attained_ns)
 
     def __len__(self) -> int:
@@ -60,11 +58,11 @@ def parse_queues(text: str) -> FeedbackQueues | None:
 
 
 def queues_of(text: str, ended_ns: Sequence[int]) -> FeedbackQueues:
-    """Return the queues that a user gave, else those from what past jobs attained to their ends.
+    """Return the queues that a user gave, else those of the attained service of past jobs.
 
-    Where there are no past jobs, those for jobs of which nothing is known.
+    Without past jobs, the queues for unknown jobs.
     """
-    # The paper gives no thresholds E_k: what follows is ours, see the head of this file.
+    # The paper gives no thresholds E_k: the rest is ours, see the head of this file.
     given = parse_queues(text)
     if given is not None:
         return given
@@ -74,7 +72,7 @@ def queues_of(text: str, ended_ns: Sequence[int]) -> FeedbackQueues:
 def by_past(ended_ns: Sequence[int]) -> FeedbackQueues:
     """Return queues in each of which equally many past jobs ended.
 
-    ``ended_ns``: what each of them, at least one, had attained at its end.
+    ``ended_ns``: attained service of each ended job, at least one, at its end.
     """
     # Quantiles by nearest rank: the k-th cut has ceil(k n / OF_PAST) jobs at or below it. Equal
     # cuts are one, and none is 0, so thresholds ascend from above zero.
@@ -84,5 +82,5 @@ def by_past(ended_ns: Sequence[int]) -> FeedbackQueues:
 
 
 def geometric() -> FeedbackQueues:
-    """Return the queues for jobs of which nothing is known, each four times the one before."""
+    """Return the queues for unknown jobs, each four times the one before."""
     return FeedbackQueues(tuple(NS_PER_S * _RATIO**k for k in range(QUEUES - 1)))

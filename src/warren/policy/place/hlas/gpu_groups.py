@@ -1,8 +1,8 @@
 """GPU groups of devices that are about equally fast for every job: HLAS's preparation phase.
 
-IV-C, (4)-(6). How groups are found, what is proved of them and where we differ:
-``warren.solve.gpu_groups.problem``. The paper has no rule for |U|. ``usual_groups`` is the shape of
-its Fig. 25: 160 GPUs in 40 groups.
+IV-C, (4)-(6). ``warren.solve.gpu_groups.problem`` describes how groups are found, what is proved of
+them and where we differ. The paper has no rule for |U|. ``usual_groups`` is the shape of its Fig.
+25: 160 GPUs in 40 groups.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def cluster_text(cluster: Cluster, costs: CostTable, groups: int | None = None) 
 
 
 def grouping_text(grouping: Grouping, type_names: Sequence[str]) -> str:
-    """Describe what is in the groups, how equal they are, and how equal they could be at best."""
+    """Describe the members of the groups, how equal the groups are, and how equal they could be."""
     gpus, groups = len(grouping.group_D), len(grouping.count_GT)
     # Groups that hold the same devices stand together: a line for each such series.
     lines = [f"{gpus} GPU{'s' * (gpus != 1)} in {groups} group{'s' * (groups != 1)}:"]
@@ -73,7 +73,7 @@ def grouping_text(grouping: Grouping, type_names: Sequence[str]) -> str:
 
 def _quality(grouping: Grouping) -> list[str]:
     """Say how equal groups are by (4), and how equal they could be at best."""
-    # Of an optimal grouping the bound is the value itself.
+    # If a grouping is optimal the bound is the value itself.
     value, bound = grouping.spread, grouping.bound
     said = f"A job's speed differs between groups by at most {value:.2%} of its mean (eq. 4)."
     if value <= bound:
@@ -89,7 +89,7 @@ def members(grouping: Grouping) -> tuple[IntArray, ...]:
 
 
 KNOWN: int = 256
-"""At most so many jobs are looked at to make groups: more are of the same models."""
+"""Most jobs that are looked at to make groups: further jobs are of the same models."""
 
 
 def mean_round_ns(
@@ -106,9 +106,9 @@ def mean_round_ns(
 
 
 def attained_ns(view: View, groups: int) -> list[int]:
-    """Return what jobs of the past had attained when they ended: rounds times mean round time.
+    """Return the attained service of past jobs at their ends: rounds times mean round time.
 
-    In nanoseconds, as HLAS counts it on so many groups.
+    In nanoseconds, as HLAS counts it on ``groups`` groups.
     """
     past, count_T = view.past, counts_T(view)
     return [

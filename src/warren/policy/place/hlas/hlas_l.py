@@ -1,16 +1,17 @@
 """HLAS-L: HLAS by the rounds that a job has run and those that a fit of its loss expects.
 
 What
-    A job's size is (R^r + R^p) times its mean time of a round; R^p is what the loss fit of Optimus
-    expects it to run still. Sizes set queues as in ``hlas``, in a queue jobs go by arrival.
+    A job's size is (R^r + R^p) times its mean time of a round; R^p is the number of rounds that the
+    loss fit of Optimus still expects. Sizes set queues as in ``hlas``, in a queue jobs go by
+    arrival.
 Source
     Hare with HLAS (TCC'24), section VI-D, "HLAS-L"; the fit: Optimus (Peng et al., EuroSys'18).
 Differs
-    The paper names the fit and no more. It is made anew as the job runs, after a quarter more
-    rounds each time; in between R^p is consumed and the size stays, as in ``hlas-p``. A job without
-    a target, of which too little was seen for a fit, or whose fit never comes to its target, counts
-    by what it has run, as in ``hlas``: such a fit shows that it is wrong, no endless job. The fit
-    knows of no learning rate: a job's ``schedule`` makes no difference.
+    The paper names the fit and no more. It is repeated as the job runs, after a quarter more rounds
+    each time; in between R^p is consumed and the size stays, as in ``hlas-p``. A job counts by the
+    rounds it has run, as in ``hlas``, if it has no target, if too little of it was seen for a fit,
+    or if its fit never comes to its target: such a fit shows that it is wrong, not that the job is
+    endless. The fit knows of no learning rate: a job's ``schedule`` makes no difference.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class FittedRounds:
     def after(self, view: View) -> FittedRounds:
         """Return this foresight with a new fit for each job that is ready and due."""
         guesses = self.guesses
-        # Unlike HLAS-P's prediction, a fit is made anew though its R^p is not consumed.
+        # Unlike HLAS-P's prediction, a fit is repeated before its R^p is consumed.
         for job in made_ready(view):
             if is_due(guesses.get(job), view.round_J.item(job)):
                 guesses = guesses.set(job, _guess(view, job))

@@ -8,18 +8,17 @@ What
 Source
     Hare with HLAS (TCC'24), section V, Figs. 12 and 13.
 Differs
-    What is predicted: ``warren.predict.conservative``; how often: ``predicted_rounds``; the rest:
-    ``hlas``. Similar is who has the same name but for numbers at its ends, one's own jobs before
-    those of others, else who is of the same user, among jobs that ended before the run or in it
-    (``job_history``). No curve promises rounds beyond the next cut of the job's ``schedule``. A new
-    prediction is made when the job takes its place in the line, and holds until it is consumed,
-    whoever joins its search.
-    That the largest R^p goes first inside a queue looks like the longest job first, against Fig.
-    12(c), where the jobs of unknown size run before the one that is known to be long. Both hold:
-    that one stands in a later queue, for its size. Among jobs of about the same size, which are in
-    one queue, the largest R^p is the least attained R^r. R^p is compared in rounds, as printed,
-    though rounds of different jobs last differently. A round that is partly placed goes before
-    both parts of its queue, as in ``hlas``.
+    ``warren.predict.conservative`` makes the prediction, ``predicted_rounds`` decides how often;
+    the rest: ``hlas``. Similar are jobs that have the same name but for numbers at its ends, the
+    user's own jobs before those of others, else jobs of the same user, among jobs that ended before
+    the run or in it (``job_history``). No curve promises rounds beyond the next cut of the job's
+    ``schedule``. A new prediction is made when the job takes its place in the line, and holds until
+    it is consumed, whichever jobs join its search. That the largest R^p goes first inside a queue
+    looks like the longest job first, against Fig. 12(c), where the jobs of unknown size run before
+    the job that is known to be long. Both hold: the long job stands in a later queue, for its size.
+    Among jobs of about the same size, which are in one queue, the largest R^p is the least attained
+    R^r. R^p is compared in rounds, as printed, though rounds of different jobs last differently. A
+    round that is partly placed goes before both parts of its queue, as in ``hlas``.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ from warren.predict.curve_kind import kind_of
 from warren.predict.remaining_rounds import sure_rounds
 
 _OTHERS: Final = 64
-"""At most so many other jobs of a search are looked at, the latest to arrive."""
+"""Most other jobs of a search that are looked at, the latest to arrive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +65,7 @@ class HlasP(Hlas):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConservativeRounds:
-    """The latest prediction of each job and what it is made from, as a value for a memory.
+    """The latest prediction of each job and its inputs, as a value for a memory.
 
     ``records``: rounds of ended jobs by name; ``searches``: jobs of each search that have arrived.
     """
@@ -125,7 +124,7 @@ class ConservativeRounds:
         return guess(rounds, averaged(fit, past) * share, ", ".join(why))
 
     def _standing(self, view: View, one: Job) -> float:
-        """Return what is left of a prediction by the job's standing in its search; 1: all of it."""
+        """Return the share of a prediction left by the job's standing in its search, at most 1."""
         if not one.group or one.stop is None:
             return 1.0
         # Only jobs that are measured by the same metric can be compared.

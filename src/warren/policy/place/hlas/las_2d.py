@@ -1,19 +1,19 @@
-"""2D-LAS: jobs that have had least GPU time go first, as gangs, blind to what kind of GPU it was.
+"""2D-LAS: jobs that have had least GPU time go first, as gangs, blind to the kind of GPU.
 
 What
     A job's attained service is the number of its GPUs times the time it has held them. It sets the
     job's queue; within a queue jobs go by arrival. The first job of the first queue takes as many
     free devices as its scale, whatever their type, for one stretch of its rounds; then it is looked
-    at again. It waits until so many are free, and nobody passes it, unless ``fit_first`` is set. A
-    gang keeps all its devices to the barrier, fast ones too.
+    at again. It waits until that many are free, and no job passes it, unless ``fit_first`` is set.
+    A gang keeps all its devices to the barrier, fast ones too.
 Source
-    HLAS (TCC'24), sections IV-B and VI-D, "2D-LAS"; after Tiresias (Gu et al., NSDI'19), whose
-    discretised 2D-LAS this is.
+    HLAS (TCC'24), sections IV-B and VI-D, "2D-LAS"; after Tiresias (Gu et al., NSDI'19), which
+    introduced discretised 2D-LAS.
 Differs
     Tiresias looks again at fixed times and restarts a job from its checkpoint; here a job may be
     preempted between stretches of rounds, for nothing. Devices are drawn from the free ones by the
     run's seed, as for ``sched-homo``: the lowest index would favour the type that a cluster file
-    names first. That nobody passes the first in line is our reading: the papers ask only that
+    names first. That no job passes the first in line is our reading: the papers ask only that
     enough devices are free, and Tiresias's public simulator lets jobs that fit pass. A job of more
     tasks than fitting devices takes all of them. Thresholds: see ``feedback_queues``; Tiresias
     takes two queues and tunes their threshold by hand. Weights count for nothing.
@@ -105,7 +105,7 @@ class Las2d:
         return Las2dMemory(queues=queues_of(self.thresholds, gpu_time_ns(view)), held_D=held_D)
 
     def decide(self, view: View, memory: Las2dMemory) -> tuple[Decision, Las2dMemory]:
-        """Count what jobs have had, then give free devices to the first of the line."""
+        """Count the service of jobs, then give free devices to the first of the line."""
         held_D, lines = memory.held_D.copy(), dict(memory.lines)
         step = _Step(memory.queues, view, self.fit_first, held_D, lines, memory.ran)
         step.queue_up()
@@ -142,7 +142,7 @@ def gpu_time_ns(view: View) -> list[int]:
 
 
 def _ran(ran: Map[int, AttainedService], job: int) -> AttainedService:
-    """Return what a job has attained; nothing yet if it has not run."""
+    """Return the attained service of a job; nothing yet if it has not run."""
     return ran.get(job) or NOTHING_YET
 
 
@@ -160,7 +160,7 @@ class _Step:
     reasons: dict[int, Reason] = field(default_factory=dict)
 
     def queue_up(self) -> None:
-        """Put jobs that may go on back into the queue that what they have had gives them."""
+        """Put jobs that may go on back into the queue of their attained service."""
         view = self.view
         for event in view.changes:
             # Other events of the instant would put a job in line twice.
@@ -168,7 +168,7 @@ class _Step:
                 continue
             job = event.job
             had = _ran(self.ran, job)
-            # An ended job gives its devices back, and what it had is forgotten.
+            # An ended job gives its devices back, and its service is forgotten.
             if view.done_J.item(job):
                 self.held_D[list(had.gang)] = False
                 if job in self.ran:
@@ -192,7 +192,7 @@ class _Step:
         self.lines[need] = put(self.lines.get(need), entry)
 
     def _first(self, free: int) -> Entry | None:
-        """Take out the first of the jobs for which so many devices are enough, if there is one."""
+        """Take out the first job for which ``free`` devices are enough, if there is one."""
         enough = [need for need in self.lines if need <= free]
         if not enough:
             return None

@@ -2,33 +2,31 @@
 
 What
     Devices are put into groups that are about equally fast for every job. A job's attained service
-    is its rounds so far times its mean time of a round on a group. It sets the job's queue of K;
-    a group that is idle takes the highest queue that is not empty: the rest of a round that is
-    partly scheduled, else the first job of the queue.
+    is its rounds so far times its mean time of a round on a group. It sets the job's queue of K; an
+    idle group takes the highest queue that is not empty: the rest of a round that is partly
+    scheduled, else the first job of the queue.
 Source
     Hare with HLAS (TCC'24), section IV, Algorithms 1-3, equations (4)-(6).
 Differs
-    Algorithm 1 loops over GPUs and Algorithm 3 lacks a break; as in the text, a group is what is
-    scheduled: when one of its devices is idle, the group goes on with a round that is partly
-    placed, else with the first job of the first queue. Of several such groups the fastest is
-    served first, of those that are as fast the one with most idle devices; the paper says "when a
-    group is idle" and not which. The rest of a round stays in its group, where the paper has it go
-    to idle groups. A queue is first in, first out by arrival, so that a
-    job which stays in its queue keeps its place.
-    Which device of its group a task takes is not in the algorithms. In Figs. 9 and 10 it is the one
-    that is available first, which is ``dispatch: available``, and ``hlas-published``. Ours, and the
-    default: the device on which the task completes first, be it idle or not. Then no small groups
-    are needed, and where ``groups`` says nothing all devices are one. A job whose tasks wait for
-    better devices lets those behind it take the idle ones. ``round: per-gpu`` is what (4)-(6) and
-    the figures contradict: a group waits until all its devices are idle, and takes one task a
-    device.
-    At a coarse grain a stretch needs all its tasks placed at once: they choose by the time of the
-    whole stretch, several a device if need be, and wait until all these devices are idle.
-    The paper gives no thresholds: see ``feedback_queues``. It gives no number of groups but that of
-    its simulations, one for four GPUs. Groups are made when the first job arrives, from the jobs
-    that are known then. ``age`` is ours: a job whose arrival is so long ago stands in a queue
-    before all others, so that no stream of short jobs keeps it waiting for ever. Weights count for
-    nothing: the paper's aim is the mean JCT.
+    Algorithm 1 loops over GPUs and Algorithm 3 lacks a break; as in the text, groups are scheduled:
+    when one of its devices is idle, the group goes on with a round that is partly placed, else with
+    the first job of the first queue. Of several such groups the fastest is served first, and of
+    equally fast groups the one with most idle devices; the paper says "when a group is idle" and
+    not which. The rest of a round stays in its group, where the paper has it go to idle groups. A
+    queue is first in, first out by arrival, so that a job which stays in its queue keeps its place.
+    Which device of its group a task takes is not in the algorithms. In Figs. 9 and 10 it is the
+    device that is available first, which is ``dispatch: available``, and ``hlas-published``. Ours,
+    and the default: the device on which the task completes first, be it idle or not. Then no small
+    groups are needed, and where ``groups`` says nothing all devices are one. A job whose tasks wait
+    for better devices lets those behind it take the idle ones. ``round: per-gpu`` is a reading that
+    (4)-(6) and the figures contradict: a group waits until all its devices are idle, and takes one
+    task a device. At a coarse grain a stretch needs all its tasks placed at once: they choose by
+    the time of the whole stretch, several a device if need be, and wait until all these devices are
+    idle. The paper gives no thresholds: see ``feedback_queues``. It gives no number of groups but
+    that of its simulations, one for four GPUs. Groups are made when the first job arrives, from the
+    jobs that are known then. ``age`` is ours: a job whose arrival is longer ago than that stands in
+    a queue before all others, so that no stream of short jobs keeps it waiting for ever. Weights
+    count for nothing: the paper's aim is the mean JCT.
 """
 
 from __future__ import annotations
@@ -71,7 +69,7 @@ class HlasMemory:
     ``queues``: by expected size; ``line``: jobs whose next round may start; ``young``: jobs that
     have not waited too long yet, if age counts; ``partly``: jobs of whose round some tasks are
     placed, ``group_of`` on which group; ``free_ns_D``: when each device is expected to be free;
-    ``foresight``: what is expected of rounds to come.
+    ``foresight``: expectation of rounds to come.
     """
 
     queues: FeedbackQueues
@@ -89,12 +87,13 @@ class Hlas:
     """Give rounds of the jobs that have attained least to groups of equally fast devices."""
 
     groups: int = 0
-    """How many groups; 0: one, if tasks are dispatched by completion, else one for four devices."""
+    """Number of groups; 0: one, if tasks are dispatched by completion, else one for four devices.
+    """
     round: str = "whole"
     """``whole``: a group takes all tasks of a round; ``per-gpu``: one for each of its devices."""
     dispatch: str = "completion"
-    """Where a task of a whole round goes: to the device on which it completes first, or to the one
-    that is ``available`` first."""
+    """Where a task of a whole round goes: to the device on which it completes first, or to the
+    device that is ``available`` first."""
     thresholds: str = ""
     """Attained service at which a job leaves each queue but the last: ``1 min, 10 min, 2 h``."""
     age: str = ""
@@ -105,7 +104,7 @@ class Hlas:
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = False
     by_ahead: ClassVar[bool] = False
-    """Whether in a queue the job goes first of which most rounds are expected, not by arrival."""
+    """Whether the job with most expected rounds goes first in a queue, not the first to arrive."""
     triggers: ClassVar[frozenset[type[Event]]] = TASK_TRIGGERS
 
     def __post_init__(self) -> None:
@@ -114,7 +113,7 @@ class Hlas:
         for option, allowed in ALLOWED.items():
             if getattr(self, option) not in allowed:
                 raise ValueError(f"{option} is {' or '.join(allowed)}")
-        # Both raise for a text that is no time, so that a mistake is told before the run.
+        # Both raise for a text that is not a time, so that a mistake is reported before the run.
         parse_queues(self.thresholds)
         self.age_ns()
 
@@ -130,7 +129,7 @@ class Hlas:
         return HlasMemory(queues=queues, free_ns_D=free_ns_D, foresight=self.foresight(view))
 
     def foresight(self, view: View) -> PredictedRounds:
-        """Return what is expected of rounds to come before the first decision: nothing, ever."""
+        """Return the expectation of rounds to come before the first decision: always empty."""
         return NoPrediction()
 
     def decide(self, view: View, memory: HlasMemory) -> tuple[Decision, HlasMemory]:
@@ -164,7 +163,7 @@ class Hlas:
         return step.decision(), left
 
     def _step(self, view: View, memory: HlasMemory, groups: GpuGroups) -> HlasDispatch:
-        """Begin a decision, with copies of what it changes of the memory."""
+        """Begin a decision, with copies of the parts of the memory that it changes."""
         begun: dict[str, Any] = {
             "view": view,
             "groups": groups,
@@ -202,7 +201,7 @@ class Hlas:
         )
 
     def _what_is_idle(self, groups: GpuGroups) -> str:
-        """Say what must be idle for a waiting job to start."""
+        """Name the devices that must be idle for a waiting job to start."""
         count = len(groups.devices)
         if self.round == "per-gpu":
             return f"one of {count} groups is idle"
@@ -227,7 +226,7 @@ class Hlas:
         return cluster_text(cluster, costs, self._count(len(cluster.devices)))
 
     def _count(self, devices: int) -> int:
-        """Return |U|, the number of groups of so many devices."""
+        """Return |U|, the number of groups of ``devices`` devices."""
         if self.groups:
             return min(self.groups, devices)
         # Ours: where tasks choose devices by completion, equally fast groups are not needed.

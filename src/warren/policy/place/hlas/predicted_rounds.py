@@ -1,9 +1,10 @@
-"""What HLAS and its variants expect of rounds to come, as a value that a policy remembers.
+"""Predictions of HLAS and its variants of rounds to come, as a value that a policy remembers.
 
-*Source.* HLAS (TCC'24), section V-B. What is predicted of a job is R_n = R_n^r + R_n^p: the rounds
-it has run and those it will run still. While it runs, R^r grows, R^p is consumed and R stays.
+*Source.* HLAS (TCC'24), section V-B. The prediction for a job is R_n = R_n^r + R_n^p: the rounds it
+has run and those it will still run. While it runs, R^r grows, R^p is consumed and R stays.
 *Differs.* The paper says when R may change, once R^p is consumed, and not how often. A prediction
-costs time and tells little new a round later: a job gets the next one after a quarter more rounds.
+takes time and changes little from one round to the next: a job gets the next one after a quarter
+more rounds.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from warren.model.view import View
 
 
 class PredictedRounds(Protocol):
-    """A foresight: what is predicted of jobs. It is immutable: ``after`` gives the next one."""
+    """A foresight: the predictions of jobs. It is immutable: ``after`` gives the next one."""
 
     def after(self, view: View) -> PredictedRounds:
-        """Return what is expected once the view's changes are known."""
+        """Return the predictions once the view's changes are known."""
         ...
 
     def ahead(self, view: View, job: int) -> int:
@@ -29,7 +30,7 @@ class PredictedRounds(Protocol):
         ...
 
     def said(self, view: View, job: int) -> str:
-        """Say what is predicted of a job, and why; empty if nothing ever is."""
+        """Return the prediction of a job and its reason; empty if there are no predictions."""
         ...
 
 
@@ -53,7 +54,7 @@ class NoPrediction:
 class RoundsGuess(NamedTuple):
     """A prediction of one job: that it will run until it has run ``until`` rounds (R).
 
-    ``made``: R^r when it was made. ``why``: the reason in words, where there is one.
+    ``made``: R^r when it was made. ``why``: the reason in words, if there is one.
     """
 
     made: int
@@ -76,7 +77,7 @@ def guess(rounds: int, ahead: float, why: str = "") -> RoundsGuess:
 
 
 def ahead_of(guesses: Guesses, job: int, rounds: int) -> int:
-    """Return R^p of a job that has run so many rounds: what is left of its latest prediction."""
+    """Return R^p of a job that has run ``rounds`` rounds: the rest of its latest prediction."""
     made = guesses.get(job)
     return max(0, made.until - rounds) if made else 0
 

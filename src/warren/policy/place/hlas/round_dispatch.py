@@ -20,7 +20,7 @@ from warren.solve.gpu_groups.round_dispatch import DispatchRules, JobColumns
 from warren.solve.gpu_groups.waiting_walk import WaitingColumns, serve
 
 DECLINED: Final = 512
-"""So many jobs may leave idle devices of a group for better ones before nobody else is asked."""
+"""Most jobs that may leave idle devices of a group for better ones before no other job is asked."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,8 +28,8 @@ class RoundStep(HlasDispatch):
     """One decision in the making, in which a group takes all tasks of a round.
 
     ``by_completion``: a task goes to the device of its group on which it completes first, else to
-    the one that is available first. ``free_ns_D``: when the COMP lane of each device is expected to
-    be free. ``group_of``: where the rounds of ``partly`` have begun.
+    the device that is available first. ``free_ns_D``: when the COMP lane of each device is expected
+    to be free. ``group_of``: where the rounds of ``partly`` have begun.
     """
 
     by_completion: bool
@@ -37,14 +37,15 @@ class RoundStep(HlasDispatch):
     group_of: dict[int, int]
 
     def serve(self) -> None:
-        """Give every group with an idle device what it can take: Algorithm 1, lines 6-11."""
+        """Start tasks on every group with an idle device: Algorithm 1, lines 6-11."""
         self.group_of = {one.job: self.group_of[one.job] for one in self.partly}
         queued_D, known = self.view.queued_D, self.groups.known
         idle = len(queued_D) - int(np.count_nonzero(queued_D))
         if not idle or not (self.line or self.partly):
             return
-        # The kernel writes into ``free_ns_D``, so the memory's own stays as it is. Each row that
-        # it returns uses an idle device, so there are no more rows than these.
+        # The kernel writes into ``free_ns_D``, so it gets a copy and the memory's array does not
+        # change. Each row that it returns uses an idle device, so there are no more rows than
+        # these.
         known.look(self.view)
         self.free_ns_D = self.free_ns_D.copy()
         rows = np.empty((4, idle), np.int64)
@@ -127,7 +128,7 @@ class RoundStep(HlasDispatch):
             shards = tuple(range(shard, shard + tasks))
             self.assign.append(Assignment(device, job, first, rounds, shards))
             shard += tasks
-        # A round that is partly placed goes on in its own group; one that is placed leaves it.
+        # A partly placed round goes on in its own group; a placed round leaves it.
         if shard < scale and job not in self.group_of:
             self.partly = sorted([*self.partly, entry])
             self.group_of[job] = self.groups.group_D.item(self.assign[-1].device)

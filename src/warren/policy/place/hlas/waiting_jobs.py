@@ -52,6 +52,6 @@ class WaitingJobs:
         del self.jobs[place]
 
     def first_of(self, queue: float) -> int:
-        """Return the place of the first job of a queue, or of one that goes after it."""
+        """Return the place of the first job of a queue, or of the first job that goes after it."""
         # A tuple of the queue alone is less than each position in that queue.
         return bisect_left(self.spots, (queue,))

@@ -5,17 +5,18 @@ What
     comes, waiting jobs are looked at, least device time by weight first, and each that has room
     starts and keeps its devices to its end: on one host if one has room, else where it and those
     that it slows lose least, by (6)-(8). A job is due when it has waited ``patience`` times as long
-    as it would take alone. Of those that are due the first goes before all others, and devices are
-    kept for it: what it will have first. Others take these only if they end before, even with all
-    contention that there can be.
+    as it would take alone. Of those that are due the first goes before all others, and its devices
+    are kept for it: those that it will have first. Others take these only if they end before, even
+    with all contention that there can be.
 Source
     Ours. Reservations are those of EASY backfilling (Lifka, 1995), with devices instead of counts.
 Differs
     From ``braid`` in all but the choice of devices: nothing is planned ahead or searched.
 
 A job that is due first has its devices no later than when enough of those at work have ended at the
-latest: what starts meanwhile either leaves its devices alone or has left them by then. Jobs that
-come later are due later, unless they are shorter; so no stream of others holds a job up for ever.
+latest: a ring that starts meanwhile either leaves its devices alone or has left them by then. Jobs
+that come later are due later, unless they are shorter; so no stream of others holds a job up for
+ever.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimates:
-    """Estimates of all jobs, made once: their times alone, and what follows from them.
+    """Estimates of all jobs, made once: their times alone, and values that follow from them.
 
     ``due_ns_J``: when each is due, in nanoseconds; ``rank_J``: the least goes first.
     """
@@ -68,7 +69,7 @@ class BackfillingMemory(GangQueueMemory):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingBackfilling:
-    """Start short rings first wherever they have room, and keep devices for one that is due.
+    """Start short rings first wherever they have room, and keep devices for a ring that is due.
 
     ``patience``: how many times as long as it would take alone a job waits until it is due; 0: in
     order of arrival.
@@ -96,7 +97,7 @@ class RingBackfilling:
         )
 
     def decide(self, view: View, memory: BackfillingMemory) -> tuple[Decision, BackfillingMemory]:
-        """Continue the gangs that moved on, then start what has room."""
+        """Continue the gangs that moved on, then start the rings that have room."""
         queue = GangQueue(
             partial(_rank, memory.estimates), partial(_with_room, memory), passing=True
         )
@@ -153,8 +154,8 @@ def _with_room(
 
     made = before.estimates
     line = [job for _, job in waiting]
-    # Of the jobs that are due the one that was due first goes before all others, and devices are
-    # kept for it (EASY backfilling's reservation); -2: no job is due.
+    # Of the jobs that are due the earliest due job goes before all others, and devices are kept for
+    # it (EASY backfilling's reservation); -2: no job is due.
     first = min(line, key=lambda job: (int(made.due_ns_J[job]), job))
     if made.due_ns_J[first] <= view.now_ns:
         line.remove(first)
@@ -174,7 +175,7 @@ def _with_room(
 
 
 def _until_ns(view: View, before: BackfillingMemory, holdings: Holdings) -> dict[int, int]:
-    """Return when each running job has ended at the latest; one that starts now, from now on."""
+    """Return when each running job has ended at the latest; a job that starts now, from now on."""
     known, span_ns_J = before.until_ns, before.estimates.ways.span_ns_J
     return {
         job: known[job] if job in known else view.now_ns + int(span_ns_J[job])

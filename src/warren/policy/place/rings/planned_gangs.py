@@ -86,7 +86,7 @@ class RingPlanner:
         problem = ring_problem(view, self.name)
         found = self.schedule(view, problem)
         if found is None:
-            message = f"{self.name} finds no schedule that ends within so many seconds; allow more"
+            message = f"{self.name} finds no schedule that ends within this horizon; allow more"
             raise SpecError(Problem(file="policy", field="horizon", message=message))
         memory = PlannedGangsMemory(end_ns_J=found.end_ns_J, theta=found.theta, kappa=found.kappa)
         return Decision(plan=plan_of(view, problem, found)), memory
@@ -95,7 +95,7 @@ class RingPlanner:
         """Say in one sentence where the plan has the job."""
         end_s = memory.end_ns_J[job] / 1e9
         done = f"{view.round_J[job]} of {view.rounds_J[job]} rounds are done"
-        if end_s < 0:  # a run that goes on has the plan, not what was thought of it
+        if end_s < 0:  # a run that goes on has the plan, not its estimates
             return f"{done}; the plan has a place for the others"
         how = f" (theta {memory.theta} s" + (f", kappa {memory.kappa})" if memory.kappa else ")")
         return f"{done}; the plan{how if memory.theta else ''} ends it at {end_s:.1f} s"

@@ -3,21 +3,20 @@
 What
     Plans all rings before time starts, those of fewer devices first. No device may be given more
     than theta of estimated time. Up to kappa devices a ring takes the least busy devices, a larger
-    one goes to the hosts of least mean time, of which it may choose among ``room`` (the paper's
-    lambda) times the devices that it needs. Theta is bisected, all kappas are tried, and the plan
-    whose rings end first, with all that they slow each other down, is taken.
+    ring goes to the hosts of least mean time, and may choose among ``room`` (the paper's lambda)
+    times the devices that it needs. Theta is bisected, all kappas are tried, and the plan is taken
+    whose rings end first, with all their slowing of each other.
 Source
     SJF-BCO (MobiHoc'22), section 5, Algorithms 1 to 3.
 Differs
     ``warren.solve.rings.sjf_bco`` says how Algorithm 1 is read and repaired. ``packing:
     least-busy``, the default, is line 4 of Algorithm 2 as printed: the least busy devices of the
-    cluster, which is the baseline List-Scheduling. It shows what the paper's Figs. 4 and 5 claim.
-    The text and the algorithm's name (fragment-aware first-fit packing) have small jobs share hosts
-    in use: ``used-servers``.
-    The paper's jobs are all there from the start; here a ring that comes later keeps its place
-    in the order, and its devices wait for it. Devices may differ: estimates are those of the
-    fastest type, and a ring is as fast as its slowest device. Jobs with parameter servers are
-    planned as gangs. Switching between jobs is left out of the plan's times.
+    cluster, which is the baseline List-Scheduling. It reproduces the claims of the paper's Figs. 4
+    and 5. The text and the algorithm's name (fragment-aware first-fit packing) have small jobs
+    share hosts in use: ``used-servers``. The paper's jobs are all there from the start; here a ring
+    that comes later keeps its place in the order, and its devices wait for it. Devices may differ:
+    estimates are those of the fastest type, and a ring is as fast as its slowest device. Jobs with
+    parameter servers are planned as gangs. Switching between jobs is left out of the plan's times.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class SjfBco(RingPlanner):
             raise ValueError(f"packing is one of {', '.join(PACKINGS)}")
         if self.horizon < 0 or self.kappa < 0:
             raise ValueError("horizon and kappa are whole numbers, 0 or more")
-        # So written, nan is refused, too.
+        # Written this way, nan is refused, too.
         if not self.room >= 1:
             raise ValueError("room is a number, 1 or more")
 
