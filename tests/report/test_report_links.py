@@ -270,7 +270,7 @@ def test_no_rows_are_a_table_too():
 
 
 def test_a_record_without_links_has_no_table_of_them():
-    with pytest.raises(ValueError, match="nobody counted"):
+    with pytest.raises(ValueError, match="were not counted"):
         links_parquet(record_of())
 
 

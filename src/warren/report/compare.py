@@ -88,9 +88,9 @@ class JobError(TypedDict):
 
 
 class JctError(TypedDict):
-    """How well one simulation predicted one live run; None where no job finished in both.
+    """Errors of one simulation's prediction of one live run; None if no job finished in both.
 
-    ``slow_machine`` tells of tasks of the live run that overran; empty: few did.
+    ``slow_machine`` describes tasks of the live run that overran; empty: few did.
     """
 
     live: str
@@ -197,7 +197,7 @@ def _same_problem(one: Record, other: Record) -> bool:
 
 
 def _identity(record: Record) -> tuple[str, tuple[tuple[str, int, int], ...]]:
-    """Return what two runs of one problem share: the policy, and jobs, arrivals and scales."""
+    """Return the common key of runs of one problem: policy, jobs, arrivals and scales."""
     jobs = tuple((job.name, job.arrival_ns, job.scale) for job in record.run.workload.jobs)
     return record.place, jobs
 
@@ -220,8 +220,8 @@ def _jct_error(live: Record, simulated: Record) -> JctError:
             }
         )
     errors = np.array([row["error_pct"] for row in per_job])
-    # Without absolute values, jobs that are predicted too long would hide those too short. The
-    # bias keeps the sign, to tell whether the simulation errs to one side.
+    # Without absolute values, jobs that are predicted too long would hide those too short. The bias
+    # keeps the sign, to show whether the simulation errs to one side.
     size = np.abs(errors)
     known = len(per_job) > 0
     return {
@@ -269,7 +269,7 @@ def comparison_table(
 
 
 def difference_text(row: Row) -> str:
-    """Tell in per cent how much more or less a policy has than the one it is set against."""
+    """Return in per cent how much more or less a policy has than the one it is compared with."""
     if (found := row.get("difference")) is None:
         return "-"
     mean, half = found
@@ -288,7 +288,7 @@ def comparison_lines(
 
 
 def error_line(error: JctError) -> str:
-    """Tell in one sentence how well a simulation predicted the live run."""
+    """Return in one sentence how well a simulation predicted the live run."""
     head = f"{error['simulated']} (simulated) against {error['live']} (live), {error['place']}: "
     if not error["jobs"]:
         return head + "no job finished in both"

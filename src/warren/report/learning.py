@@ -1,11 +1,11 @@
-"""How soon jobs learn: when they come to a share of what they converge to, and what bytes were for.
+"""How soon jobs learn: when they reach a share of their final value, and the gain of their bytes.
 
 *Source.* JPAS (JNCA'20), 5.1 (times to 90, 95 and 99 % of the converged accuracy) and Figs. 18 to
 20 (total improvement over time; bandwidth by rank of improvement).
 
-*Differs.* What a job converges to is its last value. For a metric that falls, a share of it is that
-share of the way down; the paper's metric is an accuracy alone. A value has the noise that the job
-showed: the time is that of the first value that is there.
+*Differs.* A job converges to its last value. For a metric that falls, a share of it is that share
+of the way down; the paper's metric is an accuracy alone. A value has the noise that the job showed:
+the time is that of the first value that is there.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from warren.report.record import Record
 
 SHARES: Final = (0.9, 0.95, 0.99)
 RANKS: Final = (0.3, 0.6, 1.0)
-"""Where the groups of Fig. 20 end: the top 30 %, the next 30 %, the bottom 40 %."""
+"""Ends of the groups of Fig. 20: the top 30 %, the next 30 %, the bottom 40 %."""
 
 
 @dataclass(frozen=True, slots=True)
 class LearnedCurve:
-    """What the metric of a job's stop rule was over time: ``time_s_P`` after its arrival, P points.
+    """Values of a job's stop metric over time: ``time_s_P`` after its arrival, P points.
 
     ``rises``: whether more is better. ``waited_s``: from its arrival to its first task.
     """
@@ -40,7 +40,7 @@ class LearnedCurve:
     waited_s: float = 0.0
 
     def reached_s(self, share: float) -> float:
-        """Return how long after its arrival the job had this share of what it converged to."""
+        """Return the time from the job's arrival until it had this share of its final value."""
         first, last = self.value_P[0], self.value_P[-1]
         goal = share * last if self.rises else first - share * (first - last)
         there_P = self.value_P >= goal if self.rises else self.value_P <= goal
@@ -48,7 +48,7 @@ class LearnedCurve:
         return float(self.time_s_P[int(there_P.argmax()) if there_P.any() else -1])
 
     def gained(self, since_s: float, until_s: float) -> float:
-        """Return what it gained between two times of the run, in units of the metric.
+        """Return its gain between two times of the run, in units of the metric.
 
         Before its first value and after its last it gains nothing.
         """
@@ -106,11 +106,11 @@ def mean_gained(curves: Sequence[LearnedCurve], until_s: float, steps: int = 200
 def bytes_by_rank(
     curves: Sequence[LearnedCurve], bytes_JB: FloatArray, edges_s: FloatArray
 ) -> FloatArray:
-    """Return what share of all bytes the jobs of each group of ``RANKS`` sent (Fig. 20).
+    """Return the share of all bytes that the jobs of each group of ``RANKS`` sent (Fig. 20).
 
     ``bytes_JB``: the bytes of each job in each window, ``edges_s`` (B + 1,): where the windows
-    begin and end. In each window the jobs that sent are ranked by what they gained in it. A group
-    has what lies within its share of the ranks, a job that lies across two in parts.
+    begin and end. In each window the jobs that sent are ranked by their gain in it. A group has the
+    bytes within its share of the ranks; a job that lies across two groups counts in parts.
     """
     sums = np.zeros(len(RANKS))
     known = {one.job: one for one in curves}
@@ -118,7 +118,8 @@ def bytes_by_rank(
         sent = [job for job in known if bytes_JB[job, window] > 0]
         since_s, until_s = edges_s[window], edges_s[window + 1]
         sent.sort(key=lambda job: (-known[job].gained(since_s, until_s), job))
-        # The bytes of the first so many jobs, a part of a job by a straight line.
+        # The bytes of the first n jobs, for n = 0, 1, ...; part of a job counts by linear
+        # interpolation.
         ranked = np.concatenate([[0.0], np.cumsum(bytes_JB[sent, window])])
         ends = np.interp(np.array(RANKS) * len(sent), np.arange(len(ranked)), ranked)
         sums += np.diff(ends, prepend=0.0)
@@ -128,11 +129,11 @@ def bytes_by_rank(
 def bytes_in_windows(record: Record, edges_s: FloatArray) -> FloatArray:
     """Return the bytes of each job on links in each window (J, B), by where bins begin.
 
-    Raises ValueError if nobody counted what passed links.
+    Raises ValueError if the bytes on links were not counted.
     """
     use = record.history.link_use
     if use is None:
-        raise ValueError("nobody counted what passed the links of this run")
+        raise ValueError("the bytes on the links of this run were not counted")
     window_R: IntArray = np.searchsorted(edges_s, use.bin_R * use.bin_ns / 1e9, side="right") - 1
     found = np.zeros((len(record.run.workload.jobs), len(edges_s) - 1))
     inside = (window_R >= 0) & (window_R < found.shape[1])

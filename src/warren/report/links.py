@@ -18,7 +18,7 @@ from warren.report.record import Record
 
 LINKS: Final = "links.parquet"
 DIRECTIONS: Final = ("up", "down")
-"""Of each host, in the order of its links: what it sends, what it receives."""
+"""Of each host, in the order of its links: sent bytes, received bytes."""
 _COUNTS: Final = ("class", "bytes")
 _FLOATS: Final = ("start_s", "end_s", "rate_bytes_per_s")
 LINK_COLUMNS: Final = (
@@ -35,7 +35,7 @@ LINK_COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinksFile:
-    """What passed links, read back; axis R: rows in file order.
+    """Bytes on links, read back; axis R: rows in file order.
 
     ``host_R`` and ``job_R`` point into ``hosts`` and ``jobs``; ``down_R``: whether it is the host's
     downlink. ``rate_R`` is the rate of the link in bytes a second.
@@ -56,14 +56,14 @@ class LinksFile:
 def links_parquet(record: Record) -> bytes:
     """Return ``links.parquet`` as bytes; the same record gives the same bytes.
 
-    Raises ValueError if the record tells of no links.
+    Raises ValueError if the record holds no links.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     use, cluster = record.history.link_use, record.run.cluster
     if use is None:
-        raise ValueError("nobody counted what passed the links of this run")
+        raise ValueError("the bytes on the links of this run were not counted")
     host_R = use.link_R // 2
     rate_H = np.array(cluster.link_bytes_per_s)
 
@@ -88,7 +88,7 @@ def links_parquet(record: Record) -> bytes:
 
 
 def read_links_parquet(data: bytes, file: str = LINKS) -> LinksFile:
-    """Read what passed links from ``links.parquet``; problems name it ``file``.
+    """Read the bytes on links from ``links.parquet``; problems name it ``file``.
 
     Raises SpecError if it is not Parquet, or a column is missing, out of place, of another kind, or
     has gaps, or a link is neither up nor down.

@@ -21,7 +21,7 @@ from warren.report.record import Bound, Record
 from warren.report.switches import switch_values
 
 Summary = Mapping[str, Any]
-"""The content of ``summary.json`` by key. The values are what JSON has: a file may lack keys."""
+"""The content of ``summary.json`` by key. The values are those of JSON: a file may lack keys."""
 
 
 class JobRow(TypedDict):
@@ -52,8 +52,8 @@ def loss_values(record: Record) -> dict[str, object]:
     """Return the keys of ``summary.json`` about losses; none for a simulation.
 
     ``redone_tasks`` counts tasks that ran and did not count, since they were lost with a process or
-    the checkpoint was older; ``rollbacks`` counts returns of jobs to a checkpoint, each told in
-    ``rolled_back``; ``resumed`` tells how often the run went on after it was cut off.
+    the checkpoint was older; ``rollbacks`` counts returns of jobs to a checkpoint, listed in
+    ``rolled_back``; ``resumed`` counts how often the run went on after it was cut off.
     """
     if not record.live:
         return {}
@@ -133,7 +133,7 @@ def _every(record: Record, job: int) -> int | None:
 
 
 def loss_sentence(found: Summary) -> str:
-    """Tell what a summary says of losses and copies; empty if there were none."""
+    """Return a summary's losses and copies as a sentence; empty if there were none."""
     redone, rollbacks = int(found.get("redone_tasks") or 0), int(found.get("rollbacks") or 0)
     resumed, copies = int(found.get("resumed") or 0), int(found.get("copies") or 0)
     parts = []
@@ -164,8 +164,8 @@ def summary(record: Record) -> dict[str, Any]:
     header = record.history.header
     extra = record.extra
     chosen = run.scheduler
-    # The order is that of the file. ``bound`` and ``extra`` give some keys in the contract's
-    # order, and those that are left of them after it.
+    # The order is that of the file. ``bound`` and ``extra`` give some keys in the contract's order,
+    # and their remaining keys after it.
     return {
         "run": run.name,
         "scheduler": {
@@ -216,7 +216,7 @@ def _time_scale(run: Run) -> float | None:
 
 
 def _noise(run: Run, *, live: bool) -> dict[str, float]:
-    """Return what made times differ from the profile, in the run's own world.
+    """Return the causes of differences from the profile's times, in the run's own world.
 
     ``jitter`` (live) and ``overheads`` (in a simulation) are 1 or 0.
     """
@@ -371,7 +371,7 @@ def job_rows(record: Record) -> list[JobRow]:
 
 
 def _add_live_columns(row: JobRow, record: Record, job: int, losses: Mapping[int, float]) -> None:
-    """Add the columns of a job that only a live run has: what it trained and with what."""
+    """Add the columns of a job that only a live run has: parameters, loss, numerics, app."""
     saved = record.history.saved.get(job)
     row["params_sha256"] = saved.sha256 if saved else None
     row["final_loss"] = losses.get(job)
@@ -415,7 +415,7 @@ def last_end_ns(record: Record) -> IntArray:
 
 
 def _final_losses(record: Record) -> dict[int, float]:
-    """Return for each job the loss of its last round that tells one."""
+    """Return for each job the loss of its last round with a loss."""
     # Rounds are in the order of the journal, so a later one replaces those before it.
     return {event.job: event.loss for event in record.history.rounds if event.loss is not None}
 

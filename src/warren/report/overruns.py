@@ -11,11 +11,11 @@ from warren.report.metrics import Summary
 from warren.report.record import Record
 
 OVERRUN_SHARE: Final = 0.05
-"""Share of the tasks above which overruns are told."""
+"""Share of the tasks above which overruns are reported."""
 
 
 def too_slow(found: Summary) -> str:
-    """Tell of a summary in which so many tasks overran that its times say little; else nothing."""
+    """Return a warning if too many tasks overran for the times to mean much; else an empty text."""
     overruns, tasks = int(found.get("overruns") or 0), int(found.get("tasks") or 0)
     if overruns <= OVERRUN_SHARE * tasks:
         return ""
@@ -23,7 +23,7 @@ def too_slow(found: Summary) -> str:
 
 
 def slow_machine(found: Summary, time_scale: float | None) -> str:
-    """Return what ``too_slow`` tells, and the way out; empty where there is nothing to tell.
+    """Return the warning of ``too_slow``, and the way out; empty if there is no warning.
 
     ``time_scale`` is one at which nearly all tasks would have kept their emulated time.
     """

@@ -113,7 +113,7 @@ def read_timeline_parquet(data: bytes, file: str = TIMELINE) -> TimelineFile:
 
 
 def read_table(data: bytes, file: str) -> pa.Table:
-    """Read a Parquet file into memory; raises SpecError, which names it ``file``, if it is none."""
+    """Read a Parquet file into memory; raises SpecError with the name ``file`` if it is not one."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -132,7 +132,7 @@ def column_problems(
     counts: Sequence[str],
     times: Sequence[str],
 ) -> list[Problem]:
-    """Return what is wrong with the first columns of a table, or with what they hold.
+    """Return the faults of the first columns of a table, and of their values.
 
     ``counts`` are whole numbers, ``times`` seconds, all others names; any width of number will do,
     and a plain or an encoded string.

@@ -1,4 +1,4 @@
-"""What a report is made from: the run, its history, its costs, and what the caller measured."""
+"""Inputs of a report: the run, its history, its costs, and the caller's measurements."""
 
 from __future__ import annotations
 
@@ -54,6 +54,6 @@ class Record:
     def place(self) -> str:
         """Return the name of the place policy that scheduled the run.
 
-        The plain engine ignores the one that the run file names.
+        The plain engine ignores the policy that the run file names.
         """
         return self.run.live_place if self.live else self.run.scheduler.place

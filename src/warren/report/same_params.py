@@ -46,7 +46,7 @@ def same_params(records: Sequence[Record]) -> list[Agreement]:
 
 
 def _hashes(record: Record) -> dict[str, str]:
-    """Return for each job's name the hash of its parameters; empty where there is none."""
+    """Return the hash of each job's parameters by its name; empty if there is none."""
     saved = record.history.saved
     jobs = record.run.workload.jobs
     return {job.name: saved[job.index].sha256 if job.index in saved else "" for job in jobs}
@@ -92,5 +92,5 @@ def agreement_line(found: Agreement) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    """List the first names, with dots where there are more."""
+    """List the first names, with dots if there are more."""
     return ", ".join(names[:_NAMES]) + (", ..." if len(names) > _NAMES else "")

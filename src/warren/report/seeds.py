@@ -23,7 +23,7 @@ PAIRED: Final = "weighted_jct_s"
 
 
 def group_of(row: Row) -> GroupKey | None:
-    """Return what a run shares with those that differ in their seed alone.
+    """Return the properties that a run shares with those that differ in their seed alone.
 
     None for a run that is not called ``NAME seed N`` with its own seed.
     """
@@ -128,7 +128,7 @@ def paired(rows: Sequence[Row], others: Sequence[Row]) -> tuple[float, float] | 
     None where fewer than two seeds are left. Seeds that only one of the policies has, or in which
     one did not finish all jobs, are left out.
     """
-    # Seed by seed: what a seed draws is the same for both policies, so it cancels in the ratio,
+    # Seed by seed: the draws of a seed are the same for both policies, so they cancel in the ratio,
     # which would not happen between two means.
     base = {row["seed"]: row[PAIRED] for row in others if row["finished"] == row["jobs"]}
     ratios = [

@@ -78,8 +78,8 @@ def span_ns(timeline: Timeline) -> tuple[int, int]:
 def joined_to_fit(timeline: Timeline, most: int) -> tuple[Slices, int]:
     """Return at most ``most`` slices, joined over the least gap that does, and how many had to go.
 
-    Gaps grow fourfold from a millionth of the span on. Where jobs alternate so often that no gap
-    is enough, the shortest slices are left out.
+    Gaps grow fourfold from a millionth of the span on. If jobs alternate too often for any gap, the
+    shortest slices are left out.
     """
     first, last = span_ns(timeline)
     gap_ns = max(1, (last - first) // 1_000_000)

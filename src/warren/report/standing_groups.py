@@ -26,9 +26,9 @@ class StandingGroup:
 # Without slots: ``cached_property`` keeps its values in ``__dict__``.
 @dataclass(frozen=True, kw_only=True)
 class GroupHistory:
-    """What a history tells of groups; ``arrival_ns_J``: when each job came.
+    """Groups over a history; ``arrival_ns_J``: arrival of each job.
 
-    A job is there from its arrival until it has finished; one that never finishes stays.
+    A job is there from its arrival until it has finished; an unfinished job stays.
     """
 
     history: History
@@ -76,7 +76,7 @@ class GroupHistory:
                 first -= 1
             while last < len(changes_ns) and group in self.groups_at(changes_ns[last]):
                 last += 1
-            # A group in which a job never finishes may stand to the end of all that is told.
+            # A group in which a job never finishes may stand to the end of the record.
             end_ns = changes_ns[min(last, len(changes_ns) - 1)]
             found.append(StandingGroup(group=group, begin_ns=changes_ns[first], end_ns=end_ns))
         return found
@@ -84,7 +84,7 @@ class GroupHistory:
     def answered(self) -> list[StandingGroup]:
         """Return each group as it was answered, from when to when, in the order of their ends.
 
-        Jobs of it may end meanwhile: as long as nobody answers anew, it is the same group.
+        Jobs of it may end meanwhile: until the next answer it is the same group.
         """
         end_ns = int(self.history.finish_ns_J.max(initial=0))
         found: list[StandingGroup] = []
@@ -101,8 +101,8 @@ class GroupHistory:
     def round_ns(self, job: int, begin_ns: int, end_ns: int, skip: int = 0) -> float | None:
         """Compute the mean time between barriers of a job within an interval, both ends included.
 
-        ``skip``: so many barriers at first are left out, whose rounds began before or met others.
-        None if fewer than two others of its barriers are told there.
+        ``skip``: number of barriers left out at the beginning, whose rounds began before or met
+        others. None if fewer than two of its other barriers are recorded there.
         """
         told = self._rounds.get(job, [])
         barriers = [one for one in told if begin_ns <= one.barrier_ns <= end_ns][skip:]

@@ -1,8 +1,8 @@
 """How often devices went from one job to another, and what that took.
 
-Where a simulation charges it, as it was charged. In a live run whose times are real it is measured:
-how much longer COMP of a task is that follows one of another job than that of the job's tasks which
-follow its own, in the median, on devices of that type.
+A simulation states the time that it charged. In a live run with real times it is measured: how much
+longer the COMP of a task takes after a task of another job than after a task of its own job, in the
+median, on devices of that type.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def counted(line: Timeline, type_D: IntArray, switch_ns_JT: IntArray) -> dict[st
     """Return ``switch_values`` of a timeline on devices of these types, where they are charged."""
     order, _, comes = _by_device(line)
     to_R = order[comes]
-    # What a switch takes depends on the job that comes and on the device's type alone.
+    # The time of a switch depends on the next job and on the device's type alone.
     time_ns = switch_ns_JT[line.job_R[to_R], type_D[line.device_R[to_R]]].sum()
     return {"switches": len(to_R), "switching_s": ns_to_seconds(int(time_ns))}
 

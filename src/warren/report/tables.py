@@ -147,8 +147,8 @@ def devices_csv(record: Record) -> str:
 def profile_csv(record: Record) -> str:
     """Return ``profile.csv``: T^c and T^s in seconds of each job on each type it fits, as used.
 
-    Where switching between jobs is charged, ``switch_s`` says what a switch to the job takes; where
-    servers take time for a step, ``step_s`` says how much.
+    If switching between jobs is charged, ``switch_s`` is the time of a switch to the job; if
+    servers take time for a step, ``step_s`` is that time.
     """
     columns = list(PROFILE_COLUMNS)
     if record.costs.switch_ns_JT is not None:
@@ -178,9 +178,9 @@ def _profile_rows(record: Record) -> Iterable[list[str | float]]:
 def servers_csv(record: Record) -> str:
     """Return ``servers.csv``: the bytes of its model that each server of a job holds, and its host.
 
-    And how often they were sent to its first server, which evaluates. A ring has one row without a
-    host: each of its members has the whole model. A job whose model is of unknown size has no row,
-    and its bytes are on no link.
+    It also holds how often they were sent to the job's first server, which evaluates. A ring has
+    one row without a host: each of its members has the whole model. A job whose model is of unknown
+    size has no row, and its bytes are on no link.
     """
     return _text((*SERVER_COLUMNS, GATHERED_COLUMN, BEGIN_COLUMN), _server_rows(record))
 
@@ -212,7 +212,7 @@ def _server_rows(record: Record) -> Iterable[list[str | float]]:
 
 
 def _times_gathered(job: Job, rounds: int, *, ended: bool) -> int:
-    """Return how many of so many rounds were evaluated, or the last one of a job that ended."""
+    """Return how many of ``rounds`` rounds were evaluated; a job that ended has its last one."""
     every = job.evaluates_every or rounds + 1
     return rounds // every + (ended and rounds % every > 0)
 
@@ -307,7 +307,7 @@ def model_bytes(rows: Iterable[ServerRow], run: Run) -> IntArray:
     place_J = {job.name: job.index for job in run.workload.jobs}
     bytes_J = np.zeros(len(place_J))
     for row in rows:
-        # Of a job whose servers have moved those that it began with.
+        # If servers of a job have moved, the rows of its first servers count.
         if row["job"] in place_J and not row.get("begin", 0):
             bytes_J[place_J[row["job"]]] += row["bytes"]
     return np.rint(bytes_J).astype(np.int64)
@@ -354,7 +354,7 @@ class _Wrong:
 def _value(name: str, text: str) -> Any:
     """Return a field as a value of its column's kind; None for an empty one, where it may be."""
     number = name in _FLOATS or name in _INTS
-    # Nobody's user or group is an empty name, as in a job; all else that is empty is not known.
+    # A job without a user or group has an empty name; any other empty field is unknown.
     if text == "" and name in _MAY_BE_EMPTY:
         return "" if name in ("user", "group") else None
     if not number:

@@ -56,7 +56,7 @@ def task_times(record: Record) -> tuple[TaskTimes, ...]:
     for row in np.lexsort((*place, timeline.end_ns_R)).tolist():
         job, last = int(timeline.job_R[row]), int(last_R[row])
         tasks, comp_end_ns = int(timeline.tasks_R[row]), int(timeline.comp_end_ns_R[row])
-        # The first round alone: its task warms up, as the one that measuring leaves out.
+        # The first round alone: its task warms up, like the task that measuring leaves out.
         if last == 0:
             continue
         at_ns = barrier_ns.get((job, last)) if final[job, last] == row else None

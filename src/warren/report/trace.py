@@ -26,7 +26,7 @@ def chrome_trace(record: Record, max_events: int = 200_000) -> bytes:
     Beyond that, synchronisation is left out and adjacent COMP slices of one job are joined; the
     ``otherData`` of the trace then says so under ``capped``.
     """
-    # Events are made as text one by one: there is no dict for each of so many.
+    # Events are written as text one by one, without a dict for each.
     line = record.history.timeline
     fixed = [*_metadata(record), *_job_spans(record)]
     room = max(1, max_events - len(fixed))

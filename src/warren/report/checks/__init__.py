@@ -1,1 +1,1 @@
-"""What must hold in a run's folder, whoever wrote it."""
+"""Rules for a run's folder, whatever program wrote it."""

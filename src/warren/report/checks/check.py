@@ -2,11 +2,11 @@
 
 What is checked: names are known; arrivals are respected; every (round, shard) is done once; no
 round starts before the barrier of the one before; no device runs two COMP steps at once, and with
-network ``lane`` no two synchronisations; jobs ran only where they fit, as long as ``profile.csv``
-says; a device that goes to another job spends the switch of ``profile.csv``, where it has one;
-``jobs.csv`` and ``summary.json`` follow from the timeline; no bound exceeds its value. Where the
-folder tells what passed links: no link is above its rate, and each finished job sent what its
-rounds must send over each link, given where its tasks ran and its servers are.
+network ``lane`` no two synchronisations; jobs ran only where they fit, for the time that
+``profile.csv`` states; a device that goes to another job spends the switch of ``profile.csv``,
+where it has one; ``jobs.csv`` and ``summary.json`` follow from the timeline; no bound exceeds its
+value. Where the folder records what passed links: no link is above its rate, and each finished job
+sent what its rounds must send over each link, given where its tasks ran and its servers are.
 
 How exactly: in simulation times agree within 2 ns (and the rounding of a double); with hidden
 noise durations are free. Live a stamp may be off by its rounding, ``STAMP_S`` of real time, and

@@ -42,8 +42,9 @@ def _rows(run: FolderTables) -> DeviceRows:
     """Look up the profile's times for each timeline row."""
     line = run.timeline
     place = line.job_R, run.type_D[line.device_R]
-    # 0 where the profile has no row: ``NEVER_NS`` times a number of tasks would overflow. Such a
-    # row is a fault once, by ``_fits``; the other rules demand nothing of its costs.
+    # 0 where the profile has no row: ``NEVER_NS`` times a number of tasks would overflow. A row
+    # without a profile row is reported once, by ``_fits``; the other rules demand nothing of its
+    # costs.
     fits_R = run.comp_ns_JT[place] < NEVER_NS
     return DeviceRows(
         comp_ns_R=np.where(fits_R, run.comp_ns_JT[place], 0),
@@ -117,7 +118,7 @@ def _spans(run: FolderTables, rows: DeviceRows) -> list[Fault]:
     least_ns_R = line.busy_ns_R + (waits_R * rows.sync_ns_R if rules.exact else 0)
     wrong_R = rows.span_ns_R < least_ns_R - rules.slack_ns
     # One round has nothing to wait for, unless its tasks on one device wait for the pushes of one
-    # another. How long a stretch waits for other devices is open.
+    # another. The wait of a stretch for other devices is open.
     whole_R = (waits_R == 0) & ((line.tasks_R == 1) | (rules.network != "fluid"))
     most_ns_R = np.maximum(least_ns_R, _slowest_of_ring(run, line.busy_ns_R))
     wrong_R |= whole_R & (rows.span_ns_R > most_ns_R + rules.slack_ns)
@@ -157,7 +158,7 @@ def _sync(run: FolderTables, rows: DeviceRows) -> list[Fault]:
     It is exactly T^s in a simulation of the network model ``constant``.
     """
     line, rules = run.timeline, run.rules
-    # Under ``contention`` and ``fluid`` an exchange takes what links give it, which no file tells.
+    # Under ``contention`` and ``fluid`` the links set the time of an exchange, which no file holds.
     if not (rules.exact or rules.padded) or rules.network not in ("constant", "lane"):
         return []
     took_ns_R = line.end_ns_R - line.comp_end_ns_R

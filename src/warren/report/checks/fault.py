@@ -1,4 +1,4 @@
-"""Faults of a run folder, each of which is one line of text."""
+"""Faults of a run folder, one line of text each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHOWN: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One thing wrong in a run folder: where it stands, what it is, what was expected."""
+    """One fault of a run folder: its place, the value, the expected value."""
 
     place: str
     what: str
@@ -36,7 +36,7 @@ def listed(wrong: BoolArray | Iterable[bool], fault: Callable[[int], Fault]) -> 
     places: npt.NDArray[np.intp] = np.flatnonzero(np.asarray(wrong))
     found = [fault(int(place)) for place in places[:SHOWN]]
     if len(places) > SHOWN:
-        # The last line tells the number of the rest, so there is no line without a place.
+        # The last line holds the number of the rest, so there is no line without a place.
         last = found[-1]
         more = f"{last.what} (and {len(places) - SHOWN} more like this)"
         found[-1] = Fault(place=last.place, what=more, expected=last.expected)

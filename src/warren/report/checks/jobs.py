@@ -73,7 +73,7 @@ def _starts(run: FolderTables, first_ns_J: IntArray) -> list[Fault]:
 def _finishes(run: FolderTables, last_ns_J: IntArray) -> list[Fault]:
     """Demand that a finish is the last end of a task; it may be later live, or with servers.
 
-    There the last barrier may evaluate the job's metric, or wait for what other servers have.
+    There the last barrier may evaluate the job's metric, or wait for parts of other servers.
     """
     waits_J = np.full(len(run.finished_J), run.rules.live)
     if run.links is not None:
@@ -93,7 +93,7 @@ def _jcts(run: FolderTables) -> list[Fault]:
     want_ns_J = run.finish_ns_J - run.arrival_ns_J
     known_J = (run.finish_ns_J != NO_TIME) & (run.jct_ns_J != NO_TIME)
     # The JCT was computed as finish minus arrival, so no stamp's error counts here, live neither:
-    # only what rounding to and from seconds as doubles may lose.
+    # only the rounding to and from seconds as doubles.
     exact_ns = 2 + 4 * np.finfo(float).eps * np.abs(run.finish_ns_J)
     wrong_J = known_J & (np.abs(run.jct_ns_J - want_ns_J) > exact_ns)
     return listed(wrong_J, lambda j: _differs(run, j, "jct_s", want_ns_J[j]))

@@ -1,4 +1,4 @@
-"""What passed the links of a run folder, and where jobs have their servers, as arrays."""
+"""Bytes that passed the links of a run folder, and the servers of its jobs, as arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from warren.report.tables import JOBS, SERVERS, DeviceRow, ServerRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderLinks:
-    """What passed links (axis R: rows), over hosts H; host h has uplink 2 h and downlink 2 h + 1.
+    """Bytes on links (axis R: rows), over hosts H; host h has uplink 2 h and downlink 2 h + 1.
 
     ``servers_J`` holds, by row of jobs.csv and the round from which on they were there, the host
     and the bytes of each server, and how often the first one was sent them; host -1: it is a ring,
@@ -43,7 +43,7 @@ def link_rows(
     devices: Sequence[DeviceRow],
     job_index: dict[str, int],
 ) -> tuple[FolderLinks | None, list[Fault]]:
-    """Return what the two files tell, or None and the jobs they name that jobs.csv does not."""
+    """Return the content of both files, or None and their jobs that are not in jobs.csv."""
     used = {table.jobs[place] for place in np.unique(table.job_R).tolist()}
     unknown = [(LINKS, name) for name in sorted(used - set(job_index))[:SHOWN]]
     listed = {row["job"] for row in servers}

@@ -1,4 +1,4 @@
-"""Rules on links: none is above its rate, and each job sent what its rounds must send."""
+"""Rules on links: none is above its rate, and each job sent the bytes of its rounds."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from warren.report.checks.run_folder import FolderTables
 _SHARE: Final = 1e-6
 """Part of a number of bytes that it may differ by: times are whole nanoseconds."""
 _ROUNDING: Final = 2.0
-"""What a sum of rows may differ by besides: bytes are whole."""
+"""Additional tolerance of a sum of rows, in bytes: bytes are whole."""
 
 
 def check_links(run: FolderTables) -> list[Fault]:
-    """Return all faults of links; none where nobody counted what passed them."""
+    """Return all faults of links; none if the bytes on links were not counted."""
     if run.links is None:
         return []
     return [*_rates(run.links), *_bytes(run, run.links)]
@@ -51,7 +51,7 @@ def _rates(links: FolderLinks) -> list[Fault]:
 
 
 def _bytes(run: FolderTables, links: FolderLinks) -> list[Fault]:
-    """Demand of each finished job that on each link passed what its rounds must send over it.
+    """Check for each finished job that the bytes of its rounds passed each link.
 
     A run that was cut off counted no bytes before it went on: there it may be less.
     """
@@ -116,7 +116,7 @@ def _served_HL(
 ) -> FloatArray:
     """Return the bytes up and down each host's link of the rounds of a job from one to another."""
     line, hosts = run.timeline, len(links.hosts)
-    # How many of the rounds of each row are among these.
+    # Number of each row's rounds that are among these.
     first_R = np.maximum(line.round_R[rows], span[0])
     rounds_R = np.minimum(line.round_R[rows] + line.rounds_R[rows], span[1]) - first_R
     rows, rounds_R = rows[rounds_R > 0], rounds_R[rounds_R > 0]
@@ -148,7 +148,7 @@ def _moved_HL(
 ) -> FloatArray:
     """Return the bytes up and down each host's link when servers give their parts to others.
 
-    Parts lie one after another in the model, before and after, so what two share is one range.
+    Parts lie one after another in the model, before and after, so two parts share one range.
     """
     sent_HL = np.zeros((hosts, 2))
     old, new = ([0.0, *accumulate(size for _, size, _ in held)] for held in (before, after))

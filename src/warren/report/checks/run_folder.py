@@ -47,11 +47,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderRules:
-    """Which rules hold for a run, and how exactly.
+    """The rules for a run, and their tolerance.
 
-    ``slack_ns`` is what two times may differ by. In simulation it is 2 ns and the rounding of a
-    double; live it is ``STAMP_S`` of real time, in cluster time (all stamps of a run are readings
-    of one host's clock).
+    ``slack_ns`` is the largest difference allowed between two times. In simulation it is 2 ns and
+    the rounding of a double; live it is ``STAMP_S`` of real time, in cluster time (all stamps of a
+    run are readings of one host's clock).
     """
 
     live: bool
@@ -91,7 +91,7 @@ class FolderTables:
     """None: switching is not charged."""
     timeline: Timeline
     links: FolderLinks | None = None
-    """None: nobody counted what passed links."""
+    """None: the bytes on links were not counted."""
 
     def row(self, index: int) -> str:
         """Return the place of a timeline row, for people."""
@@ -137,7 +137,7 @@ def load(files: Mapping[str, bytes]) -> tuple[FolderTables | None, list[Fault]]:
 def _links(
     files: Mapping[str, bytes], jobs: Sequence[JobRow], devices: Sequence[DeviceRow]
 ) -> tuple[FolderLinks | None, list[Fault]]:
-    """Return what passed links, None where the folder does not tell, and why it cannot be read."""
+    """Return the use of links, None if the folder does not hold it, and why it cannot be read."""
     if LINKS not in files:
         return None, []
     faults: list[Fault] = []
@@ -309,7 +309,7 @@ def _rules(summary: Summary, timeline: Timeline) -> FolderRules:
 
 
 def _renamed(names: Sequence[str], index: Mapping[str, int]) -> IntArray:
-    """Return for each name its index; -1 for one that no row uses."""
+    """Return for each name its index; -1 for a name that no row uses."""
     return np.array([index.get(name, -1) for name in names], dtype=np.int64)
 
 

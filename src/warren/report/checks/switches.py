@@ -1,6 +1,6 @@
 """Rules on switching, where it is charged: a device spends time when it goes to another job.
 
-What a live run measured of it is what follows from its timeline.
+A live run's measured switches must follow from its timeline.
 
 The time is spent from when the task could start otherwise: its device is free, its job has arrived
 and the barrier of the round before has passed (docs/decisions/0016).

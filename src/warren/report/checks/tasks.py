@@ -16,7 +16,7 @@ class TaskGroups:
     """Timeline rows grouped by (job, first round), sorted; G groups, R rows.
 
     ``row_R`` lists rows group by group (by shard within one) and ``first_G`` is where each group
-    begins in it. ``next_G`` tells whether the group before it is of the same job.
+    begins in it. ``next_G``: whether the group before it is of the same job.
     """
 
     row_R: IntArray

@@ -1,4 +1,4 @@
-"""What shape, group and flow were answered in a run: marks in its chart, and lines in words."""
+"""Answers to shape, group and flow in a run: marks in its chart, and lines in words."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from warren.report.page.svg import Scale
 from warren.report.record import Record
 
 MOST_MARKS: Final = 400
-"""Marks in the chart up to this number; with more they would hide what they stand on."""
+"""Most marks in the chart; with more they would hide the chart."""
 MOST_LINES: Final = 50
-"""Answers up to this number are told in words."""
+"""Most answers that are listed in words."""
 
 
 def answer_marks(record: Record, span_s: Scale, devices: int, row_px: float) -> str:
     """Mark where classes change and servers are: on a device that the job is on, or of the host.
 
-    A class is marked by its number, servers by an S. Empty for a run without such answers, and
-    where there are too many to be read.
+    A class is marked by its number, servers by an S. Empty for a run without such answers, and if
+    there are too many to be read.
     """
     answers = [one.decision for one in record.history.answers]
     # Each is looked up in the whole timeline.
     if sum(len(d.classes) + len(d.host_classes) + len(d.shapes) for d in answers) > MOST_MARKS:
         return ""
     marks = [*_class_marks(record, devices), *_server_marks(record, devices)]
-    # What would lie on one another is one mark, which tells all.
+    # Marks that would lie on one another become one mark with all their texts.
     at: dict[tuple[float, int], list[_Mark]] = defaultdict(list)
     for mark in marks:
         left = (mark.time_ns / 1e9 - span_s.low) / (span_s.high - span_s.low) * 100
@@ -48,7 +48,7 @@ def answer_marks(record: Record, span_s: Scale, devices: int, row_px: float) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Mark:
-    """A mark of the chart: where, what stands there, and what it tells when it is pointed at."""
+    """A mark of the chart: its place, its sign, and the text shown when it is pointed at."""
 
     time_ns: int
     device: int
@@ -59,7 +59,7 @@ class _Mark:
 def _class_marks(record: Record, devices: int) -> Iterator[_Mark]:
     """Yield the changes of classes, each on a row of the job that runs then, or else next.
 
-    What is said of one host is marked on the first device of the host.
+    A class on one host is marked on the first device of the host.
     """
     line, jobs = record.history.timeline, record.run.workload.jobs
     first = _first_devices(record, devices)
@@ -105,19 +105,19 @@ def _first_devices(record: Record, devices: int) -> dict[int, int]:
 
 
 def answers_of(record: Record, job: int) -> list[str]:
-    """Tell the classes and the servers of a job in words, for its tooltip."""
+    """Return the classes and the servers of a job in words, for its tooltip."""
     told = []
     kinds = list(dict.fromkeys(kind for _, kind in record.history.classes_of(job)[1:]))
     if kinds:
         told.append("class " + ", ".join(map(str, kinds)))
-    # Where they are in the end: a shape may have been void.
+    # Their places in the end: a shape may have been void.
     if servers := record.history.servers_of(job)[-1][1]:
         told.append(f"servers on {_hosts(record, servers)}")
     return told
 
 
 def answer_lines(record: Record) -> list[tuple[str, str]]:
-    """Tell the first ``MOST_LINES`` answers in words, and which were void, each with its time."""
+    """Return the first ``MOST_LINES`` answers in words, also the void ones, each with its time."""
     lines = [(one.time_ns, "; ".join(_words(record, one))) for one in record.history.answers]
     for event in record.history.void_moves:
         name = record.run.workload.jobs[event.job].name
@@ -130,7 +130,7 @@ def answer_lines(record: Record) -> list[tuple[str, str]]:
 
 
 def _words(record: Record, one: TimedAnswers) -> Iterator[str]:
-    """Yield what each answer of an instant says."""
+    """Yield each answer of an instant in words."""
     jobs, decision = record.run.workload.jobs, one.decision
     for job, shape in decision.shapes.items():
         yield f"{jobs[job].name}: {_shape_words(record, shape)}"
@@ -149,7 +149,7 @@ def _words(record: Record, one: TimedAnswers) -> Iterator[str]:
 
 
 def _shape_words(record: Record, shape: Shape) -> str:
-    """Tell where a shape has workers and servers."""
+    """Return in words where a shape has workers and servers."""
     told = []
     if shape.servers:
         told.append(f"servers on {_hosts(record, shape.servers)}")

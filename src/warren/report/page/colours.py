@@ -1,4 +1,4 @@
-"""Which colour a job has: ten hues that stay apart for colour-blind eyes, in three depths."""
+"""Colours of jobs: ten hues that stay apart for colour-blind eyes, in three depths."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _HUES: Final = (
     (0x7F, 0xA8, 0x3B),
 )
 _DEPTHS: Final = (1.0, 0.66, 1.42)
-"""The hue as it is, darker, and mixed with white; see ``_shade``."""
+"""Lightness of a hue: unchanged, darker, and mixed with white; see ``_shade``."""
 _BRIGHTER: Final = "brightness(1.15)"
 """CSS filter of dark shades on a dark page."""
 COLOURS: Final = len(_HUES) * len(_DEPTHS)
-"""Jobs up to this number have a colour each."""
+"""Most jobs that have a colour each."""
 MODELS: Final = len(_HUES)
-"""Models up to this number have a hue each."""
+"""Most models that have a hue each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ def colouring(jobs: Sequence[Job]) -> Colouring:
         return Colouring(class_J=classes, key_J=keys, legend=tuple(chips), by="job")
     # Jobs without a model, whose times were measured, count as one model.
     models = list(dict.fromkeys(job.model or "measured" for job in jobs))
-    # One model would paint all jobs alike, which tells less than colours in turn.
+    # One model would paint all jobs alike, which shows less than colours in turn.
     if 1 < len(models) <= MODELS:
         place = {model: index for index, model in enumerate(models)}
         number_J = [place[job.model or "measured"] for job in jobs]

@@ -1,4 +1,4 @@
-"""Curves: the distribution of JCT, and what live jobs learned."""
+"""Curves: the distribution of JCT, and the metrics of live jobs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from warren.report.record import Record
 _MOST_POINTS: Final = 400
 """Points of one curve at most, so that a page of long runs stays small."""
 _MOST_CURVES: Final = 60
-"""Jobs at most whose curves are drawn: those with most points."""
+"""Most jobs whose curves are drawn: those with most points."""
 Points = Sequence[tuple[float, float]]
 
 
@@ -78,8 +78,8 @@ def finished_jct_s(record: Record) -> FloatArray:
 
 def jct_scale(low: float, high: float) -> Scale:
     """Return the axis of JCTs from the least to the most, logarithmic where they are far apart."""
-    # Where JCTs differ by more than a factor of 30 a linear axis would press the short ones
-    # together at its left end.
+    # If JCTs differ by more than a factor of 30, a linear axis would press the short ones together
+    # at its left end.
     if low > 0 and high / low > 30:
         return Scale(low=low / 1.1, high=high * 1.1, log=True)
     return Scale(low=0.0, high=high * 1.02 if high > 0 else 1.0)

@@ -24,14 +24,14 @@ def fill(template: str, **values: object) -> Markup:
 
 
 def source(file: str) -> Markup:
-    """Give a file of ``templates`` as it is, for the page's own style and script."""
+    """Return a file of ``templates`` unchanged, for the page's own style and script."""
     loader = _environment().loader
     assert loader is not None
     return Markup(loader.get_source(_environment(), file)[0])
 
 
 def readable(value: object) -> object:
-    """Replace control characters in what a user wrote; markup is left as it is."""
+    """Replace control characters in a user's text; markup is left unchanged."""
     return value if isinstance(value, Markup) else _CONTROL.sub("\ufffd", str(value))
 
 
@@ -43,7 +43,7 @@ def escaped(text: object) -> str:
 @cache
 def _environment() -> Environment:
     """Return the environment of the page's templates, made once."""
-    # A name that a template asks for and nobody gives is a mistake, not an empty text.
+    # A name that a template uses and the caller does not pass is an error, not an empty text.
     return Environment(
         loader=PackageLoader("warren.report.page", "templates"),
         autoescape=True,

@@ -17,9 +17,9 @@ from warren.report.record import Record
 from warren.report.slices import joined
 
 MOST_DEVICES: Final = 320
-"""Devices up to this number are shown."""
+"""Most devices that are shown."""
 MOST_NAMED: Final = 2_000
-"""Jobs up to this number have a path of their own that tells its name."""
+"""Most jobs that have a path of their own with their name."""
 _STACKED_PX: Final = 14
 """Height of a row, in CSS pixels, from which on its columns are stacked."""
 _LETTER_PX: Final = 6.5
@@ -69,7 +69,7 @@ def _rows(devices: int, row_px: float) -> str:
 
 
 def _paths(boxes: Boxes, colours: Colouring, row_px: float) -> str:
-    """Return one path a job, or one a colour where there are too many jobs to name.
+    """Return one path a job, or one a colour if there are too many jobs to name.
 
     Not one a box, of which there may be ``MOST_BOXES``.
     """
@@ -133,7 +133,7 @@ def _names(record: Record, span_s: Scale, devices: int, row_px: float) -> str:
     left = (runs.start_ns_S - low_ns) / span_ns * 100
     width = (runs.end_ns_S - runs.start_ns_S) / span_ns * 100
     wide = np.flatnonzero((width >= 4) & (runs.device_S < devices))
-    # Sorted by width, so that the widest stay of a job is the one that the dict keeps.
+    # Sorted by width, so that the dict keeps the widest stay of a job.
     longest = {int(runs.job_S[s]): s for s in wide[np.argsort(width[wide], kind="stable")]}
     names = [job.name for job in record.run.workload.jobs]
     return "".join(
@@ -151,7 +151,7 @@ def _cut(name: str, width_pct: float) -> str:
 
 
 def _notes(record: Record, boxes: Boxes, colours: Colouring, *, marked: bool) -> str:
-    """Tell what the reader must know about what is drawn."""
+    """Return what the reader must know about the drawing."""
     notes = [] if colours.by == "job" else [f"Coloured by {colours.by}."]
     by_model = colours.by == "model"
     if (boxes.floor_B > 0).any():

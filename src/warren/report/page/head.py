@@ -1,4 +1,4 @@
-"""The head of a run's page: key numbers, and what the lower bound says in one sentence."""
+"""The head of a run's page: key numbers, and the meaning of the lower bound in one sentence."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ def _whole(share: float | None) -> str:
 
 
 def _against(gap: float | None) -> str:
-    """Tell a gap: the best schedule has at least the bound, so the value is at most so far off."""
+    """Return a gap as text: an upper bound on the distance to the best possible schedule."""
     return "gap not known" if gap is None else f"at most {max(0.0, 100 * gap):.1f} % above optimal"
 
 
 def bound_sentence(found: Summary) -> str:
-    """Tell what the lower bound means for this run, or why there is none."""
+    """Return the meaning of the lower bound for this run, or the reason why there is none."""
     bound, by = found.get("lower_bound"), found.get("lower_bound_by") or {}
     if not bound:
         return f"No lower bound is stated: {found.get('lower_bound_reason') or 'none is known'}."
@@ -133,7 +133,7 @@ _WHY: Final[Mapping[str, str]] = {
     "both": "from its jobs' rounds and the work together",
     "prices": "from its jobs' rounds and the work of each device type over time together",
 }
-"""What the names of the bounds mean; other names are shown as they are."""
+"""Meanings of the names of bounds; other names are shown unchanged."""
 
 
 def _saving(gap: float) -> str:

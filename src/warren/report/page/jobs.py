@@ -71,7 +71,7 @@ def jobs_table(rows: Sequence[JobRow], colours: Colouring) -> Markup:
 
 
 def _cell(key: str, row: JobRow, colour: str, units: Mapping[str, tuple[float, str]]) -> Cell:
-    """Make the cell of a column; ``wait_s`` is the one that the row does not have."""
+    """Make the cell of a column; ``wait_s`` is the only column that the row does not have."""
     values: Mapping[str, Any] = row
     value: Any = _waited(row) if key == "wait_s" else values.get(key)
     if key == "job":

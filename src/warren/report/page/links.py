@@ -24,9 +24,9 @@ STEPS: Final = 120
 MOST_LINKS: Final = 3
 """Links that have charts of their own: of the busiest hosts, the busier of their two links."""
 MOST_BANDS: Final = 12
-"""Bands of a chart up to this number; those of fewest bytes are one band beyond it."""
+"""Most bands of a chart; beyond it those of fewest bytes are one band."""
 MOST_ROWS: Final = 100
-"""Pairs of a link and a job up to this number are listed."""
+"""Most pairs of a link and a job that are listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ def link_charts(record: Record, colours: Colouring, span_s: Scale) -> list[tuple
         return []
     rate_L = np.repeat(np.array(record.run.cluster.link_bytes_per_s), 2)
     by_class = len(np.unique(use.class_R)) > 1
-    # What one host sends another receives: uplinks alone tell each byte once.
+    # Another host receives each byte that one sends: uplinks alone count each byte once.
     chosen: list[tuple[str, BoolArray, float | None]]
     chosen = [("All hosts send", use.link_R % 2 == 0, None)]
     for link in _busiest(use, rate_L):
@@ -147,7 +147,7 @@ def _passed(use: LinkUse, rows_R: BoolArray, span_s: Scale) -> FloatArray:
     """Return the mean bytes a second of some rows in each of ``STEPS`` equal steps of time."""
     bins = int(use.bin_R.max()) + 1
     passed_B = np.bincount(use.bin_R[rows_R], use.bytes_R[rows_R], bins)
-    # What had passed until each edge of a step: bins are straight lines in between.
+    # Bytes passed until each edge of a step: bins are straight lines in between.
     edges_s = np.linspace(span_s.low, span_s.high, STEPS + 1)
     until = np.concatenate(([0.0], np.cumsum(passed_B)))
     at = np.interp(edges_s, np.arange(bins + 1) * (use.bin_ns / 1e9), until)

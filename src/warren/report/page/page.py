@@ -34,7 +34,7 @@ from warren.report.seeds import Row, seeds_note
 from warren.report.slices import span_ns
 
 MOST_RUNS: Final = 8
-"""Runs up to this number are shown in full beside their comparison."""
+"""Most runs that are shown in full beside their comparison."""
 
 
 def page(
@@ -88,7 +88,7 @@ def _shown(records: Sequence[Record]) -> list[int]:
 
 
 def _title(record: Record) -> str:
-    """Return what a run is called beside others."""
+    """Return the title of a run beside others."""
     return f"{record.run.name} · {record.place} · {_world(record)}"
 
 

@@ -32,7 +32,7 @@ _FINE: Final = 1000
 SHORT_GAP: Final = 1 / 250
 """Share of the time axis up to which a pause of a job is not a wait: some four CSS pixels."""
 MOST_BANDS: Final = 30
-"""Bands up to this number can be told apart; with more no chart is drawn."""
+"""Most bands that a reader can distinguish; with more no chart is drawn."""
 
 
 def use_chart(record: Record, span_s: Scale) -> Markup:
@@ -83,7 +83,7 @@ def busy_devices(record: Record, rows: BoolArray, span_s: Scale) -> FloatArray:
 
 
 def share_chart(record: Record, colours: Colouring, span_s: Scale) -> Markup:
-    """Draw how many devices compute for whom: one band a job, or a model where jobs are many."""
+    """Draw how many devices compute for each job: one band a job, or a model if jobs are many."""
     line, total = record.history.timeline, len(record.run.cluster.devices)
     groups = list(colours.groups().items())
     if len(groups) > MOST_BANDS:

@@ -43,7 +43,7 @@ def comparison_table(rows: Sequence[Row]) -> Markup:
 
 
 def means_table(rows: Sequence[Row], against: str | None = None) -> Markup:
-    """Make one row a policy of the means over its seeds; empty where there are none."""
+    """Make one row a policy of the means over its seeds; empty if there are none."""
     found = means(rows, against)
     # The colours of curves go by policy in the order of the runs, as means do.
     return _table(found, list(range(len(found))), against) if found else Markup()
@@ -52,7 +52,7 @@ def means_table(rows: Sequence[Row], against: str | None = None) -> Markup:
 def _table(rows: Sequence[Row], colours: Sequence[int], against: str | None) -> Markup:
     """Make a table of runs or of means."""
     largest = max((row["weighted_jct_s"] or 0.0 for row in rows), default=0.0)
-    # What is the same in all rows takes room from what is not.
+    # Columns with the same value in all rows take room from the others.
     few = [column for column in columns_of(rows) if not _says_nothing(column.key, rows)]
     headings = [(column.heading, column.key in _TEXT) for column in few]
     if against is not None:
