@@ -89,7 +89,7 @@ def stacked(
 
 def _crowded(count_DC: IntArray) -> BoolArray:
     """Tell which columns are stacked, by their numbers of slices."""
-    # A column alone stays as it is, and one between two that are stacked is stacked too: the eye
+    # A column alone stays unchanged, and a column between two stacked ones is stacked too: the eye
     # follows a band, not a patch.
     crowded = np.pad(count_DC >= _CROWD, ((0, 0), (1, 1)))
     left, middle, right = crowded[:, :-2], crowded[:, 1:-1], crowded[:, 2:]

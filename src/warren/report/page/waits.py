@@ -81,7 +81,7 @@ def _shown(arrival_ns_J: IntArray, waited_ns_J: IntArray) -> IntArray:
 
 
 def _ends(record: Record, span_s: Scale) -> IntArray:
-    """Return for each job when it ended; one that did not waits to the end of the chart."""
+    """Return the end of each job; a job without an end waits to the end of the chart."""
     end_ns_J = last_end_ns(record)
     for job in range(len(end_ns_J)):
         if record.history.status(job) == "unfinished":
