@@ -357,11 +357,11 @@ def _roll_back(history: History, done: list[TasksDone], event: RolledBack) -> No
     # The event names the kept part itself, or the barrier of the checkpoint has named it before.
     kept = event.kept or history.cuts.get((job, first), ())
     # A part kept at an earlier return to the same checkpoint stands there already.
-    told = {(one.round, one.shards) for one in kept}
+    kept_rows = {(one.round, one.shards) for one in kept}
     done[:] = [
         one
         for one in done
-        if one.job != job or not (_rounds_from(one, first) or (one.round, one.shards) in told)
+        if one.job != job or not (_rounds_from(one, first) or (one.round, one.shards) in kept_rows)
     ]
     done += kept
     history.rounds[:] = [

@@ -143,15 +143,17 @@ class _Past:
 
     def compare(self, data: bytes) -> None:
         """Check that the record the core writes is the journal's next."""
-        told = _only(decode(data if data.startswith(MAGIC) else MAGIC + data))
+        written = _only(decode(data if data.startswith(MAGIC) else MAGIC + data))
         known = self._records[self._place]
-        if isinstance(told, Header):
-            _check_header(told, known)
-        elif isinstance(told, Resumed) and isinstance(known, Resumed):
-            if told.time_ns != known.time_ns:  # it may have gone on with other texts of apps
+        if isinstance(written, Header):
+            _check_header(written, known)
+        elif isinstance(written, Resumed) and isinstance(known, Resumed):
+            if written.time_ns != known.time_ns:  # it may have gone on with other texts of apps
                 raise self._otherwise()
         # A plan is not compared: it is the journal's own, which ``begin`` was given.
-        elif told != known and not (isinstance(told, PlanAdopted) and type(known) is type(told)):
+        elif written != known and not (
+            isinstance(written, PlanAdopted) and type(known) is type(written)
+        ):
             raise self._otherwise()
         self._place += 1
 
@@ -217,14 +219,14 @@ class _Past:
         return None
 
 
-def _check_header(told: Header, known: Record) -> None:
+def _check_header(written: Header, known: Record) -> None:
     """Refuse a journal whose header differs from the header that this run would write."""
     if not isinstance(known, Header):
         raise JournalError("a journal opens with a header")
     for name, what in _WHAT.items():
-        if getattr(told, name) != getattr(known, name):
+        if getattr(written, name) != getattr(known, name):
             raise JournalError(f"was written by a run with another {what}")
-    if told.inputs != known.inputs:
+    if written.inputs != known.inputs:
         raise JournalError("the run's settings, jobs or costs were changed since it began")
 
 

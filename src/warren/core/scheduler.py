@@ -47,9 +47,9 @@ class _Asked:
     memory: Any = None
     wakes_ns: list[int] = field(default_factory=list)
 
-    def is_due(self, told: tuple[AnyEvent, ...], now_ns: int) -> bool:
+    def is_due(self, events: tuple[AnyEvent, ...], now_ns: int) -> bool:
         """Tell whether it is asked after these events; strikes off its wake-ups that have come."""
-        kinds = set(map(type, told))
+        kinds = set(map(type, events))
         due = not self.triggers.isdisjoint(kinds)
         # Only with the event itself, which live may come a moment late: the policy is to see it.
         if self.wakes_ns and Woken in kinds:
@@ -117,17 +117,17 @@ class PolicyScheduler:
         """Ask each policy that is due, and apply its answer."""
         state = self._state
         if self.alone:
-            told = self._place.shown.told(events)
-            if self._triggers.isdisjoint(map(type, told)):
+            seen = self._place.shown.told(events)
+            if self._triggers.isdisjoint(map(type, seen)):
                 return _NOTHING
-            return self._answer(self._place, told), ()
+            return self._answer(self._place, seen), ()
         found: list[Decision] = []
         for asked in self._asked:
             if asked is self._place and self.feed is not None:
                 # A plan stands in for the policy that made it.
                 found.append(Decision(assign=self.feed(events)))
-            elif asked.is_due(told := asked.shown.told(events), state.now_ns):
-                found.append(self._answer(asked, told))
+            elif asked.is_due(seen := asked.shown.told(events), state.now_ns):
+                found.append(self._answer(asked, seen))
         return _together(found)
 
     def explain(self, job: int, question: Question) -> str:

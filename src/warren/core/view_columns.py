@@ -116,7 +116,7 @@ class ViewColumns:
             self._columns_J[name] = read_only(getattr(answers, name))
         # Jobs as a blind policy sees them, made when first looked at; jobs that ended before they
         # arrived; and how many jobs are shown.
-        self._told: dict[int, Job] = {}
+        self._blind_jobs: dict[int, Job] = {}
         self._never: set[int] = set()
         self._count = 0
         self.columns: dict[str, Any] = {
@@ -185,7 +185,7 @@ class ViewColumns:
             self.columns[name] = column[:count]
         self.columns["shape_J"] = _FirstOf(self._answers.shape_J, count)
         self.columns["servers_J"] = self.columns["servers_J"].first(count)
-        self.columns["jobs"] = _Jobs(self._jobs, self._told, count)
+        self.columns["jobs"] = _Jobs(self._jobs, self._blind_jobs, count)
         self.columns["costs"] = self._costs.first(count)
         self.columns["progress"] = _FirstObserved(self._observed, count)
 
@@ -262,11 +262,11 @@ class _FirstObserved:
 class _Jobs(Sequence[Job]):
     """The first jobs of a workload, without their numbers of rounds."""
 
-    __slots__ = ("_count", "_jobs", "_told")
+    __slots__ = ("_blind_jobs", "_count", "_jobs")
 
-    def __init__(self, jobs: tuple[Job, ...], told: dict[int, Job], count: int) -> None:
+    def __init__(self, jobs: tuple[Job, ...], blind_jobs: dict[int, Job], count: int) -> None:
         self._jobs = jobs
-        self._told = told
+        self._blind_jobs = blind_jobs
         self._count = count
 
     def __len__(self) -> int:
@@ -284,7 +284,7 @@ class _Jobs(Sequence[Job]):
         at = at + self._count if at < 0 else at
         if not 0 <= at < self._count:
             raise IndexError(f"job {at} of {self._count} that have arrived")
-        found = self._told.get(at)
+        found = self._blind_jobs.get(at)
         if found is None:
-            found = self._told[at] = replace(self._jobs[at], rounds=None)
+            found = self._blind_jobs[at] = replace(self._jobs[at], rounds=None)
         return found

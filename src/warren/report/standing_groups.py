@@ -104,8 +104,8 @@ class GroupHistory:
         ``skip``: number of barriers left out at the beginning, whose rounds began before or met
         others. None if fewer than two of its other barriers are recorded there.
         """
-        told = self._rounds.get(job, [])
-        barriers = [one for one in told if begin_ns <= one.barrier_ns <= end_ns][skip:]
+        job_rounds = self._rounds.get(job, [])
+        barriers = [one for one in job_rounds if begin_ns <= one.barrier_ns <= end_ns][skip:]
         rounds = sum(one.rounds for one in barriers[1:])
         if not rounds:
             return None
@@ -125,8 +125,8 @@ class GroupHistory:
     @cached_property
     def _answers(self) -> tuple[list[int], list[tuple[Group, ...]]]:
         """Return when groups were answered, and which."""
-        told = self.history.groups_over_time()
-        return [at_ns for at_ns, _ in told], [groups for _, groups in told]
+        answers = self.history.groups_over_time()
+        return [at_ns for at_ns, _ in answers], [groups for _, groups in answers]
 
     @cached_property
     def _rounds(self) -> dict[int, list[RoundsDone]]:

@@ -89,7 +89,7 @@ class Database:
 
     def __init__(self, path: Path, *, uri: str | None = None) -> None:
         self.path = path
-        with self._told():
+        with self._plain_errors():
             if uri is None:
                 _make(path)
             self._db = sqlite3.connect(
@@ -105,7 +105,7 @@ class Database:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._told():
+        with self._plain_errors():
             self._db.close()
 
     @contextmanager
@@ -114,7 +114,7 @@ class Database:
 
         No other process may write from its beginning on.
         """
-        with self._told():
+        with self._plain_errors():
             # IMMEDIATE takes the write lock at once: a later upgrade from a reader could fail.
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -139,24 +139,24 @@ class Database:
 
     def put(self, rows: Iterable[Profile | LiveRun | EndedJob]) -> None:
         """Write rows as ``warren.model.history_rows.upsert`` says; within a transaction."""
-        with self._told():
+        with self._plain_errors():
             for row in rows:
                 values = [getattr(row, name) for name in type(row).__slots__]
                 self._db.execute(upsert(type(row)), values)
 
     def touch(self) -> None:
         """Rewrite the version number within a transaction, to check that the file is writable."""
-        with self._told():
+        with self._plain_errors():
             self._db.execute(f"PRAGMA user_version = {VERSION}")
 
     def forget(self, key: str) -> None:
         """Remove the profiles of a key; within a transaction."""
-        with self._told():
+        with self._plain_errors():
             self._db.execute("DELETE FROM profiles WHERE key = ?", (key,))
 
     def _all(self, kind: type[Row], order: str) -> list[Row]:
         """Return all rows of a kind, ordered by these columns."""
-        with self._told(), closing(self._db.execute(select(kind, order))) as found:
+        with self._plain_errors(), closing(self._db.execute(select(kind, order))) as found:
             return [row_of(kind, values) for values in found]
 
     def _prepare(self) -> None:
@@ -213,7 +213,7 @@ class Database:
                 time.sleep(_PAUSE_S)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _plain_errors(self) -> Iterator[None]:
         """Report errors of SQLite, of the disk and of a row in one clear line."""
         try:
             yield
