@@ -14,7 +14,7 @@ from typing import Final
 
 # The numbers enter the hash: a kind may be added at the end, and none may move.
 COMP, SYNC, COMP_JOB, SYNC_JOB, JITTER, LOSS, LOSS_NOISE, VERIFIED, RESAMPLED = range(9)
-"""What a draw is for; each kind has its own stream."""
+"""Purposes of draws; each has its own stream."""
 _MASK: Final = 2**64 - 1
 
 

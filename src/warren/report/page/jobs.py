@@ -14,7 +14,7 @@ from warren.report.page.colours import Colouring
 from warren.report.page.table import Cell, TableRow, number_cell, table
 
 MOST_ROWS: Final = 1_500
-"""Jobs up to this number are listed, so that the browser can sort the table at once."""
+"""Most jobs that are listed, so that the browser can sort the table at once."""
 MOST_USERS: Final = 500
 """Most users that are listed."""
 _COLUMNS: Final[tuple[tuple[str, str], ...]] = (
