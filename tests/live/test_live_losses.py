@@ -334,7 +334,7 @@ def test_code_that_blocks_every_signal_and_hangs_fails_its_job_wherever_it_is(
     late = "did not end within its limit of 2 s (task_limit)"
     begins = ["building its app", "the barrier of round 0", "task 0 of round 0"]
     assert reasons == {
-        index: f"{begins[at]} {late}; nobody knows where: it did not hear SIGALRM"
+        index: f"{begins[at]} {late}; the place is unknown: it did not react to SIGALRM"
         for index, at in enumerate((0, 1, 2, 1))
     }
 

@@ -22,7 +22,7 @@ LOOK_MS: Final = 1000
 class ChildLimits:
     """The limits of the living children of one zygote, by process id.
 
-    ``log_bytes`` is what the processes of one job may print to its log.
+    ``log_bytes``: most bytes that the processes of one job may print to its log.
     """
 
     def __init__(self, log_bytes: int) -> None:
@@ -68,7 +68,7 @@ class ChildLimits:
                 self._end(pid, f"{OVER_LOG} of {size_text(self._log_bytes)}")
 
     def _end(self, pid: int, why: str) -> None:
-        """Kill a child and its group; the first reason is the one that is told."""
+        """Kill a child and its group; the first reason is the one reported."""
         self._ended_by.setdefault(pid, why)
         kill(pid, group=True)
         kill(pid)

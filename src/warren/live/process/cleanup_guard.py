@@ -1,9 +1,9 @@
-"""The guard of a run: ends what is left when its controller and its zygote are both gone.
+"""The guard of a run: it cleans up once the run's controller and zygote are both gone.
 
-It is started as ``python cleanup_guard.py FD MARK FOLDER CGROUPS...`` and imports the standard
-library alone, so that it is small. Controller and zygote hold the other end of FD; when the last of
-them is gone, every process that has MARK in its environment is killed, and FOLDER removed; so are
-cgroups whose path is one of CGROUPS and a process id. After an ordinary end there is nothing left
+It is started as ``python cleanup_guard.py FD MARK FOLDER CGROUPS...`` and imports only the standard
+library, to stay small. Controller and zygote hold the other end of FD. When the last of them is
+gone, the guard kills every process that has MARK in its environment and removes FOLDER. It also
+removes cgroups whose path is one of CGROUPS and a process id. After an ordinary end nothing is left
 to do.
 """
 
@@ -17,7 +17,7 @@ import sys
 import time
 
 _ROUNDS = 400
-"""Tries, 5 ms apart, until what was killed is gone: two seconds."""
+"""Tries, 5 ms apart, to see the killed processes gone: two seconds."""
 
 
 def main() -> None:
@@ -25,10 +25,10 @@ def main() -> None:
     fd = int(sys.argv[1])
     mark = sys.argv[2].encode()
     folder = sys.argv[3]
-    # What ends the run must not end its guard.
+    # A signal that ends the run must not end its guard.
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)
-    # Nobody writes: the read returns when no process holds the other end any more.
+    # No process writes: the read returns when no process holds the other end any more.
     while os.read(fd, 1):
         pass
     # Again and again, since a process may fork while others are killed.
@@ -57,7 +57,7 @@ def marked(mark: bytes) -> list[int]:
 
 
 def end_cgroups(cgroups: str) -> None:
-    """Remove a run's cgroups, and kill what is in them; ``cgroups``: their path but for .PID."""
+    """Remove a run's cgroups and kill their processes; ``cgroups``: their path without .PID."""
     home, name = os.path.split(cgroups)
     if not name:
         return
@@ -68,7 +68,7 @@ def end_cgroups(cgroups: str) -> None:
 
 
 def end_cgroup(cgroup: str) -> None:
-    """Kill what is in a cgroup and remove it; it is busy until its last process has gone."""
+    """Kill all processes of a cgroup and remove it; it is busy until the last one has gone."""
     for _ in range(_ROUNDS):
         with contextlib.suppress(OSError), open(f"{cgroup}/cgroup.procs") as file:
             for line in file:

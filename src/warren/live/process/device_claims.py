@@ -1,8 +1,9 @@
 """Claims of processors and GPUs of this machine, so that two runs do not share them unasked.
 
 A claim is a lock of the kernel on a file, so it ends with the process that has it, however that
-ends. The files are in one folder for all users of the machine; each says whose the claim is.
-Whatever is wrong with the folder, a run goes on without claims: they are a help and no protection.
+process ends. The files are in one folder for all users of the machine; each names the holder of the
+claim. If anything is wrong with the folder, the run goes on without claims: they are a help and no
+protection.
 """
 
 from __future__ import annotations
@@ -41,22 +42,22 @@ _covered: ContextVar[bool] = ContextVar("covered", default=False)
 def devices_held(run: Run, folder: Path | str, *, share: bool = False) -> Iterator[None]:
     """Hold the devices of a run; engines that are started within claim nothing.
 
-    Claimed are real devices of this machine: none where times are emulated, since many such devices
-    are on few processors, and none under Ray.
+    Only real devices of this machine are claimed: none if times are emulated, since many emulated
+    devices share few processors, and none under Ray.
 
     Parameters
     ----------
     run : Run
         The run.
     folder : Path or str
-        Its folder, which others are told.
+        Its folder, which the claim shows to other runs.
     share : bool
-        Whether it goes on although other runs have some of its devices.
+        Whether the run goes on although other runs have some of its devices.
 
     Raises
     ------
     SpecError
-        If other runs have claimed what is wanted, or the run names GPUs that are not here.
+        If other runs have claimed wanted devices, or the run names GPUs that are not here.
     """
     cluster = run.cluster
     real = cluster.live_emulate is None and cluster.engine != "ray"
@@ -69,8 +70,8 @@ def devices_held(run: Run, folder: Path | str, *, share: bool = False) -> Iterat
     named = {one.uuid or str(one.index): f"GPU {one.index} ({one.name})" for one in used if one}
     processors = [device for device, gpu in enumerate(used) if gpu is None]
     pinned = [core_of(device) for device in processors] if cluster.local.pin else []
-    told = str(Path(folder).absolute())
-    with contextlib.closing(DeviceClaims(len(processors), named, told, pinned, share=share)):
+    shown = str(Path(folder).absolute())
+    with contextlib.closing(DeviceClaims(len(processors), named, shown, pinned, share=share)):
         token = _covered.set(True)
         try:
             yield
@@ -84,20 +85,20 @@ class DeviceClaims:
     Parameters
     ----------
     processors : int
-        Number of processors to claim; where that is more than there are, all.
+        Number of processors to claim; all, if there are fewer.
     gpus : mapping of str to str
         The GPUs to claim: the name for people by what identifies each on this machine.
     run : str
-        The run's folder, which others are told.
+        The run's folder, which the claim shows to other runs.
     pinned : sequence of int, optional
         The cores that the run is pinned to, which are claimed first; empty: any.
     share : bool
-        Whether what others have claimed is no error.
+        Whether claims of other runs are no error.
 
     Raises
     ------
     SpecError
-        If other runs have claimed what is wanted; says whose they are.
+        If other runs have claimed wanted devices; the message names those runs.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class DeviceClaims:
         text: bytes,
         pinned: Sequence[int],
     ) -> str:
-        """Claim the devices; return what others have, and whose it is; empty: nothing."""
+        """Claim the devices; return those that other runs have, and the holders; empty: none."""
         short, whose = [], list[str]()
         for key, shown in gpus.items():
             if (holder := _take(folder / f"gpu-{key}", text, self._held)) is not None:
@@ -157,7 +158,7 @@ class DeviceClaims:
 
 
 def claimed_by_others() -> str:
-    """Say who has claimed processors that this process may use; empty: nobody."""
+    """Name the holders of claims on processors that this process may use; empty: no claims."""
     held: list[int] = []
     with _claiming(held) as folder:
         cores = [] if folder is None else [folder / f"cpu-{i}" for i in os.sched_getaffinity(0)]
@@ -178,7 +179,7 @@ def _close(files: list[int]) -> None:
 
 
 def _take(path: Path, text: bytes, held: list[int]) -> str | None:
-    """Claim one device; return whose it is, and None if it was free or cannot be claimed."""
+    """Claim one device; return the holder, or None if it was free or cannot be claimed."""
     try:
         file = _opened(path)
     except OSError:
@@ -186,9 +187,9 @@ def _take(path: Path, text: bytes, held: list[int]) -> str | None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        told = os.pread(file, _TEXT_BYTES, 0)
+        found = os.pread(file, _TEXT_BYTES, 0)
         os.close(file)
-        return _holder(told) if error.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
+        return _holder(found) if error.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
     held.append(file)
     if text:
         with contextlib.suppress(OSError):  # a full disk
@@ -237,7 +238,7 @@ def _wait_for(file: int) -> None:
 
 
 def _opened(path: Path) -> int:
-    """Open a file for all users, made if need be; it may be one that another user has made."""
+    """Open a file for all users, made if need be; another user may have made it."""
     while True:
         # Without O_CREAT first: the kernel refuses that for a file of another user's.
         with contextlib.suppress(FileNotFoundError):
@@ -255,7 +256,7 @@ def _opened(path: Path) -> int:
 
 
 def _holder(text: bytes) -> str:
-    """Return in words whose a claim is; any user may have written anything there."""
+    """Return the holder of a claim in words; any user may have written anything there."""
     parts = short_line(text.decode(errors="replace").replace("\0", "\n").strip(), 200)
     fields = text.decode(errors="replace").split("\0")
     if len(fields) != len(("user", "pid", "run", "since")):

@@ -8,7 +8,7 @@ from typing import Final
 from warren.live.process.linux import kernel_lines
 
 _LEFT: Final = 8
-"""Memory is scarce when less than a part in so many is left."""
+"""Memory is scarce when less than one part in this number is left."""
 _CGROUP: Final = Path("/sys/fs/cgroup")
 """The cgroup of the container, where there is one: its own limit shows at the top."""
 

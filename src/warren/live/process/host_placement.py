@@ -46,7 +46,7 @@ class HostPlacement:
         """Return the host of a role: its device's, if it has one; a server's role names its own."""
         if len(self.places_H) == 1:
             return 0
-        # Executors, trainers and ranks have a device; what has none and is no server is on host 0.
+        # Executors, trainers and ranks have a device; other roles, except servers, are on host 0.
         device: int | None = getattr(role, "device", None)
         if device is not None:
             return self._host_of_device[device]
@@ -55,16 +55,17 @@ class HostPlacement:
         return 0
 
     def with_identity(self, role: AnyRole) -> AnyRole:
-        """Return the role as its process gets it: with the identity of its host, if it takes one.
+        """Return the role as its process gets it: with the identity of its host, if it has that
+        field.
 
-        Where there is one host the role stays as it is.
+        With one host the role is unchanged.
         """
         if hasattr(role, "identity") and (len(self.places_H) > 1 or self.agents):
             role = msgspec.structs.replace(role, identity=self.identity(self.of(role)))
         return role
 
     def identity(self, host: int) -> HostIdentity:
-        """Return what the processes of a host are to others."""
+        """Return the identity that the processes of a host show to others."""
         return HostIdentity(host, self.places_H[host].address, self._secret, self.agents)
 
     @property
@@ -90,10 +91,10 @@ def placement_of(cluster: Cluster) -> HostPlacement:
 
     Raises
     ------
-    SpecError
+    If that testbed is not up, or lacks a host of the cluster.
         If that testbed is not up, or lacks a host of the cluster.
     OSError
-        If no way leads to the Ray cluster.
+        If no network route leads to the Ray cluster.
     """
     if cluster.local.testbed is None and cluster.ray is None:
         return ALONE

@@ -1,9 +1,8 @@
 """Let torch's optimisers step without loading its compiler, which takes as long as torch itself.
 
-``Optimizer.step`` imports ``torch._dynamo`` to tell a compiler that may be tracing it where to
-break, and nothing else; a group of processes clears its cache. Here a module stands in its place
-that does these things, and becomes the real one as soon as anything else of it is asked for: by
-``torch.compile``, say.
+``Optimizer.step`` imports ``torch._dynamo`` only to tell a compiler where to break, in case one is
+tracing; a group of processes clears its cache. Here a stand-in module does these two things. It
+loads the real module as soon as anything else is used, by ``torch.compile``, say.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class _TraceRules:
-    """Stands for ``torch._dynamo.trace_rules``: a group of processes clears what it remembers."""
+    """Stand-in for ``torch._dynamo.trace_rules``: a group of processes clears its cache."""
 
     @staticmethod
     def clear_lru_cache() -> None:
@@ -30,17 +29,17 @@ class _TraceRules:
 
 
 class LazyDynamo(ModuleType):
-    """Stands for ``torch._dynamo`` until more of it is needed than says nothing to nobody."""
+    """Stand-in for ``torch._dynamo`` until something beyond its two no-ops is used."""
 
     trace_rules = _TraceRules()
 
     @staticmethod
     def graph_break(*_: object, **__: object) -> None:
-        """Tell nobody to break: nothing is traced before the real module is there."""
+        """Do nothing: no compiler traces before the real module is loaded."""
 
     @staticmethod
     def disable(function: _F, *_: object, **__: object) -> _F:
-        """Return the function as it is, for the same reason."""
+        """Return the function unchanged: no compiler traces before the real module is loaded."""
         return function
 
     def __getattr__(self, name: str) -> Any:
@@ -61,6 +60,6 @@ def _real() -> ModuleType:
 
     if isinstance(sys.modules.get(NAME), LazyDynamo):
         del sys.modules[NAME]
-        # What it loads asks for it as an attribute of torch, too.
+        # The real module, once loaded, looks for itself as an attribute of torch, too.
         vars(torch).pop("_dynamo", None)
     return importlib.import_module(NAME)

@@ -26,7 +26,7 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 _SPIN_BELOW_NS: Final = 60_000
 """The last part of a wait, spent awake: a timer is usually up to 50 microseconds late."""
 _LATER: Final = 10
-"""How much nicer a process is that ends: a tenth of the weight of one that computes."""
+"""Added niceness of an ending process: a tenth of the weight of a computing one."""
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals by which a user ends a run."""
 _known_as = 0
@@ -64,7 +64,7 @@ def pin_to_core(core: int | None) -> None:
 
 
 def own_temporary_folder(path: str) -> None:
-    """Make this folder the one for temporary files from now on; only this user may enter it."""
+    """Set this folder as the one for temporary files; only this user may enter it."""
     Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
     os.environ["TMPDIR"] = path
     # Python remembers the folder that it found first; None lets it look again.
@@ -72,12 +72,12 @@ def own_temporary_folder(path: str) -> None:
 
 
 def wait_for_end(lifeline: int) -> None:
-    """Wait, so that what was sent is delivered, until the controller ends this process."""
+    """Wait until the controller ends this process, so that sent messages are delivered."""
     select.select([lifeline], [], [])
 
 
 def set_name(name: str) -> None:
-    """Set the name that ``ps`` and ``top`` show; 15 bytes of it."""
+    """Set the name that ``ps`` and ``top`` show; 15 bytes at most."""
     _prctl(_PR_SET_NAME, name.encode()[:15])
 
 
@@ -90,7 +90,7 @@ def sleep_until(at_ns: int) -> None:
 
 def direct_output(path: str) -> None:
     """Append standard output and error of this process to a file from now on."""
-    # What is buffered belongs to where it was printed.
+    # Buffered output belongs to the stream before this change.
     sys.stdout.flush()
     sys.stderr.flush()
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -133,7 +133,7 @@ def kernel_lines(path: Path) -> list[str]:
 
 
 def return_freed_memory() -> None:
-    """Give what was freed inside this process back to the system, as far as it can be."""
+    """Return memory freed inside this process to the system, as far as possible."""
     if hasattr(_LIBC, "malloc_trim"):  # of glibc
         _LIBC.malloc_trim(0)
 
@@ -144,9 +144,9 @@ def child_controllers(cgroup: Path) -> list[str]:
 
 
 def end_all_marked(mark: bytes, timeout_s: float = 3.0) -> None:
-    """Kill every process whose environment has this entry, and look until none is left.
+    """Kill every process whose environment has this entry, until none is left.
 
-    They may be children of others, which cannot be waited for.
+    They may be children of other processes, so this one cannot wait for them.
     """
     deadline = time.monotonic() + timeout_s
     while (found := marked(mark)) and time.monotonic() < deadline:
@@ -195,12 +195,12 @@ def fork_below() -> None:
     set_name("warren-parent")
     _, status = os.waitpid(child, 0)
     os.nice(_LATER)
-    # Whoever waits for this process sees the child's exit code or signal.
+    # A parent that waits for this process sees the child's exit code or signal.
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         # If a core dump is wanted, it is the child's, not one of this process too.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        # The default of SIGKILL cannot be set, nor need be.
+        # The default action of SIGKILL cannot be set, and need not be.
         with contextlib.suppress(OSError):
             signal.signal(-code, signal.SIG_DFL)
         os.kill(me, -code)
@@ -208,7 +208,7 @@ def fork_below() -> None:
 
 
 def end_as_killed() -> NoReturn:
-    """End this process as from outside, for what it needs is not there any more."""
+    """End this process as if killed: something that it needs is gone."""
     os.kill(os.getpid(), signal.SIGKILL)
     raise SystemExit(1)  # not reached
 
@@ -246,9 +246,9 @@ def how_it_ended(status: int) -> str:
 FULL_CODE: Final = 113
 """How a process leaves that could start no other one."""
 SHORT_CODE: Final = 112
-"""How a process leaves whose device had too little memory."""
+"""Exit code of a process whose device had too little memory."""
 SHORT_OF_MEMORY: Final = "its device had too little memory"
-"""What is said of that."""
+"""The description of that end."""
 
 
 def in_words(code: int) -> str:
@@ -265,7 +265,7 @@ def in_words(code: int) -> str:
 
 
 def no_more_processes() -> str:
-    """Say that no process can be started, and by which limit: the lowest that holds for this one.
+    """Say that no process can be started, and name the lowest limit that holds for this one.
 
     Threads count as processes.
     """

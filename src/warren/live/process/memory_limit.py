@@ -1,9 +1,10 @@
-"""The most memory that one trainer or server may take: a cgroup of its own, or RLIMIT_DATA.
+"""A limit on the memory of one trainer or server: a cgroup of its own, or RLIMIT_DATA.
 
-A cgroup counts what a process and its children touch, and the kernel kills what goes beyond. It is
-made beside the cgroups of whoever started the run: under version 2 where the tree is delegated to
-this user, else under version 1. Where neither is allowed, RLIMIT_DATA counts what one process
-reserves, and an allocation beyond it fails inside the process.
+A cgroup counts the memory that a process and its children touch, and the kernel kills a process
+beyond the limit. The cgroup is made beside the cgroups of the user that started the run: under
+version 2 where the tree is delegated to this user, otherwise under version 1. Where neither is
+allowed, RLIMIT_DATA counts the memory that one process reserves, and an allocation beyond it fails
+inside the process.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from warren.live.process.time_limit import OVER_MEMORY, size_text
 _FIRST: Final = ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
 _PEAK: Final = "memory.max_usage_in_bytes"
 _NEAR_BYTES: Final = 2**22
-"""A limit is met this much before it: what is asked for at once may be a huge page."""
+"""Bytes below a limit that count as reaching it: one request may be for a huge page."""
 FALLBACK: Final = "local.memory: no cgroup may be made here; RLIMIT_DATA limits each process"
 _ENTER: Final = 'echo 0 > "$0"'
-"""A shell that moves itself into the cgroup whose ``cgroup.procs`` is its first argument."""
+"""Shell command that moves its shell into the cgroup whose ``cgroup.procs`` is argument 0."""
 
 
 class MemoryLimit(msgspec.Struct, frozen=True, array_like=True):
@@ -56,8 +57,8 @@ def cgroups_of(limit_bytes: int | None, name: str, quotas: Sequence[str] = ()) -
     name : str
         The run's own name.
     quotas : sequence of str
-        Cgroups that processes of the run are in already. No path is in the tree of one of these:
-        a process is in one cgroup of a tree, so it would leave that one.
+        Cgroups that processes of the run are in already. No path is in the tree of one of these: a
+        process is in one cgroup of a tree, so it would leave its present one.
     """
     if limit_bytes is None:
         return ()
@@ -66,7 +67,7 @@ def cgroups_of(limit_bytes: int | None, name: str, quotas: Sequence[str] = ()) -
 
 
 def _tree(cgroup: Path) -> int:
-    """Return a number that tells the tree of a cgroup from others; -1: there is no such cgroup."""
+    """Return a number that identifies the tree of a cgroup; -1: there is no such cgroup."""
     try:
         return cgroup.stat().st_dev
     except OSError:
@@ -107,10 +108,10 @@ def enter(limit: MemoryLimit | None) -> None:
     if limit.cgroups:
         cgroup = limit.cgroup(os.getpid())
         _make(cgroup, limit.limit_bytes)
-        # 0 stands for the process that writes it.
+        # 0 means the process that writes it.
         (cgroup / "cgroup.procs").write_text("0")
         return
-    # What the zygote has loaded is not the app's.
+    # The memory that the zygote has loaded is not the app's.
     most = _data_bytes() + limit.limit_bytes
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     most = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -119,7 +120,7 @@ def enter(limit: MemoryLimit | None) -> None:
 
 @contextlib.contextmanager
 def data_limited(more_bytes: int) -> Iterator[None]:
-    """Let this process reserve so much more meanwhile; what goes beyond fails in the process."""
+    """Let this process reserve ``more_bytes`` meanwhile; an allocation beyond them fails."""
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     known = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
     most = min([_data_bytes() + more_bytes, *known])
@@ -131,7 +132,7 @@ def data_limited(more_bytes: int) -> Iterator[None]:
 
 
 def allow_more_data(more_bytes: int) -> None:
-    """Raise what ``data_limited`` allows until its end, as far as the process may."""
+    """Raise the limit of ``data_limited`` until its end, as far as the process may."""
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if soft != resource.RLIM_INFINITY:
         most = soft + more_bytes if hard == resource.RLIM_INFINITY else min(soft + more_bytes, hard)
@@ -139,9 +140,9 @@ def allow_more_data(more_bytes: int) -> None:
 
 
 def over_limit(limit: MemoryLimit, pid: int) -> str:
-    """Say how a process that has ended was killed by its limit; empty if it was not.
+    """Say how a limit killed a process that has ended; empty if it did not.
 
-    Its cgroup is removed, and what the process had left in there is killed.
+    Its cgroup is removed, and processes left in there are killed.
     """
     if not limit.cgroups:
         return ""
@@ -171,10 +172,10 @@ def cgroup_folders(proc: Path = Path("/proc/self")) -> Iterator[Path]:
 
 
 def _delegating(own: Path | None, top: Path) -> Iterator[Path]:
-    """Yield the cgroups of version 2 that let their children limit memory: ours, or that above.
+    """Yield the cgroups of version 2 that let their children limit memory: ours, or its parent.
 
-    Ours has processes in it and then, but for the root, has no such children. A child of the one
-    above escapes our own limits, so there must be none.
+    Ours has processes in it, so unless it is the root it has no such children. A child of the
+    parent escapes our own limits, so there must be none.
     """
     if own is None:
         return
@@ -240,6 +241,6 @@ def _has_killed(cgroup: Path) -> bool:
 
 
 def _data_bytes() -> int:
-    """Return what RLIMIT_DATA counts of this process now."""
+    """Return the bytes that RLIMIT_DATA counts of this process now."""
     status = dict(line.split(":", 1) for line in kernel_lines(Path("/proc/self/status")))
     return int(status["VmData"].split()[0]) * 1024

@@ -16,7 +16,7 @@ _LENGTH: Final = struct.Struct("<I")
 
 
 class Pipe:
-    """One end of the connection. A peer that ends, however it does, ends the stream of messages."""
+    """One end of the connection. The stream of messages ends when the peer ends, in any way."""
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
@@ -26,7 +26,7 @@ class Pipe:
         return self._end.fileno()
 
     def give_up_after(self, wait_s: float) -> None:
-        """Let ``send`` wait for room so long at most, and take a peer that makes none for gone."""
+        """Limit the wait of ``send`` for room, in seconds; then the peer counts as gone."""
         spared = struct.pack("ll", int(wait_s), int(wait_s % 1 * 1e6))
         self._end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, spared)
 
@@ -50,7 +50,7 @@ class Pipe:
         self._end.close()
 
     def _exactly(self, size: int) -> bytes | None:
-        """Read so many bytes; None if the stream ends before that."""
+        """Read ``size`` bytes; None if the stream ends before that."""
         # A stream knows no messages: one read may bring less than one.
         parts = bytearray()
         while len(parts) < size:

@@ -32,7 +32,7 @@ def libraries(sources: Sources) -> tuple[str, ...]:
 
 
 def load_ahead(names: Iterable[str], start_without: Callable[[str], NoReturn]) -> None:
-    """Load libraries in a zygote; start it anew without one that fails and is not always needed.
+    """Load libraries in a zygote; restart it without an optional library that fails.
 
     A zygote must have nothing of a library that failed: its children would find it half loaded, and
     fail otherwise than it does. The job that needs the library loads it by itself, and fails alone.
@@ -42,7 +42,7 @@ def load_ahead(names: Iterable[str], start_without: Callable[[str], NoReturn]) -
     names
         Names of libraries; those that are not installed are left out.
     start_without
-        Starts the zygote anew without a library.
+        Starts the zygote again without a library, by its name.
     """
     for name in names:
         why = ""

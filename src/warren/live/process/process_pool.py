@@ -72,9 +72,9 @@ _STARTS: Final = 10
 _LEAVE_S: Final = 6.0
 """How long the zygote may take to end everything before it is killed itself."""
 _LINES: Final = 3
-"""So many last lines of what a lost zygote printed are told: of a traceback, place and error."""
+"""Last lines of a lost zygote's output that an error quotes: of a traceback, place and error."""
 _CHARS: Final = 500
-"""So many last characters of them."""
+"""Last characters of these lines that an error quotes."""
 
 
 class ZygoteStarts:
@@ -132,11 +132,11 @@ class ProcessPool:
     watch : CleanupGuard, optional
         The guard that cleans up after this process and the zygotes.
     cgroups : str
-        The path, but for ``.PID``, of the cgroups of limited processes; empty: there are none.
+        The path, without ``.PID``, of the cgroups of limited processes; empty: there are none.
     placement : HostPlacement
-        Which host each process is on.
+        The host of each process.
     log_bytes : int
-        What the processes of one job may print to its log.
+        Most bytes that the processes of one job may print to its log.
     """
 
     def __init__(
@@ -152,8 +152,8 @@ class ProcessPool:
         self._placement = placement
         self._log = log
         self._cgroups = cgroups
-        # By ticket: the role of a process that was not told to end, the pipe to its zygote, and its
-        # process id once it has been forked.
+        # By ticket: the role of a process that nothing has ended on purpose, the pipe to its
+        # zygote, and its process id once it has been forked.
         self._roles: dict[int, Role] = {}
         self._at: dict[int, Pipe] = {}
         self._pids: dict[int, int] = {}
@@ -196,7 +196,7 @@ class ProcessPool:
         return self._zygote.pid
 
     def pids(self) -> dict[int, Role]:
-        """Return the living processes and their roles; not those that were told to end."""
+        """Return the living processes and their roles, without those that are being ended."""
         pids = self._pids.items()
         return {pid: self._roles[ticket] for ticket, pid in pids if ticket in self._roles}
 
@@ -207,18 +207,18 @@ class ProcessPool:
 
     @property
     def strangers(self) -> int:
-        """None: nobody connects."""
+        """Always 0: this pool accepts no connections."""
         return 0
 
     def await_zygote(self) -> ZygoteReady:
-        """Wait until all zygotes are warm; what the first says holds for the others too.
+        """Wait until all zygotes are warm; the first one's message holds for all.
 
         Raises
         ------
         ZygoteLost
-            If one ended instead.
+            If a zygote ended instead.
         EngineError
-            If one is not single-threaded and must not fork.
+            If a zygote is not single-threaded and must not fork.
         """
         said = [self._receive(pipe) for pipe in self.pipes]
         for message in said:
@@ -255,7 +255,7 @@ class ProcessPool:
             self.kill(ticket)
 
     def hear(self, fd: int) -> Iterator[tuple[int, Role, Exited]]:
-        """Read one message of a host's zygote; yield a process that ended without being told to.
+        """Read one message of a host's zygote; yield a process that ended without an order to end.
 
         ``fd`` is one of ``fds``.
 
@@ -296,10 +296,10 @@ class ProcessPool:
         guard.end_cgroups(self._cgroups)
 
     def end_all(self, keep: int) -> None:
-        """End every process by force, and wait for that; of the children all but ``keep``.
+        """End every process by force except the child ``keep``, and wait for their ends.
 
-        This process has to be the one that adopts orphans: a child that user code started with
-        another environment is found as a child alone.
+        This process must be the adopter of orphans: a child that user code started with another
+        environment is found only as a child.
         """
         end_all_marked(_text(self._mark).encode())
         self._warm = False
@@ -307,11 +307,11 @@ class ProcessPool:
         end_all_children(keep=(keep,))
 
     def note_warm(self) -> None:
-        """Note that the zygote has said that it is warm, to somebody else."""
+        """Note that the zygote is warm, as another process has read."""
         self._warm = True
 
     def how_lost(self) -> str:
-        """Say how the zygote of the first host has ended, and what it printed last."""
+        """Say how the zygote of the first host has ended, with the last lines that it printed."""
         return str(self._lost(self.pipes[0]))
 
     def _receive(self, pipe: Pipe) -> ZygoteMessage:
@@ -322,9 +322,9 @@ class ProcessPool:
         return message
 
     def _lost(self, pipe: Pipe) -> EngineError:
-        """Return the error that says how a zygote ended and what it printed last.
+        """Return the error that says how a zygote ended, with the last lines that it printed.
 
-        It quotes the log, which may be in a folder that is removed with what was started.
+        It quotes the log, since the log may be in a folder that is removed with the run.
         """
         # The zygote of another host is no child of this process: how it ended is not known here.
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -336,11 +336,11 @@ class ProcessPool:
         when = "ended" if self._warm else "ended while it started"
         lines = [line.strip() for line in self._printed().splitlines() if line.strip()]
         last = "; ".join(lines[-_LINES:]) or "nothing"
-        told = f"the zygote {when} ({how}); it printed last: {printable(last[-_CHARS:])}"
-        return ZygoteLost(told, killed=code is None or code in _KILLS)
+        message = f"the zygote {when} ({how}); it printed last: {printable(last[-_CHARS:])}"
+        return ZygoteLost(message, killed=code is None or code in _KILLS)
 
     def _printed(self) -> str:
-        """Return the end of what has been printed since the zygote was started."""
+        """Return the end of the output since the zygote was started."""
         with contextlib.suppress(OSError), self._log.open("rb") as file:
             file.seek(max(self._log_from, file.seek(0, os.SEEK_END) - _CHARS * _LINES))
             return file.read().decode(errors="replace")
@@ -378,9 +378,9 @@ class CleanupGuard:
     folder : Path
         The folder that it removes; its name marks the processes that it kills.
     cgroups : sequence of str
-        Paths, but for ``.PID``, of the cgroups that it removes.
+        Paths, without ``.PID``, of the cgroups that it removes.
     keep : sequence of int
-        File descriptors that it has open to its end, such as that of a lock.
+        File descriptors that it keeps open to its end, such as that of a lock.
     """
 
     def __init__(self, folder: Path, cgroups: Sequence[str] = (), keep: Sequence[int] = ()) -> None:

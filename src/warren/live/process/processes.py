@@ -1,4 +1,4 @@
-"""What the controller asks of the processes of a run, wherever they are."""
+"""The controller's interface to the processes of a run, on any host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Processes(Protocol):
         """The file descriptors to poll."""
 
     def pids(self) -> dict[int, Role]:
-        """Return the living processes and their roles; not those that were told to end."""
+        """Return the living processes and their roles, without those that are being ended."""
 
     @property
     def stale_messages(self) -> int:
@@ -39,7 +39,7 @@ class Processes(Protocol):
         """Kill a process; its exit is not reported."""
 
     def hear(self, fd: int) -> Iterable[tuple[int, Role, Exited]]:
-        """Read what has come at a file descriptor; the processes that ended without being told."""
+        """Read from a file descriptor; return the processes that ended without an order to end."""
 
     def close(self, *, last: bool) -> None:
         """End every process; ``last``: the folder is not needed any more."""

@@ -1,7 +1,7 @@
 """Temporary folders that are removed with the process that made them, however it ends.
 
-A kill may come at any moment, so what removes a folder is there before the folder: a guard is
-started with a name that nobody has, and then the folder is made.
+A kill may come at any moment, so the guard that removes a folder is started before the folder
+exists: it gets an unused name, and then the folder is made.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from warren.live.process.linux import NoInterrupt
 from warren.live.process.process_pool import CleanupGuard
 
 _PATH_MAX: Final = 60
-"""A Unix socket's path is limited to 107 bytes, the socket's own name included."""
+"""Longest path of a folder for sockets: a socket's path, with its name, has 107 bytes at most."""
 
 
 def free_path(prefix: str = "warren-", *, short: bool = False) -> Path:
-    """Return a path at which a temporary folder can be made, by a name that cannot be guessed.
+    """Return a path for a new temporary folder, by a name that cannot be guessed.
 
     Parameters
     ----------
     prefix : str
-        How the name begins.
+        The beginning of the name.
     short : bool
-        Whether sockets are to be in the folder, whose paths have a limited length.
+        Whether sockets will be in the folder; their paths have a limited length.
     """
     name = prefix + secrets.token_hex(6)
     folder = Path(tempfile.gettempdir()) / name
@@ -56,5 +56,5 @@ class ScratchFolder:
     def __exit__(self, *_: object) -> None:
         with NoInterrupt():
             shutil.rmtree(self.path, ignore_errors=True)
-            # The guard removes what was still being written.
+            # The guard removes files that were still being written.
             self._guard.close()

@@ -13,17 +13,17 @@ from warren.live.transport.host_identity import NOWHERE, HostIdentity
 from warren.live.transport.message import Message
 from warren.model.job import Job
 
-# Roles: what a child is to be, with all that it needs to know. ``tmp`` is the folder for temporary
-# files of user code, ``base`` the folder that paths of the run file start from.
+# Roles: a child's task and all that it needs for it. ``tmp`` is the folder for temporary files of
+# user code, ``base`` the folder from which paths of the run file start.
 
 
 class ExecutorRole(Message, frozen=True, tag="ExecutorRole", array_like=True):
     """Fork the executor of ``device``.
 
-    ``incarnation`` counts those before it. ``pads`` has the times of emulated tasks. ``look_ahead``
-    is how many tasks have their state fetched before their turn. ``verify``: so large a share of
-    the tasks is computed again. ``core`` is the processor core to pin to; None: any. ``spill``:
-    trainers read their data from disk, ahead of their tasks.
+    ``incarnation`` counts the device's earlier executors. ``pads`` has the times of emulated tasks.
+    ``look_ahead`` is the number of tasks whose state is fetched before their turn. ``verify``: the
+    share of tasks that is computed again. ``core`` is the processor core to pin to; None: any.
+    ``spill``: trainers read their data from disk, ahead of their tasks.
     """
 
     device: int
@@ -64,9 +64,9 @@ class TrainerRole(Message, frozen=True, tag="TrainerRole", array_like=True):
 
 
 class JobStateRole(Message, frozen=True, tag="JobStateRole", array_like=True):
-    """What each process that keeps the state of a job has to know, whether server or rank.
+    """The common fields of each process that keeps the state of a job: a server or a rank.
 
-    ``store`` is the folder of the job's checkpoints; the process begins at the one of its
+    ``store`` is the folder of the job's checkpoints; the process begins at the checkpoint of
     ``round``.
     """
 
@@ -82,11 +82,11 @@ class JobStateRole(Message, frozen=True, tag="JobStateRole", array_like=True):
 class ServerRole(JobStateRole, frozen=True, tag="ServerRole", array_like=True):
     """Fork server ``part`` of a job; ``rehearse``: it evaluates before time zero.
 
-    ``homes`` has the host of each server of the job; ``model_bytes`` how many bytes of the model
-    each is to hold, empty: about the same. ``flow_class`` is the class of what it sends at first.
-    ``donors``: it begins with the blocks of so many servers; 0: with the checkpoint of ``round``.
-    ``inputs``: the budget of its host, as a trainer's. ``helpers``: threads that share its sums and
-    copies; 0: none do.
+    ``homes`` has the host of each server of the job. ``model_bytes`` has the bytes of the model
+    that each holds; empty: about the same. ``flow_class`` is the first class of its traffic.
+    ``donors``: number of servers whose blocks it begins with; 0: it begins with the checkpoint of
+    ``round``. ``inputs``: the budget of its host, as a trainer's. ``helpers``: threads that share
+    its sums and copies; 0: none do.
     """
 
     part: int
@@ -113,9 +113,9 @@ class RankRole(JobStateRole, frozen=True, tag="RankRole", array_like=True):
 
     ``incarnation`` counts the job's gangs, ``executor`` is the incarnation of the device's
     executor. Ranks find each other through ``meeting``, talk over ``interface`` and prove by
-    ``secret`` that they are of this gang. ``delay_ns``: of the round behind the first barrier.
-    ``verify``: so large a share of the rounds has its tasks computed again, by other ranks.
-    ``gpu``: the GPU on which it computes tasks; None: the CPU.
+    ``secret`` that they are of this gang. ``delay_ns``: delay of the round behind the first
+    barrier. ``verify``: share of the rounds whose tasks other ranks compute again. ``gpu``: the GPU
+    on which it computes tasks; None: the CPU.
     """
 
     device: int
@@ -170,7 +170,7 @@ Role: TypeAlias = ExecutorRole | TrainerRole | ServerRole | RankRole | PlainRole
 
 
 class Fork(Message, frozen=True, tag="Fork", array_like=True):
-    """Controller to zygote: fork a child; ``ticket`` names it in all that is said of it."""
+    """Controller to zygote: fork a child; ``ticket`` names it in all messages about it."""
 
     ticket: int
     role: Role
@@ -183,7 +183,7 @@ class End(Message, frozen=True, tag="End", array_like=True):
 
 
 class SetClock(Message, frozen=True, tag="SetClock", array_like=True):
-    """Agent to zygote: the run's clock is ahead of this machine's by so much; see ``run_clock``."""
+    """Agent to zygote: the lead of the run's clock over this machine's; see ``run_clock``."""
 
     ahead_ns: int
 

@@ -1,7 +1,7 @@
-"""The time limit of user code, and how a process that met a limit is spoken of.
+"""The time limit of user code, and the words for a process that met a limit.
 
 A limit of time holds for one task or one barrier, in real time. The process sets itself an alarm
-(``Alarm``); the zygote ends the one that does not hear it (``child_limits.py``).
+(``Alarm``); the zygote ends a process that does not react to it (``child_limits.py``).
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from contextlib import contextmanager
 from typing import ClassVar, Final
 
 OUT_OF_TIME: Final = "killed by SIGALRM"
-"""How a process ends that ran into its limit (``linux.how_it_ended``)."""
+"""The end of a process that ran into its limit (``linux.how_it_ended``), in words."""
 
 UNHEARD: Final = "killed: past its time limit"
-"""How a process ends whose code does not hear its alarm."""
+"""The end of a process whose code does not react to its alarm, in words."""
 
 _LEAST_NS: Final = 500_000_000
-"""The shortest time that a process has for ending by its alarm, in real nanoseconds."""
+"""Shortest time in real nanoseconds that a process has for ending by its alarm."""
 _MOST_NS: Final = 5_000_000_000
-"""The longest such time."""
+"""Longest time in real nanoseconds that a process has for ending by its alarm."""
 
 OVER_MEMORY: Final = "killed: over its memory limit"
-"""How a process ends that took more than it may; its limit follows (``memory_limit``)."""
+"""The end of a process over its memory limit; the limit follows (``memory_limit``)."""
 
 
 OVER_LOG: Final = "killed: over its log limit"
-"""How a process ends whose job has printed more than it may; the limit follows (``zygote``)."""
+"""The end of a process whose job printed too much; the limit follows (``zygote``)."""
 
 
 class Deadline:
@@ -40,7 +40,7 @@ class Deadline:
     """
 
     def __init__(self) -> None:
-        # Shared and anonymous, so that a fork has the same memory, not a copy of it.
+        # Shared and anonymous, so that a fork shares the memory instead of copying it.
         self._at_ns = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("q")
 
     def begin(self, limit_ns: int) -> None:
@@ -54,7 +54,7 @@ class Deadline:
         self._at_ns[0] = 0
 
     def missed(self, now_ns: int) -> bool:
-        """Tell whether the process is past its deadline, so that it does not hear its alarm."""
+        """Return whether the process is past its deadline: it does not react to its alarm."""
         return 0 < self._at_ns[0] < now_ns
 
 
@@ -96,17 +96,17 @@ def size_text(size_bytes: int) -> str:
 
 
 def over_memory(how: str) -> str:
-    """Say what happened to a job whose process was ``OVER_MEMORY``."""
+    """Describe the failure of a job whose process was ``OVER_MEMORY``."""
     return f"was {how} (cluster file, local.memory)"
 
 
 def over_log(how: str) -> str:
-    """Say what happened to a job whose process was ``OVER_LOG``."""
+    """Describe the failure of a job whose process was ``OVER_LOG``."""
     return f"was {how} (cluster file, local.log_limit)"
 
 
 def out_of_time(how: str, limit_ns: int) -> str:
-    """Say what happened to a job whose process ended by its alarm, or was ended after it."""
-    unheard = "nobody knows where: it did not hear SIGALRM"
+    """Describe the failure of a job whose process its alarm ended, or the zygote after it."""
+    unheard = "the place is unknown: it did not react to SIGALRM"
     where = "its log has where" if how == OUT_OF_TIME else unheard
     return f"did not end within its limit of {limit_ns / 1e9:g} s (task_limit); {where}"

@@ -73,7 +73,7 @@ ROLES: Final = {
     "PlainRole": "warren.live.oracle.plain_process",
     "ProbeRole": "warren.live.oracle.determinism_probe",
 }
-"""Tag of a role to the module whose ``main(role, lifeline)`` a child runs."""
+"""Module whose ``main(role, lifeline)`` a child runs, by the tag of its role."""
 Hosts: TypeAlias = list[tuple[int, HostNamespace]]
 """Hosts, each with the socket that leads from its zygote to the controller."""
 
@@ -148,7 +148,7 @@ class Zygote:
     guard : int
         Its end of the guard's pipe; -1: there is no guard.
     log_bytes : int
-        What the processes of one job may print to its log.
+        Most bytes that the processes of one job may print to its log.
     """
 
     def __init__(self, pipe: Pipe, guard: int, log_bytes: int) -> None:
@@ -157,7 +157,7 @@ class Zygote:
         self.left = False
         """Whether the controller has gone without saying so."""
         self.closed: Close | None = None
-        """What the controller said when it ended this zygote."""
+        """The message by which the controller ended this zygote."""
         self._terminated = False
         self._limits = ChildLimits(log_bytes)
         # Nothing is ever written to the lifeline: children see its end when the zygote ends.
@@ -195,7 +195,7 @@ class Zygote:
                 return
 
     def _answer(self) -> bool:
-        """Do what the next message asks for; False: the controller is gone."""
+        """Answer the next message; False: the controller is gone."""
         match self._pipe.receive():
             case Fork(ticket=ticket, role=role):
                 pid = self._fork(role)
@@ -214,7 +214,7 @@ class Zygote:
         return True
 
     def _reap(self) -> None:
-        """Reap all children that have ended, and tell the controller of those that it knows."""
+        """Reap all children that have ended, and report the end of the known ones."""
         with contextlib.suppress(BlockingIOError):
             while os.read(self._wake_read, 4096):
                 pass
@@ -223,9 +223,9 @@ class Zygote:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if not pid:
                     return
-                # Whatever it forked and left in its process group ends too.
+                # Processes that it forked and left in its process group end too.
                 kill(pid, group=True)
-                # A limit that ended it says more than the signal by which it did.
+                # A limit that ended it says more than the signal that it used.
                 how = self._limits.ended(pid) or how_it_ended(status)
                 if pid in self._ticket_of:
                     self._pipe.send(Exited(self._ticket_of.pop(pid), pid, how))
@@ -249,7 +249,7 @@ class Zygote:
         return pid
 
     def _run_child(self, role: Role, zygote: int) -> NoReturn:
-        """Be the child: let go of what is the zygote's, enter the limits, and run the role."""
+        """Become the child: close the zygote's files, enter the limits, and run the role."""
         code = 1
         try:
             set_name("warren-child")
@@ -292,15 +292,15 @@ def _warm_up(preload: Sequence[str]) -> str:
 
     # All that is loaded stays: looking for garbage among it takes time.
     gc.disable()
-    # One thread before anything computes: a process that has threads cannot be forked safely.
+    # One thread before anything computes: a process with threads cannot be forked safely.
     numerics.pin()
     load_ahead(preload, _start_without)
     for name in ROLES.values():
         importlib.import_module(name)
     keep_out()
     _one_step()
-    # What is frozen is not looked at again, so collections in children do not write to its pages,
-    # which stay shared with the zygote.
+    # Frozen objects are not looked at again. So collections in children do not write to their
+    # pages, which stay shared with the zygote.
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -308,7 +308,7 @@ def _warm_up(preload: Sequence[str]) -> str:
 
 
 def _start_without(name: str) -> NoReturn:
-    """Let this process begin anew, as it was started, but for one library."""
+    """Start this process again with the same environment, but without one library."""
     rest = [one for one in sys.argv[1:] if one != name]
     program = own_program("warren.live.process.zygote", *rest)
     # Not ``os.environ``, to which the library may have added.
@@ -326,7 +326,8 @@ def _one_step() -> None:
     """Train a tiny network for one step: first calls set up kernels and caches.
 
     A torch that can use GPUs looks for them in a backward pass and in a step, and starts a thread
-    for each; whoever has done so cannot be forked. There only the forward pass is made.
+    for each; after that the process cannot be forked. With such a torch only the forward pass is
+    made.
     """
     import torch
     from torch import nn

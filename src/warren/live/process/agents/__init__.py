@@ -1,1 +1,1 @@
-"""Agents of hosts that are machines of their own, and the pool of what they run."""
+"""Agents of hosts that are separate machines, and the pool of the processes that run there."""

@@ -1,10 +1,10 @@
-"""The agent of a host: it holds the host's lease, and while that stands runs what it is told to.
+"""The agent of a host: it holds the host's lease and, under the lease, obeys the controller.
 
 It is started as ``python -m warren.live.process.agents.agent`` and reads an ``AgentSpec`` as a line
-of JSON from its standard input, whose end ends it. It connects to the controller, again and again,
-and listens nowhere. Under a lease it has one zygote, which forks as on a machine without agents;
-with the lease all of that ends, by force, and the folder is emptied. It loads no torch and never
-runs user code.
+of JSON from its standard input. The agent ends when that input ends. It connects to the controller
+again and again, and listens nowhere. Under a lease it has one zygote, which forks as on a machine
+without agents. When the lease ends, all of that is ended by force and the folder is emptied. The
+agent loads no torch and never runs user code.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ from warren.live.transport.tcp_listener import SUFFIX
 from warren.live.transport.tls import TlsSocket
 
 _RETRY_NS: Final = 300_000_000
-"""How long to wait before the next try to connect."""
+"""Real nanoseconds between two tries to connect."""
 _NAMES: Final = 2
-"""So many parts at most has the name of a file that the controller puts into the folder."""
+"""Most path parts in the name of a file that the controller puts into the folder."""
 
 
 def main() -> None:
     """Serve until standard input ends, or the controller says that the run is over."""
     spec = msgspec.json.decode(sys.stdin.buffer.readline(), type=AgentSpec)
     set_name("warren-agent")
-    # Who started it may have held signals back, which is inherited.
+    # The parent may have blocked signals, and a child inherits that.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # What user code leaves behind with another environment is found as a child alone.
+    # User code may leave a process with another environment; it is found only as a child.
     adopt_orphans()
     enter_network(spec.place)
     agent = HostAgent(spec)
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 class HostAgent:
-    """The loop of an agent: the lease says what is to be done, and this does it."""
+    """The loop of an agent: it carries out the effects that the lease asks for."""
 
     def __init__(self, spec: AgentSpec) -> None:
         self._spec, self._folder = spec, Path(spec.folder)
@@ -98,7 +98,7 @@ class HostAgent:
         # Files that the controller has put into the folder, addresses on other hosts among them.
         self._put_here: set[str] = set()
         self._over = False
-        # Where this host is reached: the way by which it reaches the controller.
+        # The address at which other hosts reach this host: that of its way to the controller.
         self._address = ""
 
     def serve(self) -> None:
@@ -117,25 +117,25 @@ class HostAgent:
                     self._tell_addresses(self._watch)
                 elif self._pool is not None and fd == self._pool.pipes[0].fileno():
                     self._hear_zygote(self._pool)
-            # Nothing was heard for so long that the connection may be one that leads nowhere.
+            # After this silence the connection may lead nowhere.
             silent_ns = time.monotonic_ns() - self._heard_ns
             if self._stream is not None and silent_ns > 2 * self._spec.timing.ask_ns:
                 self._disconnect()
 
     def close(self) -> None:
-        """End all that runs, and leave no file."""
+        """End all processes, and leave no file."""
         self._end_all()
         self._disconnect()
         self._epoll.close()
         self._guard.close()
 
     def _timeout_s(self) -> float:
-        """How long nothing has to be done unless something comes."""
+        """Return the time for which nothing is due unless something arrives."""
         times = [] if self._stream is not None else [self._retry_ns]
         if (wake_ns := self._lease.wake_ns()) is not None:
             times.append(wake_ns)
         left_ns = min(times, default=0) - time.monotonic_ns()
-        # At least so often, to see whether the connection still leads anywhere.
+        # At least this often, to see whether the connection still leads anywhere.
         return max(0.0, min(left_ns, self._spec.timing.ask_ns) / 1e9)
 
     def _do(self, effects: Iterable[AgentEffect]) -> None:
@@ -154,7 +154,7 @@ class HostAgent:
                     self._do(self._lease.stopped(time.monotonic_ns()))
 
     def _try(self, what: Callable[[], object]) -> None:
-        """Do what the lease asks for; if this host cannot, say why and give the lease back."""
+        """Run an effect that the lease asks for; if it fails, say why and give the lease back."""
         try:
             what()
         except OSError as error:
@@ -204,7 +204,7 @@ class HostAgent:
     def _say(self, body: AgentBody) -> None:
         self._do(self._lease.say(ENCODER.encode(body), time.monotonic_ns()))
 
-    # What runs under the lease.
+    # Processes under the lease.
 
     def _begin(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -233,7 +233,7 @@ class HostAgent:
                 raise BadFrame(f"an order that no agent takes: {type(order).__name__}")
 
     def _tell_zygote(self, order: Fork | End) -> None:
-        """Pass an order on. Raises OSError if there is no zygote that takes it."""
+        """Pass an order on. Raises OSError if no zygote takes it."""
         sent = self._pool is not None
         if self._pool is not None and isinstance(order, Fork):
             sent = self._pool.pipes[0].send(SetClock(self._lease.clock.ahead_ns))
@@ -242,7 +242,7 @@ class HostAgent:
             raise OSError(errno.EPIPE, "the zygote takes no orders")
 
     def _with_address(self, order: Fork) -> Fork:
-        """Return an order whose process listens where this host is reached."""
+        """Return the order with the address at which other hosts reach this host."""
         identity = getattr(order.role, "identity", None)
         if self._spec.place.address or identity is None:
             return order
@@ -250,7 +250,7 @@ class HostAgent:
         return Fork(order.ticket, msgspec.structs.replace(order.role, identity=identity))
 
     def _put(self, name: str, data: bytes) -> None:
-        """Write a file in the folder, whole or not at all."""
+        """Write a file in the folder, completely or not at all."""
         parts = Path(name).parts
         if not 0 < len(parts) <= _NAMES or Path(name).is_absolute() or ".." in parts:
             raise BadFrame(f"a file named {name[:100]!r}")
@@ -271,7 +271,7 @@ class HostAgent:
         self._say(message)
 
     def _tell_addresses(self, watch: FolderWatch) -> None:
-        """Tell of processes that listen to other hosts now."""
+        """Report the processes that now listen for other hosts."""
         for name in watch.names():
             if name.endswith(SUFFIX) and name not in self._put_here:
                 with contextlib.suppress(FileNotFoundError):

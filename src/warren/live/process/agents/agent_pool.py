@@ -1,6 +1,6 @@
-"""The controller's handle on processes of hosts that are machines of their own, through agents.
+"""The controller's handle on processes of hosts that are separate machines, through agents.
 
-Like ``ProcessPool``, but that a host can be away (``leased_processes``). This is the part with
+Like ``ProcessPool``, except that a host can be away (``leased_processes``). This part has the
 sockets, a thread and a clock.
 """
 
@@ -26,7 +26,7 @@ from warren.live.transport.tcp_listener import TcpListener
 from warren.model.errors import EngineError
 
 _LOOK_NS: Final = 500_000_000
-"""How often is looked whether the run has another controller, and whether agents have ended."""
+"""Real nanoseconds between two checks for a later controller and for agents that have ended."""
 _FLAGS: Final = os.EFD_NONBLOCK | os.EFD_CLOEXEC
 
 
@@ -36,22 +36,22 @@ class AgentPool:
     Parameters
     ----------
     processes
-        What runs where.
+        Which processes run on which host.
     hosts
-        How many hosts there are.
+        Number of hosts.
     listener
-        Where agents connect; its epoll is this pool's own.
+        The listener to which agents connect; its epoll belongs to this pool.
     epoll
-        What the listener is watched by.
+        The epoll that watches the listener.
     launcher
-        What starts agents, where the controller does.
+        The launcher of agents, if the controller starts them.
     current
-        Whether the run has no later controller.
+        Returns False once the run has a later controller.
 
     Notes
     -----
-    Leases are renewed by a thread of its own, so that a decision may take as long as it likes. What
-    agents say waits there until ``hear``.
+    A separate thread renews leases, so a decision may take any time. Messages of agents wait there
+    until ``hear``.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class AgentPool:
         # By host: the connection that its agent spoke over last.
         self._stream_of: dict[int, Stream] = {}
         self._current, self._looked_ns = current, 0
-        # What has made the thread give up.
+        # The error that made the thread give up.
         self._error: Exception | None = None
-        # Written to when there is something to be heard, or to be done by the thread.
+        # Eventfds: one reports that ``hear`` has something to read, the other wakes the thread.
         self._told, self._woken = os.eventfd(0, _FLAGS), os.eventfd(0, _FLAGS)
         self._epoll.register(self._woken, select.EPOLLIN)
         self._lock, self._closed = threading.RLock(), False
@@ -85,12 +85,12 @@ class AgentPool:
 
     @property
     def stale_messages(self) -> int:
-        """How many messages of agents have come whose lease did not stand any more."""
+        """Number of messages received from agents whose lease had already ended."""
         return self.processes.refused
 
     @property
     def strangers(self) -> int:
-        """How many connections have ended without showing the run's secret."""
+        """Number of connections that ended without showing the run's secret."""
         return self._listener.refused
 
     def pids(self) -> dict[int, Role]:
@@ -115,8 +115,8 @@ class AgentPool:
                     return self.processes.ready
             if time.monotonic() > until_s:
                 why = "" if self._launcher is None else self._launcher.problem()
-                told = f"no agent of {', '.join(missing)} in {within_s:g} s"
-                raise EngineError(f"{told}: {why}" if why else told)
+                problem = f"no agent of {', '.join(missing)} in {within_s:g} s"
+                raise EngineError(f"{problem}: {why}" if why else problem)
             select.select(self.fds, [], [], 0.05)
             for _, role, exited in self.hear(self._told):
                 raise EngineError(f"{type(role).__name__} ended at once: {exited.how}")
@@ -137,7 +137,7 @@ class AgentPool:
             self.processes.end(ticket, now_ns)
 
     def hear(self, fd: int) -> Iterator[tuple[int, Role, Exited]]:
-        """Yield the processes that ended without being told to.
+        """Yield the processes that ended without an order to end.
 
         Raises
         ------
@@ -152,14 +152,14 @@ class AgentPool:
         exits = self.processes.exits
         while exits:
             exited = exits.popleft()
-            # Who handles one may tell others to end that have ended with it.
+            # A caller that handles one end may end other processes that have ended too.
             with self._lock:
                 role = self.processes.take(exited)
             if role is not None:
                 yield exited.ticket, role, exited
 
     def close(self, *, last: bool) -> None:
-        """Tell all agents that the run is over, or that what runs has to end."""
+        """Tell all agents that the run is over, or that their processes must end."""
         with self._now() as now_ns:
             self.processes.close(now_ns, last=last)
         with self._lock:
@@ -181,9 +181,9 @@ class AgentPool:
 
     @contextlib.contextmanager
     def _now(self) -> Iterator[int]:
-        """Give the time to one who asks for something, and send what follows from that.
+        """Yield the present time for a request, then send the messages that follow from it.
 
-        What could not be sent at once, or has to be sent again, is the thread's.
+        The thread sends later what could not be sent now, and repeats what was not received.
         """
         with self._lock:
             yield time.monotonic_ns()
@@ -191,7 +191,7 @@ class AgentPool:
             self._wake()
 
     def _send(self) -> None:
-        """Send what is to be sent, and let the run know of processes that have ended."""
+        """Send the messages that are due, and report the processes that have ended."""
         outbox = self.processes.outbox
         while outbox:
             host, frame = outbox.popleft()
@@ -200,7 +200,7 @@ class AgentPool:
         if self.processes.exits:
             os.eventfd_write(self._told, 1)
 
-    # What the thread does.
+    # The thread.
 
     def _serve(self) -> None:
         """Renew leases and hear agents until the pool is closed."""
@@ -214,7 +214,7 @@ class AgentPool:
             os.eventfd_write(self._told, 1)
 
     def _timeout_s(self) -> float:
-        """How long nothing has to be done unless something comes."""
+        """Return the time for which nothing is due unless something arrives."""
         now_ns = time.monotonic_ns()
         with self._lock:
             due_ns = self.processes.wake_ns()
@@ -245,12 +245,12 @@ class AgentPool:
                 self._read(new)
 
     def _check_current(self) -> None:
-        """Give up if a later controller has begun."""
+        """Raise if a later controller has begun."""
         if not self._current():
             raise EngineError("another controller has taken over the run")
 
     def _wake(self) -> None:
-        """Let the thread see that there is something to send, or that it is over."""
+        """Wake the thread: there is something to send, or the pool is closed."""
         os.eventfd_write(self._woken, 1)
 
     def _read(self, stream: Stream) -> None:
@@ -268,8 +268,8 @@ class AgentPool:
         if not 0 <= frame.host < self._hosts:
             raise BadFrame(f"host {frame.host}")
         if isinstance(frame, AskLease):
-            # A lease that is renewed after another controller began would outlive the time that
-            # that one waits.
+            # A lease renewed after another controller began would outlive the time for which that
+            # controller waits.
             self._check_current()
         new = self._stream_of.get(frame.host) is not stream
         self._stream_of[frame.host] = stream

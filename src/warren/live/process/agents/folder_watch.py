@@ -1,4 +1,4 @@
-"""A watch of a folder that tells which files have been put there whole, by inotify."""
+"""A watch of a folder, by inotify: it reports each file that is complete there."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class FolderWatch:
         return self._fd
 
     def names(self) -> Iterator[str]:
-        """Yield the names of files that have been put there since this was asked last."""
+        """Yield the names of the files that were put there since the last call."""
         while True:
             try:
                 data = os.read(self._fd, _READ_BYTES)

@@ -1,4 +1,4 @@
-"""Agents of hosts: who starts them, and starts again what has ended."""
+"""Launchers of agents: they start the agents of hosts, and restart an agent that has ended."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from warren.live.process.agents.spec import AgentSpec
 from warren.live.training.numerics import clean_environment
 
 _AGAIN_NS: Final = 500_000_000
-"""How long to wait before an agent is started again."""
+"""Real nanoseconds to wait before an agent is started again."""
 _LEAVE_S: Final = 15.0
 
 
 class Launcher(Protocol):
-    """What starts agents."""
+    """A launcher of agents."""
 
     @property
     def pids_H(self) -> tuple[int, ...]:
-        """The process ids of the agents, by host; 0: it has none, or it is not known."""
+        """The process ids of the agents, by host; 0: the host has none, or it is not known."""
 
     def look(self, now_ns: int) -> int:
-        """Start agents again that have ended; return when to look again."""
+        """Start ended agents again; return the time of the next look."""
 
     def problem(self) -> str:
         """Return why a host has no agent; empty: nothing is known to be wrong."""
 
     def close(self) -> None:
-        """End all agents, and with them what they run."""
+        """End all agents, and with them the processes that they run."""
 
 
 class AgentLauncher:
-    """The agents of a testbed's hosts, as processes of the controller. ``log``: what they print."""
+    """The agents of a testbed's hosts, as processes of the controller. ``log``: their output."""
 
     def __init__(self, specs_H: Sequence[AgentSpec], log: Path) -> None:
         self._specs_H, self._log = tuple(specs_H), log
@@ -54,7 +54,7 @@ class AgentLauncher:
         return tuple(agent.pid for agent in self._agents_H)
 
     def look(self, now_ns: int) -> int:
-        """Start agents again that have ended; return when to look again."""
+        """Start ended agents again; return the time of the next look."""
         if now_ns >= self._next_ns:
             self._next_ns = now_ns + _AGAIN_NS
             for host, agent in enumerate(self._agents_H):
@@ -67,11 +67,11 @@ class AgentLauncher:
         return self._next_ns
 
     def problem(self) -> str:
-        """Return why one could not be started; what they have to say themselves is in the log."""
+        """Return why an agent could not be started; the agents' own messages are in the log."""
         return self._problem
 
     def close(self) -> None:
-        """End all agents, and with them what they run."""
+        """End all agents, and with them the processes that they run."""
         for agent in self._agents_H:
             let_go(agent)
         until_s = time.monotonic() + _LEAVE_S
@@ -96,9 +96,9 @@ def program(spec: AgentSpec | None = None) -> list[str]:
 def start_agent(
     spec: bytes, log: Path, command: Sequence[str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start an agent in a session of its own; it lives as long as its standard input is open.
+    """Start an agent in a new session; it lives as long as its standard input is open.
 
-    The secret goes by that pipe: it is on no command line and in no environment.
+    The secret goes through that pipe: it is on no command line and in no environment.
     """
     with log.open("ab") as output:
         agent = subprocess.Popen(
@@ -114,7 +114,7 @@ def start_agent(
 
 
 def hand_over(process: subprocess.Popen[bytes], line: bytes) -> None:
-    """Write what a process has to know to its standard input; one that has ended reads nothing."""
+    """Write a process's input line to its standard input; an ended process reads nothing."""
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError):
         process.stdin.write(line + b"\n")
@@ -122,12 +122,12 @@ def hand_over(process: subprocess.Popen[bytes], line: bytes) -> None:
 
 
 def remove_lock(spec: AgentSpec) -> None:
-    """Remove the lock of a host whose agent has ended, and that gets no other."""
+    """Remove the lock of a host whose agent has ended for good."""
     Path(tempfile.gettempdir(), spec.lock).unlink(missing_ok=True)
 
 
 def let_go(agent: subprocess.Popen[bytes]) -> None:
-    """Close what an agent lives by."""
+    """Close the pipe that keeps an agent alive."""
     assert agent.stdin is not None
     with contextlib.suppress(BrokenPipeError):
         agent.stdin.close()

@@ -1,8 +1,8 @@
-"""What runs on hosts that are machines of their own, by ticket: the controller's knowledge of it.
+"""The controller's record of processes on hosts that are separate machines, by ticket.
 
-A host can be away: what ran there has ended then, by the lease's time at the latest, and what is to
-run there waits until the host is back. Pure: it is told the time, and what is to be sent and to be
-heard is left in ``outbox`` and ``exits``.
+A host can be away: its processes have then ended, by the lease's time at the latest, and new ones
+wait until the host is back. Pure: callers pass the time; messages to send are left in ``outbox``,
+and ends of processes in ``exits``.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ from warren.live.transport.tcp_listener import SUFFIX
 from warren.model.errors import EngineError
 
 AWAY: Final = "its host was lost"
-"""How a process has ended whose host has lost its lease."""
+"""The end of a process whose host has lost its lease, in words."""
 _ZYGOTES: Final = 5
-"""So many zygotes of one host may be lost within ``_WITHIN_NS``."""
+"""Zygotes that one host may lose within ``_WITHIN_NS``."""
 _WITHIN_NS: Final = 600 * 10**9
 
 
@@ -65,22 +65,22 @@ class LeasedProcesses:
     grants
         The leases of the hosts.
     names_H
-        What the hosts are called.
+        The names of the hosts.
     folder, folders_H
         The controller's folder, and that of each host.
     zygote
-        What each zygote is started with.
+        The order that starts each zygote.
     files
-        What each host's folder has before its zygote is started, by name.
+        The files, by name, that each host's folder gets before its zygote is started.
 
     Attributes
     ----------
     files
-        What is in every host's folder: what was given, and where processes of others listen.
+        The files in every host's folder: the given ones, and the addresses of listening processes.
     outbox
-        What is to be sent to agents, in order.
+        Messages to agents, in order.
     exits
-        Ends of processes that are to be heard of, by who takes them with ``take``.
+        Ends of processes that have not been reported yet; ``take`` takes them.
     """
 
     def __init__(
@@ -103,35 +103,35 @@ class LeasedProcesses:
         self._roles: dict[int, Role] = {}
         self._host_of: dict[int, int] = {}
         self._pids: dict[int, int] = {}
-        # Names of files by which processes that live are found from other hosts.
+        # Names of the files by which other hosts find the living processes.
         self._listeners: set[str] = set()
-        # What waits for its host, in order.
+        # Tickets that wait for their host, in order.
         self._waiting: list[int] = []
         self._ready: dict[int, ZygoteReady] = {}
         self._numerics = ""
-        # When zygotes of each host have failed.
+        # Times at which zygotes of each host have failed.
         self._failed: list[deque[int]] = [deque(maxlen=_ZYGOTES) for _ in names_H]
 
-    # What is known.
+    # The present state.
 
     @property
     def refused(self) -> int:
-        """How many messages of agents have come whose lease did not stand any more."""
+        """Number of messages received from agents whose lease had already ended."""
         return self._grants.refused
 
     @property
     def free_ns(self) -> int:
-        """From when on hosts may have leases."""
+        """The time from which hosts may have leases."""
         return self._grants.free_ns
 
     @property
     def missing(self) -> list[str]:
-        """The hosts that have no warm zygote."""
+        """The names of the hosts without a warm zygote."""
         return [name for host, name in enumerate(self._names_H) if host not in self._ready]
 
     @property
     def ready(self) -> ZygoteReady:
-        """What the zygotes said when they were warm."""
+        """The message of a warm zygote; all zygotes agree."""
         return next(iter(self._ready.values()))
 
     def pids(self) -> dict[int, Role]:
@@ -140,10 +140,10 @@ class LeasedProcesses:
         return {pid: self._roles[ticket] for ticket, pid in pids if ticket in self._roles}
 
     def wake_ns(self) -> int | None:
-        """Return when ``tick`` has something to do; None: not before something else happens."""
+        """Return the time at which ``tick`` has something to do; None: only after another event."""
         return self._grants.wake_ns()
 
-    # What the run wants.
+    # Requests of the run.
 
     def fork(self, role: Role, now_ns: int) -> int:
         """Ask for a process on its role's host, now or when the host is back; return its ticket."""
@@ -177,18 +177,18 @@ class LeasedProcesses:
             self._say(self._host_of[ticket], End(ticket), now_ns)
 
     def take(self, exited: Exited) -> Role | None:
-        """Return the role of a process that has ended; None: it was told to, and nobody asks."""
+        """Return the role of a process that has ended; None: it was ended on request."""
         return self._roles.pop(exited.ticket, None)
 
     def close(self, now_ns: int, *, last: bool) -> None:
-        """Tell all agents that the run is over, or that what runs has to end."""
+        """Tell all agents that the run is over, or that their processes must end."""
         for host in range(len(self._names_H)):
             self._say(host, Close(last), now_ns)
 
-    # What happens.
+    # Events.
 
     def tick(self, now_ns: int) -> None:
-        """End leases that are over, and do what else is due.
+        """End leases that are over, and do whatever else is due.
 
         Raises
         ------
@@ -198,18 +198,18 @@ class LeasedProcesses:
         self._do(self._grants.tick(now_ns), now_ns)
 
     def connected(self, host: int, now_ns: int) -> None:
-        """Say again at once what a host has not received: the way to it is a new one."""
+        """Send everything again that a host has not received: it has a new connection."""
         self._do(self._grants.connected(host, now_ns), now_ns)
 
     def hear(self, frame: ToController, now_ns: int) -> None:
-        """Take what an agent says.
+        """Take a message of an agent.
 
         Raises
         ------
         EngineError
             If another controller has taken over, or a host cannot take part.
         BadFrame
-            If no agent says such a thing.
+            If an agent never sends this message.
         """
         self._do(self._grants.hear(frame, now_ns), now_ns)
 
@@ -228,13 +228,13 @@ class LeasedProcesses:
                     raise EngineError(f"another controller (number {epoch}) has taken over the run")
 
     def _furnish(self, host: int, now_ns: int) -> None:
-        """Give a host what every process there needs, and let it warm up a zygote."""
+        """Give a host the files that its processes need, and start its zygote."""
         for name, data in self.files.items():
             self._say(host, PutFile(name, data), now_ns)
         self._say(host, self._zygote, now_ns)
 
     def _lose(self, host: int) -> None:
-        """Report all that ran on a host as ended; what waits for it still does."""
+        """Report all processes of a host as ended; those that wait for the host keep waiting."""
         self._ready.pop(host, None)
         for ticket, at in list(self._host_of.items()):
             if at == host and ticket not in self._waiting:
@@ -253,7 +253,7 @@ class LeasedProcesses:
                 self._over(ticket, how)
             case Listens(name=name, data=data):
                 if name in self._listeners:
-                    # Hosts that come back later are told then.
+                    # Hosts that come back later get the file then.
                     self.files[name] = data
                 for other in range(len(self._names_H)):
                     if other != host:
@@ -267,7 +267,7 @@ class LeasedProcesses:
                 raise BadFrame(f"an agent says {type(body).__name__}")
 
     def _check_ready(self, host: int, ready: ZygoteReady) -> None:
-        """Refuse a zygote that must not fork, or that computes otherwise than the others."""
+        """Refuse a zygote that must not fork, or whose numerics class differs from the others'."""
         name = self._names_H[host]
         if len(ready.threads) != 1:
             raise EngineError(f"host {name}: its zygote has threads: {', '.join(ready.threads)}")
@@ -277,7 +277,7 @@ class LeasedProcesses:
         self._numerics = ready.numerics
 
     def _forget(self, role: Role) -> None:
-        """Forget where a process listened that has ended, or will."""
+        """Forget the address of a process that has ended, or will."""
         if (name := _listens_at(role)) is not None:
             self._listeners.discard(name)
             self.files.pop(name, None)
@@ -289,7 +289,7 @@ class LeasedProcesses:
         self.exits.append(Exited(ticket, self._pids.pop(ticket, 0), how))
 
     def _fork_waiting(self, now_ns: int) -> None:
-        """Fork what has waited for its host, where that has a warm zygote by now."""
+        """Fork the waiting processes whose host has a warm zygote by now."""
         for ticket in list(self._waiting):
             if self._host_of[ticket] in self._ready:
                 self._waiting.remove(ticket)
@@ -311,7 +311,7 @@ class LeasedProcesses:
 
 
 def _listens_at(role: Role) -> str | None:
-    """Return the name of the file that says where a server listens; others are not looked for."""
+    """Return the name of the file with a server's address; None: no process looks for this role."""
     if not isinstance(role, ServerRole):
         return None
     address = server_address("", role.job.index, role.generation, role.part)

@@ -1,4 +1,4 @@
-"""The lock of a host on its machine: one agent at a time, and nothing of those before it left."""
+"""The lock of a host on its machine: one agent at a time, and nothing left of earlier agents."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _LOOK_S: Final = 0.02
 
 
 class MachineLock:
-    """Holds the lock until the process ends, however it does.
+    """Holds the lock until the process ends, however it ends.
 
-    Waits for an agent that has it, and then ends what that one has left.
+    Waits for an agent that holds it, and then ends the processes that this agent has left.
 
     Parameters
     ----------
     path
-        The file of the lock. It says what the machine is called here, by a random text, how many
-        agents there were and the folder of the last.
+        The file of the lock. It holds a random name of the machine, the number of agents so far and
+        the folder of the last.
     folder
-        The folder of this agent, whose name marks the processes that it starts.
+        The folder of this agent, whose name marks the processes that the agent starts.
     wait_s
-        How long another agent may hold it.
+        Longest wait in seconds for another agent to release the lock.
 
     Attributes
     ----------
     machine
-        What the machine is called: the same for all agents that this file has kept apart.
+        The name of the machine: the same for all agents that this file has kept apart.
     agent
-        How many agents have had the lock before.
+        Number of agents that have had the lock before.
 
     Raises
     ------
@@ -61,11 +61,11 @@ class MachineLock:
         os.ftruncate(self._file, len(text))
 
     def fileno(self) -> int:
-        """Return the file descriptor: who has it open keeps the lock."""
+        """Return the file descriptor: a process that has it open keeps the lock."""
         return self._file
 
     def _locked(self, until_s: float) -> int:
-        """Open and lock the file, which may be removed meanwhile by who had it."""
+        """Open and lock the file, which its last holder may remove meanwhile."""
         while True:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             file = os.open(self._path, flags, 0o600)

@@ -1,4 +1,4 @@
-"""What controller and agent say under a lease, beside what the zygote and its controller say."""
+"""Messages of controller and agent under a lease, beside those of the zygote and its controller."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PutFile(Message, frozen=True, tag="PutFile", array_like=True):
 class StartZygote(Message, frozen=True, tag="StartZygote", array_like=True):
     """Controller to agent: start the zygote. It loads libraries, and prints to ``log``.
 
-    ``log_bytes``: what the processes of one job may print to its log.
+    ``log_bytes``: most bytes that the processes of one job may print to its log.
     """
 
     libraries: tuple[str, ...]

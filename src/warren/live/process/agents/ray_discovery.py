@@ -1,7 +1,7 @@
-"""The nodes of a Ray cluster: what they are called and have, as a process of its own finds.
+"""The nodes of a Ray cluster, their names and resources, as a separate process finds them.
 
 It is started as ``python -m warren.live.process.agents.ray_discovery`` and reads a line of JSON
-with the address and the network to look from. It prints one of rows, or of what was wrong.
+with the address and the network to look from. It prints one line: the nodes, or the error.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class RayNode(msgspec.Struct, frozen=True):
     Attributes
     ----------
     name
-        What it is called: ``ray start --node-name``, by default its address.
+        The node's name: ``ray start --node-name``, by default its address.
     cpus, gpus, memory_bytes
-        What Ray may use of it.
+        The resources that Ray may use.
     gpu_type
-        What its GPUs are; empty: nothing is known.
+        The type of its GPUs; empty: unknown.
     """
 
     name: str
@@ -68,7 +68,7 @@ def ray_nodes(address: str, place: HostNamespace = HERE) -> tuple[RayNode, ...]:
     Raises
     ------
     EngineError
-        If it cannot be asked; says what Ray said.
+        If Ray cannot be asked; the message quotes Ray.
     """
     command = own_program("warren.live.process.agents.ray_discovery")
     asked = msgspec.json.encode(_Asked(address, place)) + b"\n"
@@ -104,7 +104,7 @@ def node_of(row: Mapping[str, Any]) -> RayNode:
 
 
 def main() -> None:
-    """Look, and print what was found."""
+    """Look for the nodes, and print the result."""
     asked = msgspec.json.decode(sys.stdin.buffer.readline(), type=_Asked)
     os.chdir("/")  # Ray lets its workers import from the folder that this process is in
     enter_network(asked.place)

@@ -1,9 +1,9 @@
-"""The one process of a run that talks to Ray: it has an actor on each node, and sees that they run.
+"""The one process of a run that talks to Ray: it keeps an actor running on each node.
 
 It is started as ``python -m warren.live.process.agents.ray_helper`` and reads a ``RayPlan`` as a
-line of JSON from its standard input, whose end ends it and the actors. It prints a line of JSON for
-each thing that somebody should know. The controller itself stays away from Ray, which aborts
-drivers that have lost it for a minute.
+line of JSON from its standard input. The end of that input ends the helper and the actors. It
+prints a line of JSON for each fact that the controller needs. The controller itself stays away from
+Ray, which aborts drivers that have lost it for a minute.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _NAMESPACE: Final = "warren"
 
 
 class RayPlan(msgspec.Struct, frozen=True):
-    """What the helper has to know.
+    """The input of the helper.
 
     Attributes
     ----------
     address
-        Where the Ray cluster is.
+        The address of the Ray cluster.
     nodes_H
-        What the hosts are called.
+        The names of the hosts.
     specs_H
-        What their agents read; see ``AgentSpec``.
+        The specifications of their agents; see ``AgentSpec``.
     log
-        What agents print to.
+        The file that agents print to.
     place
-        The network from which Ray is reached, and this process's address there; where hosts are
-        those of a testbed.
+        The network from which Ray is reached, and this process's address there, if hosts are those
+        of a testbed.
     """
 
     address: str
@@ -107,27 +107,27 @@ def _called(row: Mapping[str, Any], key: str) -> object:
 
 
 class NodeActors:
-    """The actors, one a host: made where the host's node is, and anew where it has come back."""
+    """The actors, one a host: made on the host's node, and made again when the node comes back."""
 
     def __init__(self, plan: RayPlan, ray: Any) -> None:
         self._plan, self._ray = plan, ray
         self._actor_type = ray.remote(num_cpus=0, max_restarts=-1)(NodeAgent)
-        # By host: its node, the actor there, and what was asked of it last.
+        # By host: its node, the actor there, and the last request to it.
         self._at: dict[int, tuple[str, Any, Any]] = {}
         self._missing: set[str] = set()
 
     def look(self) -> None:
-        """See to it that each host whose node is there has its agent."""
+        """Make sure that each host whose node is alive has its agent."""
         try:
             nodes = nodes_of(self._ray.nodes(), self._plan.nodes_H)
-        except Exception as error:  # Ray is away; what runs goes on without it
+        except Exception as error:  # Ray is away; running processes go on without it
             say("problem", f"Ray: {error}")
             return
         missing = {name for name in self._plan.nodes_H if name not in nodes}
         if missing != self._missing:
             self._missing = missing
-            told = f"no node of Ray is called {', '.join(sorted(missing))}" if missing else ""
-            say("problem", told)
+            problem = f"no node of Ray is called {', '.join(sorted(missing))}" if missing else ""
+            say("problem", problem)
         for host, name in enumerate(self._plan.nodes_H):
             if name in nodes:
                 try:
@@ -155,7 +155,7 @@ class NodeActors:
                 at = ""
             else:
                 say("agent", f"{host} {pid}")
-                # One that Ray has started again knows nothing.
+                # An actor that Ray has started again knows nothing.
                 asked = self._run(host, actor) if pid < 0 else actor.look.remote()
                 self._at[host] = at, actor, asked
                 return

@@ -36,7 +36,7 @@ class RayLauncher:
         return tuple(self._pids)
 
     def look(self, now_ns: int) -> int:
-        """Hear what the helper says, and start it again if it has ended."""
+        """Read the messages of the helper, and start it again if it has ended."""
         if now_ns >= self._next_ns:
             self._next_ns = now_ns + _AGAIN_NS
             self._hear()
@@ -51,7 +51,7 @@ class RayLauncher:
         return self._problem
 
     def close(self) -> None:
-        """End the helper, which ends the agents and what they run."""
+        """End the helper, which ends the agents and the processes that they run."""
         let_go(self._helper)
         try:
             self._helper.wait(_LEAVE_S)

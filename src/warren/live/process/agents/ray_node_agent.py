@@ -1,7 +1,7 @@
-"""What runs of Warren inside Ray: an actor a node, which starts the host's agent and watches it.
+"""Warren's part inside Ray: an actor on each node starts the host's agent and watches it.
 
-No job's code runs in it, and no process that runs a job's code is its child: the agent is in a
-session of its own, with a clean environment. With the actor the pipe ends by which its agent lives.
+No job's code runs in the actor, and no process that runs a job's code is its child: the agent is in
+a session of its own, with a clean environment. The agent lives by a pipe that ends with the actor.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEAVE_S: Final = 6.0
 
 
 class NodeAgent:
-    """Keeps the agent of one host running, whoever ends it, until ``stop``."""
+    """Keeps the agent of one host running until ``stop``, whatever ends the agent."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -39,7 +39,7 @@ class NodeAgent:
             return self._started()
 
     def look(self) -> int:
-        """Return the process id of the agent; -1: it has been told of none, as after a restart."""
+        """Return the process id of the agent; -1: this actor has no agent, as after a restart."""
         with self._lock:
             return self._started() if self._spec else -1
 

@@ -1,4 +1,4 @@
-"""What an agent has to know."""
+"""The input of an agent."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from warren.live.testbed.namespaces import HERE, HostNamespace
 
 
 class AgentSpec(msgspec.Struct, frozen=True):
-    """What an agent has to know.
+    """The input of an agent.
 
     Attributes
     ----------
     host
         Its host's number among the cluster's.
     controller, port
-        Where the controller listens.
+        The address and port at which the controller listens.
     secret
         The secret of the run, in hexadecimal digits.
     folder
-        Its private folder, which nobody else has.
+        The agent's private folder.
     lock
         The name of the host's lock, in the temporary folder of its machine.
     place
-        The network and the quota of the host, where it is one of a testbed.
+        The network and the quota of the host, if it is one of a testbed.
     timing
         The times of the run's leases.
     """

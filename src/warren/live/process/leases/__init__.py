@@ -1,1 +1,1 @@
-"""Leases of hosts: who may run what where, when messages are lost and machines are cut off."""
+"""Leases of hosts: safe placement of processes when messages are lost and machines cut off."""

@@ -1,7 +1,7 @@
-"""How the clock of one machine compares to that of another, by questions and their answers.
+"""Comparison of another machine's clock with this one, by questions and their answers.
 
-What the other clock said lies between the question and its answer by this one (Cristian, 1989). So
-each answer gives bounds, and the narrowest of the last ones count.
+The reading of the other clock was taken between the question and its answer by this clock
+(Cristian, 1989). So each answer gives bounds, and the narrowest of the last ones count.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from collections import deque
 from typing import Final
 
 _KEPT: Final = 16
-"""So many answers count: rates differ, and what was right an hour ago is not."""
+"""Number of latest answers that count: clock rates differ, so old answers go wrong."""
 
 
 class ClockComparison:
-    """What is known of another clock. Pure: all times are told."""
+    """Bounds on the difference to another clock. Pure: callers pass all times."""
 
     def __init__(self) -> None:
         # By how much at least and at most the other clock is ahead of this one.
         self._bounds: deque[tuple[int, int]] = deque(maxlen=_KEPT)
 
     def learn(self, asked_ns: int, said_ns: int, answered_ns: int) -> None:
-        """Take an answer: this clock's times of question and answer, and what the other said."""
+        """Take an answer: this clock's times of question and answer, and the other's reading."""
         self._bounds.append((said_ns - answered_ns, said_ns - asked_ns))
 
     @property
     def ahead_ns(self) -> int:
-        """By how much the other clock is ahead; 0 where both may agree.
+        """Nanoseconds by which the other clock is ahead; 0 where both may agree.
 
-        One machine's clocks do, and nothing is gained by a difference that need not be there.
+        Processes of one machine share a clock, and an unneeded correction gains nothing.
         """
         if not self._bounds:
             return 0

@@ -34,7 +34,7 @@ class BeginLease(NamedTuple):
 
 
 class DeliverBody(NamedTuple):
-    """What the controller says to what runs under the lease."""
+    """Deliver a message of the controller to the processes under the lease."""
 
     body: bytes
 
@@ -58,16 +58,16 @@ _SOON_NS: Final = 20_000_000
 
 
 class HostLease:
-    """What an agent knows of its lease. Pure: it is told the time, and returns what is to be done.
+    """An agent's record of its lease. Pure: callers pass the time, and methods return effects.
 
     Parameters
     ----------
     host
         The host's number among the cluster's.
     machine
-        What its machine is called; of another one that says to be this host, nothing is known.
+        The name of its machine; a grant for another machine that claims this host is ignored.
     agent
-        How many agents have been on this machine for this host before. All that they started has
+        Number of earlier agents on this machine for this host. All processes that they started have
         ended.
     timing
         The times of the run's leases.
@@ -75,11 +75,11 @@ class HostLease:
     Attributes
     ----------
     epoch
-        The latest controller that it has heard of; what an earlier one says is refused.
+        The latest controller that it has heard of; messages of an earlier one are refused.
     refused
-        How many messages of earlier controllers and leases it has refused.
+        Number of messages of earlier controllers and leases that it has refused.
     clock
-        How its clock compares to the controller's.
+        The comparison of its clock with the controller's.
     """
 
     def __init__(self, host: int, machine: str, agent: int, timing: LeaseTiming) -> None:
@@ -115,7 +115,7 @@ class HostLease:
         return min(times)
 
     def tick(self, now_ns: int) -> Iterator[AgentEffect]:
-        """Do what is due: ask, end a lease that is over, say again what was not received."""
+        """Do all that is due: ask, end a lease that is over, repeat messages not yet received."""
         if self.holds and now_ns >= self._until_ns:
             yield from self._stop()
         if self._state is _State.STOPS:
@@ -126,14 +126,14 @@ class HostLease:
             yield from self._pieces(now_ns)
 
     def hear(self, frame: ToAgent, now_ns: int) -> Iterator[AgentEffect]:
-        """Take what the controller says."""
+        """Take a message of the controller."""
         if self.holds and now_ns >= self._until_ns:
             yield from self._stop()
         if frame.epoch < self.epoch:
             self.refused += 1
             return
         if frame.epoch > self.epoch:
-            # Another controller has taken over. What runs was started by the one before it.
+            # Another controller has taken over. The one before it started the running processes.
             self.epoch, self.clock = frame.epoch, ClockComparison()
             if self.holds:
                 yield from self._stop()
@@ -162,12 +162,12 @@ class HostLease:
             yield from self._pieces(now_ns)
 
     def give_back(self) -> Iterator[AgentEffect]:
-        """End the lease before its time, since what runs under it cannot go on."""
+        """End the lease before its time, since the processes under it cannot go on."""
         if self.holds:
             yield from self._stop()
 
     def connected(self, now_ns: int) -> Iterator[AgentEffect]:
-        """Say again at once what was not received: the way to the controller is a new one."""
+        """Repeat at once every message not yet received: the connection is new."""
         self._channel.repeat(now_ns)
         if self._state is not _State.STOPS:
             self._ask_at_ns = now_ns
@@ -214,8 +214,8 @@ class HostLease:
         if self.holds:
             if frame.fence == self._fence:
                 self._until_ns = max(self._until_ns, until_ns)
-        # A lease is taken only for the last question: with each later one this agent has said anew
-        # that nothing runs here, and the controller may have counted on that.
+        # A lease is taken only for the last question: each later question said again that nothing
+        # runs here, and the controller may have relied on that.
         elif frame.number == self._number and until_ns > now_ns:
             self._state, self._fence, self._until_ns = _State.HOLDS, frame.fence, until_ns
             self._channel = OrderedChannel(self._timing.ask_ns)

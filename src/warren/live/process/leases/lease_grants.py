@@ -33,7 +33,7 @@ class HostLeased(NamedTuple):
 
 
 class HostSaid(NamedTuple):
-    """What a host says under its lease."""
+    """A message of a host under its lease."""
 
     host: int
     body: bytes
@@ -56,7 +56,7 @@ GrantEffect: TypeAlias = SendTo | HostLeased | HostSaid | HostLost | Superseded
 
 @dataclass(slots=True)
 class _Lease:
-    """A lease that stands: whose it is, the question that it answered, and its end."""
+    """A lease that stands: its holder, the question that it answered, and its end."""
 
     machine: str
     agent: int
@@ -67,19 +67,19 @@ class _Lease:
 
 
 class LeaseGrants:
-    """The leases of all hosts. Pure: it is told the time, and returns what is to be done.
+    """The leases of all hosts. Pure: callers pass the time, and methods return effects.
 
     Parameters
     ----------
     epoch
-        How many controllers the run has had, this one included.
+        Number of controllers that the run has had, this one included.
     hosts
-        How many hosts there are.
+        Number of hosts.
     timing
         The times of the run's leases.
     began_ns
-        Since when no controller before this one grants or renews a lease. What they granted may
-        stand for a lease's time, and this one grants none before that has passed.
+        The time since when no earlier controller grants or renews a lease. Leases granted before
+        may stand for a lease's time, and this controller grants none before that has passed.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class LeaseGrants:
         return min(times, default=None)
 
     def tick(self, now_ns: int) -> Iterator[GrantEffect]:
-        """End leases that are over, grant what had to wait, say again what was not received."""
+        """End leases that are over, grant those that had to wait, repeat unreceived messages."""
         for host, lease in enumerate(self._leases):
             if lease is not None and now_ns >= lease.until_ns:
                 yield from self._lose(host)
@@ -126,7 +126,7 @@ class LeaseGrants:
             yield from self._pieces(host, now_ns)
 
     def hear(self, frame: ToController, now_ns: int) -> Iterator[GrantEffect]:
-        """Take what an agent says."""
+        """Take a message of an agent."""
         if not 0 <= frame.host < len(self._leases):
             self.refused += 1
             return
@@ -148,7 +148,7 @@ class LeaseGrants:
             yield from self._pieces(host, now_ns)
 
     def connected(self, host: int, now_ns: int) -> Iterator[GrantEffect]:
-        """Say again at once what a host has not received: the way to it is a new one."""
+        """Repeat at once every message that a host has not received: its connection is new."""
         if (lease := self._leases[host]) is not None:
             lease.channel.repeat(now_ns)
             yield from self._pieces(host, now_ns)

@@ -1,8 +1,8 @@
-"""What a host's agent and the controller say to each other about leases, and under one.
+"""Messages between a host's agent and the controller, about leases and under one.
 
-Whatever carries these may delay, drop, repeat and reorder them. ``epoch`` counts the controllers of
-a run, ``fence`` the leases of one controller; together they name a lease, and a later lease has
-greater ones. ``host`` is a host's number among the cluster's.
+The transport may delay, drop, repeat and reorder them. ``epoch`` counts the controllers of a run,
+``fence`` the leases of one controller; together they name a lease, and a later lease has greater
+ones. ``host`` is a host's number among the cluster's.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from warren.live.transport.message import Message
 class AskLease(Message, frozen=True, tag="AskLease", array_like=True):
     """Agent to controller: give me a lease of my host, or renew the one I hold.
 
-    With ``fence`` 0 it asks for a new one, and says that nothing that was started under an earlier
+    With ``fence`` 0 it asks for a new lease, and states that no process started under an earlier
     one runs on its machine any more: it holds the machine's lock for this host. ``agent`` counts
-    those who held the lock before it, ``number`` what this one has asked.
+    the earlier holders of the lock, ``number`` the questions of this one.
     """
 
     host: int
@@ -31,9 +31,9 @@ class AskLease(Message, frozen=True, tag="AskLease", array_like=True):
 
 
 class LeaseGranted(Message, frozen=True, tag="LeaseGranted", array_like=True):
-    """Controller to this agent: the lease is yours for so long from when you sent this question.
+    """Controller to this agent: the lease is yours for ``lease_ns`` after you sent this question.
 
-    ``now_ns``: what the controller's clock says.
+    ``now_ns``: the reading of the controller's clock.
     """
 
     machine: str
@@ -53,7 +53,7 @@ class LeaseEnded(Message, frozen=True, tag="LeaseEnded", array_like=True):
 
 
 class LeasedMessage(Message, frozen=True, tag="LeasedMessage", array_like=True):
-    """Either way, under a lease: message ``number`` of those that come in order."""
+    """Either way, under a lease: message ``number`` of the ordered ones."""
 
     host: int
     epoch: int

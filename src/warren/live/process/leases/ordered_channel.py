@@ -7,21 +7,21 @@ from collections.abc import Iterator
 from typing import Final
 
 _AHEAD: Final = 1024
-"""So many messages that came before their turn are kept; others are sent again."""
+"""Most early messages that are kept until their turn; the sender repeats the others."""
 
 
 class OrderedChannel:
-    """One end of such a channel: it numbers what is sent, and sends it again until it is received.
+    """One end of such a channel: it numbers messages, and repeats each until it is received.
 
     Parameters
     ----------
     again_ns
-        How long to wait for a message to be received before it is sent again.
+        Nanoseconds after which a message that was not received is sent again.
     """
 
     def __init__(self, again_ns: int) -> None:
         self._again_ns = again_ns
-        # What has not been received: its number, and when it is to be sent (again).
+        # Messages not yet received: number, and the time to send them (again).
         self._unreceived: deque[tuple[int, bytes]] = deque()
         self._due_ns: dict[int, int] = {}
         self._sent = 0
@@ -31,7 +31,7 @@ class OrderedChannel:
 
     @property
     def wake_ns(self) -> int | None:
-        """When something is to be sent again; None: all has been received."""
+        """The time at which a message must be sent again; None: all have been received."""
         return min(self._due_ns.values(), default=None)
 
     def send(self, body: bytes, now_ns: int) -> None:
@@ -41,7 +41,7 @@ class OrderedChannel:
         self._sent += 1
 
     def due(self, now_ns: int) -> Iterator[tuple[int, bytes]]:
-        """Yield what is to be sent now, and note that it is."""
+        """Yield the messages to send now, and note that they are sent."""
         for number, body in self._unreceived:
             if self._due_ns[number] <= now_ns:
                 self._due_ns[number] = now_ns + self._again_ns
@@ -52,7 +52,7 @@ class OrderedChannel:
         self._due_ns = dict.fromkeys(self._due_ns, now_ns)
 
     def hear(self, number: int, body: bytes) -> Iterator[bytes]:
-        """Take a message of the other end; yield those whose turn has come."""
+        """Take a message of the other end; yield the messages whose turn has come."""
         if self.next <= number < self.next + _AHEAD:
             self._early[number] = body
         while self.next in self._early:
@@ -60,6 +60,6 @@ class OrderedChannel:
             yield self._early.pop(self.next - 1)
 
     def received(self, following: int) -> None:
-        """Forget what the other end has: all messages before ``following``."""
+        """Forget the messages that the other end has: all before ``following``."""
         while self._unreceived and self._unreceived[0][0] < following:
             del self._due_ns[self._unreceived.popleft()[0]]

@@ -8,9 +8,9 @@ import msgspec
 class LeaseTiming(msgspec.Struct, frozen=True):
     """The times of a run's leases.
 
-    An agent counts from when it sent its question, the controller from when it answered, which is
-    later; so no agreement of clocks is needed, but that neither is wrong by more than ``drift`` of
-    what passes.
+    An agent counts from the time when it sent its question, the controller from its answer, which
+    is later. So the clocks need not agree; only, neither may be wrong by more than ``drift`` of the
+    time that passes.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class LeaseTiming(msgspec.Struct, frozen=True):
 
     @property
     def ask_ns(self) -> int:
-        """How often it is renewed, and how soon what was not answered is said again."""
+        """Nanoseconds between two renewals, and before an unanswered message is repeated."""
         return self.lease_ns // 5
 
     @property
@@ -40,9 +40,10 @@ class LeaseTiming(msgspec.Struct, frozen=True):
 
     @property
     def controller_ns(self) -> int:
-        """How long the controller takes a lease to stand after it answered.
+        """Nanoseconds for which the controller takes a lease to stand after its answer.
 
-        The agent has ended all ``lease_ns`` after its question by its own clock. Should that be too
-        slow, and the controller's too fast, so much passes on the latter.
+        The agent has ended all processes ``lease_ns`` after its question by its own clock. If that
+        clock is too slow, and the controller's too fast, this much time passes on the controller's
+        clock.
         """
         return round(self.lease_ns * (1 + self.drift) / (1 - self.drift))
