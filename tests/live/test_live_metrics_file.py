@@ -86,7 +86,7 @@ def test_a_damaged_metrics_file_begins_anew_and_is_named(
     DAMAGE[damage](path)
     outputs.drop_metrics(0, 3)
     assert [one.getMessage() for one in caplog.records] == [
-        f"{path} is damaged; it begins anew with round 3"
+        f"{path} is damaged; it starts again at round 3"
     ]
     outputs.add_metrics(0, 3, 2 * SECOND, 0.25, {"accuracy": 0.2})
     assert path.read_text() == "round,time_s,loss,accuracy\n3,2.0,0.25,0.2\n"

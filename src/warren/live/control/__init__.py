@@ -1,1 +1,1 @@
-"""The controller: what was sent, what came back, who is lost, and the loop's port."""
+"""The controller: messages sent and received, lost processes, and the loop's port."""

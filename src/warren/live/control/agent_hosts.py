@@ -37,7 +37,7 @@ _EPOCH: Final = "epoch"
 
 
 def refuse_agents(cluster: Cluster, jobs: tuple[Job, ...]) -> None:
-    """Refuse what hosts with agents cannot do: rings, whose ranks meet in one folder."""
+    """Refuse jobs that hosts with agents cannot run: rings, whose ranks meet in one folder."""
     ring = next((job for job in jobs if job.sync == "ring"), None)
     if cluster.lease_ns is not None and ring is not None:
         message = f"is for jobs with servers: {ring.name!r} has sync: ring"
@@ -61,7 +61,7 @@ def epoch_of(out_dir: Path) -> int:
 
 
 def next_epoch(out_dir: Path) -> int:
-    """Return how many controllers a run has had, with the one that asks, and write that down."""
+    """Return the number of the run's controllers, with the calling one, and write it down."""
     path = out_dir / _EPOCH
     epoch = epoch_of(out_dir) + 1
     write_whole(path, f"{epoch}\n".encode())
@@ -84,18 +84,18 @@ def agent_pool(
     zygote: StartZygote,
     files: Mapping[str, bytes],
 ) -> AgentPool:
-    """Start the agents of hosts, or have Ray start them; return the pool of what they will run.
+    """Start the agents of hosts, directly or through Ray; return the pool of their processes.
 
     Parameters
     ----------
     cluster
         The hosts.
     placement
-        Where they are.
+        The addresses of the hosts.
     folder
-        The controller's folder, where it listens.
+        The controller's folder, in which it listens.
     log
-        What agents and zygotes print to.
+        The file that agents and zygotes print to.
     zygote, files
         See ``LeasedProcesses``.
     """

@@ -17,9 +17,9 @@ from warren.model.errors import EngineError
 from warren.model.job import Job
 
 _LOSSES: Final = 20
-"""So many executors of one device may end, and three more for each job, before the run fails."""
+"""Executors of one device that may end before the run fails, plus three for each job."""
 _VERIFIERS: Final = 3
-"""So many verifying trainers of a job may be lost; then none of its tasks is computed again."""
+"""Verifying trainers that a job may lose; after that none of its tasks is computed again."""
 _STAY: Final = 100
 """Assignments of a job during which its verifying trainer stays on its device."""
 _RELEASED_AT_ONCE: Final = 2
@@ -39,7 +39,7 @@ class DeviceManager:
         self._ledger = ledger
         self._incarnations = [0] * len(context.devices)
         self._peers: dict[int, bytes] = {}
-        # Devices that have been told anything of a job, or have a trainer of it.
+        # By job: devices that have had a message about it, or have a trainer of it.
         self._met: defaultdict[int, set[int]] = defaultdict(set)
         # Tickets by (device, job), in the order of their last use: the first was used longest ago.
         self._trainers: dict[tuple[int, int], int] = {}
@@ -78,7 +78,8 @@ class DeviceManager:
     def tell(self, device: int, message: AnyMessage) -> None:
         """Send a message to a device's executor.
 
-        Nothing is sent to one that is not up: it is told all that still counts when it is.
+        An executor that is not up gets no message: it learns all that still counts when it comes
+        up.
         """
         if device in self._peers:
             self._context.hub.send(self._peers[device], message)
@@ -87,7 +88,7 @@ class DeviceManager:
                 self._met[job].add(device)
 
     def drop(self, job: int, *, ended: bool) -> None:
-        """Tell executors that know of a job to free what it holds."""
+        """Tell executors that know of a job to free its memory."""
         for device in sorted(self._met[job]):
             self.tell(device, Drop(job, ended))
             if ended and device not in self._peers and (device, job) in self._trainers:
@@ -110,7 +111,7 @@ class DeviceManager:
         key, context = (device, job.index), self._context
         ticket = self._trainers.pop(key, None)
         if ticket is not None:
-            # Taken out and put back: the one used last becomes the last in order.
+            # Taken out and put back: the last used one becomes the last in order.
             self._trainers[key] = ticket
             return
         self._make_room()
@@ -135,7 +136,7 @@ class DeviceManager:
         """
         if not self._context.run.verify:
             return
-        # Who arrives at time zero has it with his first tasks, which may be assigned before.
+        # A job that arrives at time zero has it with its first tasks, assigned perhaps before.
         if job.arrival_ns and not self._ledger.arrived(job.index):
             self._verifiers_at_arrival.setdefault(job.index, device)
             return
@@ -147,7 +148,7 @@ class DeviceManager:
                 self.tell(device, Verify(job.index))
                 self._verifier_stays[job.index] = _STAY
             return
-        # One that is idle on another device is killed; the next assignment starts it on its own.
+        # An idle one on another device is killed; the next assignment starts it on its own device.
         at, ticket = self._verifiers[job.index]
         self._verifier_stays[job.index] -= 1
         if at != device and self._verifier_stays[job.index] < 0 and not self._wanted(at, job.index):
@@ -185,7 +186,7 @@ class DeviceManager:
         return True
 
     def losses(self, device: int, job: int) -> int:
-        """Return how many trainers of a job have ended on a device without being told to."""
+        """Return the number of trainers of a job that ended on a device without an order to end."""
         return self._lost[device, job]
 
     @staticmethod
@@ -216,7 +217,7 @@ class DeviceManager:
         """
         peer = self._peers.pop(device, None)
         if peer is not None and how == AWAY:
-            # It ran under a lease that is over, and may have said what is still under way.
+            # It ran under a lease that is over, and messages of it may still be under way.
             self._context.hub.refuse(peer)
         # Trainers talk to their own executor only: they cannot serve the next one.
         for key in [key for key in self._trainers if key[0] == device]:
@@ -245,7 +246,7 @@ class DeviceManager:
             self.executor_ended(device, how)
 
     def _role(self, device: int, job: Job, *, verifies: bool = False) -> TrainerRole:
-        """Return what a trainer of a job on a device has to know."""
+        """Return the role of a trainer of a job on a device."""
         context = self._context
         inputs = context.inputs.of_device(device)
         return TrainerRole(
@@ -256,8 +257,8 @@ class DeviceManager:
             log=context.outputs.log(job.index),
             incarnation=self._incarnations[device],
             tmp=context.tmp(job.index),
-            # The first task on a GPU loads libraries and kernels, which takes seconds.
-            # What data may take of the host's memory is what a first task leaves of it.
+            # The first task on a GPU loads libraries and kernels, which takes seconds. Data may
+            # take the part of the host's memory that a first task leaves.
             rehearse=context.rehearse or context.gpus[device] is not None or inputs is not None,
             verifies=verifies,
             core=self._cores[device],

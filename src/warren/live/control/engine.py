@@ -91,7 +91,7 @@ class LiveEngine(ABC):
         self._poller_or_none: Poller | None = None
         self._gpus: tuple[int | None, ...] = (None,) * len(self._devices)
         self._claims = ExitStack()
-        # What they add to the numerics class: of the run, and of each job.
+        # Additions to the numerics class: of the run, and of each job.
         self._of_gpus = ""
         self._of_gpus_J = ("",) * len(self._jobs)
         self.numerics = ""
@@ -128,9 +128,9 @@ class LiveEngine(ABC):
         """
         self._find_gpus()
         self._claims.enter_context(devices_held(self._run, self._journal.parent))
-        # A testbed may have been set up anew since ``__init__``.
+        # A testbed may have been set up again since ``__init__``.
         self._placement = self._placement_now()
-        # Whatever is made must be known to ``close`` before a signal can end the run.
+        # ``close`` must know of every resource before a signal can end the run.
         with NoInterrupt(), self._saying_need():
             self._folder = free_path(short=True)
             limit_bytes = self._run.cluster.local.memory_bytes
@@ -159,7 +159,7 @@ class LiveEngine(ABC):
         self._of_gpus_J = classes_of(self._devices, gpus, self._jobs)
 
     def _start_warm(self) -> None:
-        """Start the zygotes; those that are lost while they start are started again."""
+        """Start the zygotes; a zygote lost while it starts is started again."""
         while True:
             try:
                 self._start_pool()
@@ -246,7 +246,7 @@ class LiveEngine(ABC):
         EngineError
             If a process of Warren's own is lost.
         """
-        # The core asks for more only after it has journalled what it got last.
+        # The core asks for more only after it has journalled the last events.
         self._events_journalled()
         clock = self._clock if self._clock is not None else self._begin()
         while True:
@@ -267,9 +267,10 @@ class LiveEngine(ABC):
         return self._pool.session
 
     def processes(self) -> Mapping[int, Role]:
-        """Return the living processes of this run, by process id: those that do a role's work."""
+        """Return the living processes of this run that do a role's work, by process id."""
         forked, parent_of = self._pool.pids(), parents()
-        # A process with user code is the child of the one that the zygote forked (``fork_below``).
+        # A process with user code is the child of a process that the zygote forked
+        # (``fork_below``).
         below = {parent: pid for pid, parent in parent_of.items() if parent in forked}
         others = {pid: role for pid, role in forked.items() if not isinstance(role, USERS)}
         users = {below[pid]: role for pid, role in forked.items() if pid in below}
@@ -293,21 +294,21 @@ class LiveEngine(ABC):
     def _begin(self) -> ClusterClock:
         """Start the clock at time zero, or at the time at which a run was cut off."""
         clock = ClusterClock(0, self._scale)
-        # Zero is so long ago that the cluster time of now is that of the last event handed out.
+        # Time zero is placed so that the cluster time of now is that of the last event handed out.
         zero_ns = time.monotonic_ns() - clock.pad_ns(self._pending.last_ns)
         self._clock = ClusterClock(zero_ns, self._scale)
         return self._clock
 
     @contextmanager
     def _saying_need(self) -> Iterator[None]:
-        """Add to the error of a machine that allows too few processes how many there will be."""
+        """Add the number of processes needed to the error of a machine that allows too few."""
         try:
             yield
         except NoMoreProcesses:
             devices, jobs = len(self._devices), len(self._jobs)
-            # The command, its guard and zygotes; executors; and processes with user code, which are
-            # two each, since one waits for it. A device has one for each job, and one that computes
-            # tasks again.
+            # The command, its guard and zygotes; executors; and processes with user code. Each of
+            # these counts as two, since one waits for it. A device has one for each job, and one
+            # that verifies tasks.
             users = devices + jobs * (devices + max(1, self._run.scheduler.servers))
             own = 2 + len(self._placement.places_H)
             plain = not self._run.cluster.is_scheduled
@@ -321,11 +322,11 @@ class LiveEngine(ABC):
         raise error
 
     def _placement_now(self) -> HostPlacement:
-        """Look up the hosts that processes are to be on; they may have changed meanwhile."""
+        """Look up the hosts for processes; they may have changed meanwhile."""
         return placement_of(self._run.cluster)
 
     def _end_pool(self) -> None:
-        """End what is left of the pool; another will begin on the hosts that there are now."""
+        """End the rest of the pool; another will begin on the present hosts."""
         # While the pipes are open: an epoll forgets closed files, the poller's tables do not.
         for fd in self._pool.fds:
             self._poller.unregister(fd)
@@ -338,10 +339,10 @@ class LiveEngine(ABC):
         return self._clock.cluster_ns(time.monotonic_ns())
 
     def _receive(self, timeout_ms: int | None) -> None:
-        """Handle the messages that are here, after waiting for one at most so long.
+        """Handle the messages that have come, after a wait for one of at most ``timeout_ms``.
 
-        Arrivals and wake-ups that are due become events before each message is handled, so that
-        a message about a job never finds it still to arrive.
+        Arrivals and wake-ups that are due become events before each message is handled. So a
+        message about a job never comes before its arrival.
         """
         ready = self._poller.poll(timeout_ms)
         if self._hub in ready:
@@ -370,7 +371,7 @@ class LiveEngine(ABC):
         due_ns = self._pending.next_due_ns()
         if due_ns is None:
             return None
-        # Rounded up: who wakes too early would poll again and again for the rest of it.
+        # Rounded up: a poll that ends too early would repeat again and again for the rest.
         return max(0, -(-(clock.host_ns(due_ns) - time.monotonic_ns()) // NS_PER_MS))
 
     def _deliver(self, events: tuple[AnyEvent, ...]) -> None:
@@ -387,7 +388,7 @@ class LiveEngine(ABC):
 
     @abstractmethod
     def _process_ended(self, ticket: int, role: Role, exited: Exited) -> None:
-        """Handle the end of a process that was not told to end."""
+        """Handle the end of a process that ended without an order to end."""
 
     @abstractmethod
     def _stuck(self) -> bool:

@@ -75,7 +75,7 @@ class PendingEvents:
         heapq.heappush(self._wakes, time_ns)
 
     def advance(self, now_ns: int) -> None:
-        """Turn arrivals and wake-ups whose time has come into events."""
+        """Turn arrivals and wake-ups that are due into events."""
         while self._arrivals and self._arrivals[0].arrival_ns <= now_ns:
             job = self._arrivals.popleft()
             self._to_arrive.remove(job.index)
@@ -86,8 +86,8 @@ class PendingEvents:
     def push(self, event: AnyEvent) -> int:
         """Add an event, and return the time that it gets.
 
-        That is its own, or later: not before what has been handed out, nor, in the order of time
-        and rank, before what was pushed earlier of the same job or of the same device.
+        That is its own time or a later one: not before the events handed out, nor, in the order of
+        time and rank, before earlier events of the same job or device.
         """
         rank = RANK[type(event)]
         after, at = _order_keys(event)
@@ -143,7 +143,7 @@ class PendingEvents:
         return None
 
     def insert(self, event: AnyEvent) -> None:
-        """Add an event at its own time, which is to come, whatever of its job is known after it."""
+        """Add an event at its own future time, whatever later events of its job are known."""
         self._pushed += 1
         heapq.heappush(self._heap, (event.time_ns, RANK[type(event)], self._pushed, event))
 
@@ -175,16 +175,16 @@ class PendingEvents:
 
 
 _Key = tuple[str, int]
-"""What events are ordered by: ("job", its index) or ("device", its index)."""
+"""A key by which events are ordered: ("job", its index) or ("device", its index)."""
 _QUEUES: Final[_Key] = ("queues", 0)
 """The key of the queues of all devices together."""
 
 
 def _order_keys(event: AnyEvent) -> tuple[list[_Key], list[_Key]]:
-    """Return the keys that an event comes after, and those whose later events come after it.
+    """Return the keys that an event comes after, and the keys whose later events come after it.
 
     The keys are its job and, for COMP, the queue of its device. An event that ends a job or rolls
-    it back empties places in all queues, so a COMP that is told later ended later.
+    it back empties places in all queues, so a COMP reported later ended later.
     """
     if isinstance(event, Woken):
         return [], []

@@ -19,7 +19,7 @@ from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 
 _MARGIN: Final = 16
-"""A part in so many of a host's memory stays free, for what is not measured at that moment."""
+"""One part in this number of a host's memory stays free, for use that is not yet measured."""
 
 
 class InputBudgets:
@@ -55,14 +55,14 @@ class InputBudgets:
         return self._budgets[host]
 
     def measure(self) -> None:
-        """Enter what Warren's own processes take, before any runs user code.
+        """Enter the memory of Warren's own processes, before any process runs user code.
 
         They are counted on the first host, where the controller is.
 
         Raises
         ------
         SpecError
-            That is more than the host has.
+            If that is more than the host has.
         """
         limited = [one for one in self._budgets if one is not None and one.table]
         self._tables = [HostMemoryTable(one.table) for one in limited]

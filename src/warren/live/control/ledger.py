@@ -1,10 +1,10 @@
-"""The ledger: turns what the processes report into the core's events, in causal order.
+"""The ledger: turns the reports of processes into the core's events, in causal order.
 
-Reports come over several sockets, so a barrier's may overtake a task's. Each report is held here
-until what it follows from is known; then it becomes events. An event's time never goes back; the
-stamps inside it are those of the place where things happened. A barrier's report says of each of
-its tasks when it ran, so nothing is missing when the device that ran one is lost before it could
-say so itself; what is told twice counts once. The module is pure: it has no socket and reads no
+Reports come over several sockets, so a barrier's may overtake a task's. The ledger holds each
+report until the facts that it follows from are known; then it becomes events. An event's time never
+goes back; the stamps inside it are those of the process where things happened. A barrier's report
+says when each of its tasks ran. So nothing is missing when the device of a task is lost before its
+own report; a fact reported twice counts once. The module is pure: it has no socket and reads no
 clock, so that tests can play any order of reports and losses.
 """
 
@@ -53,14 +53,14 @@ class Ledger:
         self._clock = ClusterClock(0)
         self._seqs = count(1)
         # An assignment is in ``_entries`` and in ``_seqs_of`` its job from its start until its last
-        # barrier; in its device's queue until all its tasks have left COMP. One that lost its race
-        # while it is in a queue is out of ``_seqs_of`` already: its job does not wait for it.
+        # barrier; it is in its device's queue until all its tasks have left COMP. If it lost its
+        # race while in a queue, it is out of ``_seqs_of`` already: its job does not wait for it.
         self._entries: dict[int, OpenAssignment] = {}
         self._seqs_of: list[list[int]] = [[] for _ in jobs]
         self._queues: list[deque[int]] = [deque() for _ in range(devices)]
         self._progress = [JobBarriers(barrier_ns=job.arrival_ns) for job in jobs]
         self._numerics_J: Sequence[str] = ()
-        # Reports that came before what they follow from.
+        # Reports that came before the facts that they follow from.
         self._held: list[Report] = []
         self._finished: list[int] = []
         self._lost_races: list[tuple[int, int]] = []
@@ -78,7 +78,7 @@ class Ledger:
         return seq
 
     def cluster_ns(self, host_ns: int) -> int:
-        """Return the cluster time of a host reading; 0 stands for before time zero."""
+        """Return the cluster time of a host reading; a reading of 0 means before time zero."""
         return self._pending.last_ns if host_ns == 0 else self._clock.cluster_ns(host_ns)
 
     def arrived(self, job: int) -> bool:
@@ -98,10 +98,10 @@ class Ledger:
         return self._progress[job].generation
 
     def unfinished(self, device: int) -> Iterator[tuple[int, Assignment]]:
-        """Yield what a new executor of the device has to run: numbers, and rounds not over yet."""
+        """Yield the work of a new executor of the device: numbers, and rounds not over yet."""
         for seq, entry in self._entries.items():
             one = entry.assignment
-            # Rounds behind the job's last barrier are over, whoever reported their tasks.
+            # Rounds behind the job's last barrier are over, whichever process reported their tasks.
             first, end = max(one.round, self._progress[one.job].passed), entry.end_round
             if one.device == device and first < end and not entry.lost_race:
                 yield seq, Assignment(device, one.job, first, end - first, one.shards)
@@ -113,7 +113,7 @@ class Ledger:
         return any(one.assignment.device == device and one.end_round > passed for one in entries)
 
     def in_progress(self, device: int) -> Iterator[Assignment]:
-        """Yield a device's tasks that have run or may be running, and whose barrier is to pass."""
+        """Yield a device's tasks that have run or may be running, and whose barrier is to come."""
         for seq, entry in self._entries.items():
             one, passed = entry.assignment, self._progress[entry.assignment.job].passed
             head = self._queues[device][0] if self._queues[device] else None
@@ -136,7 +136,7 @@ class Ledger:
         return self._entries[seq].copy
 
     def lost_races_on(self, device: int) -> list[int]:
-        """Return the numbers in the device's queue whose tasks were done elsewhere first."""
+        """Return the numbers in the device's queue whose tasks other devices finished first."""
         return [seq for seq in self._queues[device] if self._entries[seq].lost_race]
 
     def renew(self, job: int) -> int:
@@ -162,9 +162,9 @@ class Ledger:
         self._clock, self._numerics_J = clock, numerics_J
 
     def copied(self, copy: Assignment) -> int | None:
-        """Enter a copy of a task, first of what its device has not begun, and return its number.
+        """Enter a copy of a task, ahead of its device's tasks not begun, and return its number.
 
-        None if the task is done, or its job gone, and the core is only yet to hear of it.
+        None if the task is done, or its job gone, and the core has yet to hear of it.
         """
         job = copy.job
         # The core counts the copy as running: it hears that it was dropped when the barrier passes.
@@ -197,7 +197,7 @@ class Ledger:
         return self._try_all()
 
     def fail(self, job: int, reason: str, host_ns: int) -> list[int]:
-        """Fail a job, after what is known of it already; return other jobs that end by it."""
+        """Fail a job, after all known events of it; return other jobs that end by it."""
         at_ns = self._pending.after_known(job, self.cluster_ns(host_ns))
         self._pending.cancel_arrival(job)
         self._progress[job].ended = True
@@ -220,7 +220,7 @@ class Ledger:
     def roll_back(self, job: int, round_no: int, reason: str, now_ns: int) -> list[int]:
         """Begin a new generation of a job at a checkpoint; reports of the old one count no more.
 
-        The core need not know when a job has not arrived: what it has in queues stays there.
+        The core need not know of it before a job has arrived: its tasks in queues stay there.
 
         Parameters
         ----------
@@ -252,7 +252,7 @@ class Ledger:
         self._leave_queues()
         return self._try_all()
 
-    # What can be asked.
+    # Queries.
 
     def stuck(self) -> bool:
         """Tell whether nothing can happen any more without a further assignment."""
@@ -274,7 +274,7 @@ class Ledger:
         return self._finished
 
     def _try(self, report: Report) -> bool:
-        """Apply a held report if it is ready, drop it if it concerns nobody any more.
+        """Apply a held report if it is ready; drop it if its job no longer needs it.
 
         True if that has changed something, so that other reports may be ready now.
         """
@@ -288,7 +288,8 @@ class Ledger:
                     busy_ns = max(0, end_ns - self._clock.cluster_ns(report.start_ns))
                     self._drop_loser(seq, end_ns, busy_ns)
                     return True
-                # What is gone, or of a round whose barrier has told it already, counts no more.
+                # Assignments that are gone, or whose round's barrier has reported them, count no
+                # more.
                 progress = None if entry is None else self._progress[entry.assignment.job]
                 if entry is None or progress is None or progress.passed > round_no:
                     self._held.remove(report)
@@ -313,7 +314,7 @@ class Ledger:
         return True
 
     def _complete(self, report: RoundReport) -> bool:
-        """Enter what a report says of its tasks; tell whether their devices are done with them."""
+        """Enter the stamps of a report's tasks; tell whether their devices are done with them."""
         stamps = {stamp.shard: stamp for stamp in report.stamps}
         concerned, losers = self._runs(report.job, report.round, stamps)
         # Each task needs the entry of the run that counts; while one lacks it, the report waits.
@@ -382,8 +383,8 @@ class Ledger:
     def _set_aside(self, job: int, losers: list[int]) -> None:
         """Mark the runs that lost their race and are still in a queue.
 
-        Their devices will tell when they have left COMP, or that they were never on it. What ran
-        behind them in the queue waits for that.
+        Their devices will report that they have left COMP, or that they were never on it. Runs
+        behind them in the queue wait for that.
         """
         for seq in losers:
             entry = self._entries[seq]
@@ -413,7 +414,7 @@ class Ledger:
                     queue.remove(seq)
 
     def _push_done(self, job: int, *, finished: bool) -> None:
-        """Report assignments whose rounds are over, and those that a stop rule cuts short."""
+        """Report assignments whose rounds are over, and those cut short by a stop rule."""
         passed = self._progress[job].passed
         for seq in list(self._seqs_of[job]):
             entry = self._entries[seq]
@@ -422,7 +423,7 @@ class Ledger:
             # Not begun, or not over; a job that has finished has no further rounds.
             if rounds < 1 or (rounds < one.rounds and not finished):
                 continue
-            # One that is cut short has tasks left, so it did not leave its queue by itself.
+            # An assignment cut short has tasks left, so it did not leave its queue by itself.
             if entry.queued:
                 what = (job, one.round, rounds, one.shards, one.device)
                 self._pending.push(CompDone(entry.left_ns, *what))
@@ -455,9 +456,9 @@ class Ledger:
     def _runs(
         self, job: int, round_no: int, stamps: Mapping[int, TaskStamp]
     ) -> tuple[list[OpenAssignment], list[int]]:
-        """Return the entries of a round that count, and the numbers of those that lost a race.
+        """Return the entries of a round that count, and the numbers of runs that lost a race.
 
-        Only single tasks have copies. Which run of one counts is said by the device in its stamp.
+        Only single tasks have copies. The device in the stamp says which run of a task counts.
         """
         winners, losers = [], []
         for seq in self._seqs_of[job]:
@@ -475,8 +476,8 @@ class Ledger:
     def _left_comp(self, entry: OpenAssignment, round_no: int, stamp: TaskStamp) -> None:
         """Enter that a task has left COMP, unless that is known already."""
         job = entry.assignment.job
-        # No task begins before the barrier that lets it, and none takes less than 1 ns, whatever
-        # two readings of a clock say that were converted to cluster time.
+        # No task begins before the barrier that it waits for, and none takes less than 1 ns, even
+        # if two clock readings converted to cluster time say so.
         start_ns = max(self._clock.cluster_ns(stamp.start_ns), self._progress[job].barrier_ns)
         end_ns = max(self._clock.cluster_ns(stamp.comp_end_ns), start_ns + 1)
         entry.left_comp(round_no, stamp.shard, start_ns, end_ns)

@@ -20,7 +20,7 @@ class PassedAssignment:
     sync_end_ns: int
 
     def row(self, time_ns: int) -> TasksDone:
-        """Return the event that reports what ran until then, at ``time_ns`` or later."""
+        """Return the event that reports the tasks run until then, at ``time_ns`` or later."""
         one = self.assignment
         return TasksDone(
             max(time_ns, self.sync_end_ns),
@@ -37,34 +37,34 @@ class PassedAssignment:
 
 
 def dropped(one: Assignment, at_ns: int, busy_ns: int) -> TaskDropped:
-    """Return the event that a run of one task does not count, and was so long on its device."""
+    """Return the event that a run of one task does not count, with its time on its device."""
     return TaskDropped(at_ns, one.job, one.round, one.shards[0], one.device, busy_ns)
 
 
 @dataclass(slots=True)
 class OpenAssignment:
-    """An assignment in progress, as far as reports have told. Times are cluster nanoseconds.
+    """An assignment in progress, as far as reports say. Times are cluster nanoseconds.
 
     Attributes
     ----------
     assignment : Assignment
-        What was assigned.
+        The assignment itself.
     comp_left : int
-        How many of its tasks have not left COMP.
+        Number of its tasks that have not left COMP.
     queued : bool
         Whether it is still in its device's queue.
     start_ns, comp_end_ns : int
-        When its first task began, -1 before that, and when the last one so far left COMP.
+        Start of its first task, -1 before that, and the time when the latest task left COMP.
     busy_ns : int
-        How long its tasks have been on COMP together.
+        Sum of the times of its tasks on COMP.
     sync_end_ns : int
-        When its last synchronisation so far ended.
+        End of its latest synchronization.
     known : set of (int, int)
         Round and shard of tasks that have left COMP, and whose barrier has not passed.
     copy : bool
-        Whether its task was in progress elsewhere when it was started.
+        Whether its task was in progress on another device when it was started.
     lost_race : bool
-        Whether its task was done elsewhere first.
+        Whether another device finished its task first.
     held_ns : int
         Until when a ring holds its device, whatever computes there.
     """
@@ -151,18 +151,20 @@ class JobBarriers:
     passed : int
         Barriers that it has passed.
     barrier_ns : int
-        When it passed the last one; its arrival, before the first.
+        Time of the last barrier; the job's arrival, before the first.
     generation : int
-        Which of its servers, or ranks, its state is with: every roll-back and migration has others.
+        Generation of the servers, or ranks, that hold its state: each roll-back or migration begins
+        one.
     reserved : int
-        The last generation that has a number; servers of one to come may have been started.
+        The last generation that has a number; servers of a later one may have been started.
     ended : bool
         Whether it has finished or failed.
     pasts : list of PassedAssignment
         Its stretches of several rounds, barrier by barrier, since the checkpoint before the last
-        one. Should the job go back to a checkpoint inside a stretch, they say what ran before it.
+        one. If the job goes back to a checkpoint inside a stretch, they list the tasks that ran
+        before it.
     saves : (int, int)
-        The rounds that its last checkpoint but one and its last begin with.
+        The first rounds of its last checkpoint but one and of its last.
     """
 
     passed: int = 0

@@ -1,4 +1,4 @@
-"""The controller's side of classes on links: what stands, and who is told of it."""
+"""The controller's side of classes on links: the present classes, and their way to processes."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class StandingClasses:
     def apply(
         self, classes: Mapping[int, int], host_classes: Mapping[tuple[int, int], int]
     ) -> None:
-        """Take what a policy says, as ``core.ports.AnswerPort.classify`` has it."""
+        """Apply a policy's answer, as ``core.ports.AnswerPort.classify`` describes it."""
         for job, flow_class in classes.items():
             self.forget(job)
             self._classes[job] = flow_class
         self._host_classes |= host_classes
 
     def at(self, host: int, job: int) -> int:
-        """Return the class of what a job sends from a host; a ring has one class everywhere."""
+        """Return the class of a job's traffic from a host; a ring has one class everywhere."""
         everywhere = self._classes.get(job, 0)
         if self._jobs[job].sync == "ring":
             return everywhere
         return self._host_classes.get((host, job), everywhere)
 
     def forget(self, job: int) -> None:
-        """Forget what was said of a job."""
+        """Forget the classes of a job."""
         self._classes.pop(job, None)
         for key in [key for key in self._host_classes if key[1] == job]:
             del self._host_classes[key]
@@ -48,10 +48,10 @@ class StandingClasses:
 
 
 class LinkClasses:
-    """Tells executors and servers the classes of what they send, at their own hosts.
+    """Sends executors and servers the classes of their traffic, at their own hosts.
 
-    They are told whenever one changes, and when they come up. An executor passes classes on to the
-    ranks of rings on its device.
+    They get classes whenever one changes, and when they come up. An executor passes classes on to
+    the ranks of rings on its device.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class LinkClasses:
     def classify(
         self, classes: Mapping[int, int], host_classes: Mapping[tuple[int, int], int]
     ) -> None:
-        """Take what a policy says, and tell all whom it concerns."""
+        """Apply a policy's answer, and send it to all processes that it concerns."""
         self._standing.apply(classes, host_classes)
         changed = {*classes, *(job for _, job in host_classes)}
         for device in range(len(self._host_D)):
@@ -85,7 +85,7 @@ class LinkClasses:
         self._tell_device(device, self._standing.known())
 
     def tell_servers(self, job: int) -> None:
-        """Tell those servers of a job that are up the class of what it sends from their hosts."""
+        """Send those servers of a job that are up the class of their hosts' traffic."""
         for part, host in enumerate(self._servers.homes(job)):
             self._servers.tell(job, part, FlowClass(job, self._standing.at(host, job)))
 

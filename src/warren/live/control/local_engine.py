@@ -2,7 +2,7 @@
 
 The port is synchronous on purpose: the core's one loop asks for events, and only then is anything
 read. Time stamps are taken where things happen, so a slow decision delays nothing but the decision.
-What happens when a process is lost is in ``recovery``.
+The recovery from lost processes is in ``recovery``.
 """
 
 from __future__ import annotations
@@ -71,10 +71,9 @@ class LivePort(LiveEngine):
     out_dir : Path or str
         The run's folder.
     warm_limit : int
-        So many apps (jobs times devices) at most are built before time zero; of more, none.
+        Most apps (jobs times devices) that are built before time zero; if there are more, none is.
     rehearse : bool
-        Whether each process computes once before time zero; where times are emulated it always
-        does.
+        Whether each process computes once before time zero; with emulated times it always does.
     """
 
     carries: ClassVar[frozenset[Question]] = frozenset(Question)
@@ -135,7 +134,7 @@ class LivePort(LiveEngine):
         self._owners = StateOwners(self._jobs, self._servers, self._gangs)
         self._flows = LinkClasses(self._run, standing, self._ledger, self._manager, self._servers)
         self._recovery = Recovery(context, self._ledger, self._manager, self._owners)
-        # Generations and checkpoints are known before a process is told where to begin.
+        # Generations and checkpoints are known before a process learns where to begin.
         if self._restart is not None:
             self._restore(self._restart)
         self._startup = StartupBarrier(context, self._ledger, self._manager, self._servers)
@@ -148,13 +147,13 @@ class LivePort(LiveEngine):
 
     def close(self) -> None:
         """End every process, wait for it and remove the sockets; may be called twice."""
-        self._refusals()  # while there is somebody to ask
+        self._refusals()  # while the pool can still be asked
         super().close()
         if self._inputs is not None:
             self._inputs.close()
 
     def measured(self) -> dict[str, float]:
-        """Return what the summary says beside the journal: overruns, and tasks computed again."""
+        """Return the figures that the summary adds: overruns, and tasks computed again."""
         return {
             "overruns": float(self.overruns.total()),
             "verified_tasks": float(len(self.verified_ns)),
@@ -162,7 +161,7 @@ class LivePort(LiveEngine):
         } | self._refusals()
 
     def _refusals(self) -> dict[str, float]:
-        """Return what was refused: messages of hosts without a lease, and strangers."""
+        """Return the counts of refused messages: of hosts without a lease, and of strangers."""
         if self._run.cluster.lease_ns is None:
             return {}
         if self._pool_or_none is not None and self._hub_or_none is not None:
@@ -174,17 +173,17 @@ class LivePort(LiveEngine):
         return self._refused
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
-        """Append assignments to the queues of executors, but for those of an ended job.
+        """Append assignments to the queues of executors, except those of an ended job.
 
-        What was decided before the core hears that a job is rolled back is dropped too: the core
-        assigns it again after that.
+        Assignments decided before the core hears that a job is rolled back are dropped too: the
+        core assigns them again after that.
         """
         for one in assignments:
             if not self._ledger.ended(one.job) and not self._pending.returning(one.job):
                 self._assign(self._ledger.assigned(one), one, self._decided_ns())
 
     def copy(self, copies: tuple[Assignment, ...]) -> None:
-        """Start copies of tasks, each ahead of what its executor has not begun."""
+        """Start copies of tasks, each ahead of its executor's tasks not begun."""
         for one in copies:
             if (seq := self._ledger.copied(one)) is not None:
                 self._assign(seq, one, self._decided_ns())
@@ -212,14 +211,15 @@ class LivePort(LiveEngine):
     def classify(
         self, classes: Mapping[int, int], host_classes: Mapping[tuple[int, int], int]
     ) -> None:
-        """Give what jobs send between hosts their classes; see ``AnswerPort.classify``."""
+        """Set the classes of the jobs' traffic between hosts; see ``AnswerPort.classify``."""
         self._flows.classify(classes, host_classes)
 
     def delay(self, delays_ns: Mapping[int, int]) -> None:
-        """Let the next rounds of jobs begin later; whoever holds a job's barrier holds its round.
+        """Let the next rounds of jobs begin later; the process that holds the barrier holds the
+        round.
 
-        What was decided before the core hears that a job has ended or is rolled back is void, and
-        so is what servers or a ring have not served when they are lost.
+        Delays decided before the core hears that a job has ended or is rolled back are void. So are
+        delays that servers or a ring have not served when they are lost.
         """
         assert self._clock is not None, "no job has arrived before time zero"
         for job, delay_ns in delays_ns.items():
@@ -227,7 +227,7 @@ class LivePort(LiveEngine):
                 self._owners.delay(job, self._clock.pad_ns(delay_ns))
 
     def _place_servers(self, job: int, shape: Shape) -> None:
-        """Let the servers of a job that has not begun begin anew where a shape has them."""
+        """Restart the servers of a job that has not begun, where a shape has them."""
         self._servers.place(job, shape)
         if not self._servers.known(job):
             return
@@ -240,9 +240,9 @@ class LivePort(LiveEngine):
             self._startup.await_servers(job)
 
     def _migrate(self, job: int) -> None:
-        """Go on with a job whose blocks migrate: executors hear of its new servers, or it is over.
+        """Go on with a job whose blocks migrate: tell executors of its new servers, or end it.
 
-        The barrier at which ownership moves is told of by the old ones, and counts first.
+        The old servers report the barrier at which ownership moves; that report counts first.
         """
         generation = self._servers.take_over(job, self._ledger.passed(job))
         if generation is not None:
@@ -286,7 +286,7 @@ class LivePort(LiveEngine):
         while not self._startup.over:
             self._receive(None)
 
-    # What processes tell the controller.
+    # Messages of processes to the controller.
 
     def _receive(self, timeout_ms: int | None) -> None:
         super()._receive(timeout_ms)
@@ -306,7 +306,7 @@ class LivePort(LiveEngine):
             case TaskLost():
                 self._recovery.task_lost(message, self._host_ns())
             case TaskStuck(device=device, job=job, reason=reason):
-                # The job fails first: then no other trainer replaces the one that is killed.
+                # The job fails first: then no other trainer replaces the killed one.
                 self._fail(job, reason)
                 self._manager.end_trainer(device, job)
             case JobBroke(job=job, reason=reason, heir=heir):
@@ -354,7 +354,7 @@ class LivePort(LiveEngine):
             self._recovery.saved(report)
 
     def _process_ended(self, ticket: int, role: Role, exited: Exited) -> None:
-        """Recover from the end of a process that was not told to end."""
+        """Recover from the end of a process that ended without an order to end."""
         self._recovery.ended(role, exited, self._host_ns())
         self._end_jobs()
         self._startup.forget_ended()
@@ -369,7 +369,7 @@ class LivePort(LiveEngine):
         self._need_all()
 
     def _start_another(self, error: ZygoteLost) -> None:
-        """Start a zygote for the one that was lost; it may be lost too while it starts."""
+        """Start a zygote in place of the lost one; it may be lost too while it starts."""
         self._recovery.check_zygotes(error)
         try:
             self._start_pool()
@@ -378,7 +378,7 @@ class LivePort(LiveEngine):
             self._start_another(again)
 
     def _end_jobs(self) -> None:
-        """Free what jobs held that recovery has failed, or let end, meanwhile."""
+        """Free the resources of jobs that recovery has failed, or let end, meanwhile."""
         self._release_jobs(self._recovery.pop_ended())
 
     def _fail(self, job: int, reason: str) -> None:
@@ -406,7 +406,7 @@ class LivePort(LiveEngine):
                 self._servers.need(job, self._ledger.generation(job.index))
 
     def _resend_work(self, device: int) -> None:
-        """Tell a new executor what the device has to do, if there was an executor before it."""
+        """Give a new executor the device's work, if there was an executor before it."""
         self._startup.again(device)
         decided_ns = self._host_ns()
 
@@ -435,7 +435,7 @@ class LivePort(LiveEngine):
             elif isinstance(event, RoundsDone):
                 self._recovery.delivered(event)
 
-    # What the controller tells processes.
+    # Messages of the controller to processes.
 
     def _assign(self, seq: int, one: Assignment, decided_ns: int) -> None:
         """Send an assignment to its executor, and start the processes that it needs."""

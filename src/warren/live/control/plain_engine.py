@@ -34,14 +34,14 @@ class PlainPort(LiveEngine):
         super().start()
 
     def _placement_now(self) -> HostPlacement:
-        """Return this machine alone: a plain process talks to nobody, so it needs no testbed."""
+        """Return this machine alone: a plain process has no connections, so it needs no testbed."""
         return ALONE
 
     def resume(self, restart: Restart) -> None:
         """Continue a run that was cut off, before ``start``; jobs that had begun begin again."""
         super().resume(restart)
         rows = list(zip(restart.arrived_J, restart.ended_J, strict=True))
-        # A job may have failed before it arrived: it does not arrive either.
+        # A job may have failed before it arrived: then it does not arrive either.
         come = [job for job, (arrived, ended) in enumerate(rows) if arrived or ended]
         self._pending.resume(restart.now_ns, come, restart.wakes_ns)
         for job, (arrived, ended) in enumerate(rows):
@@ -128,7 +128,7 @@ class PlainPort(LiveEngine):
         self._pool.end(self._ticket)
 
     def _process_ended(self, ticket: int, role: Role, exited: Exited) -> None:
-        """Fail the running job if its process has ended before it told the outcome."""
+        """Fail the running job if its process has ended before it reported the outcome."""
         if ticket == self._ticket and isinstance(role, PlainRole):
             how = over_log(exited.how) if exited.how.startswith(OVER_LOG) else ""
             said = f"its process {how}" if how else f"its process ended: {exited.how or 'left'}"

@@ -1,8 +1,8 @@
-"""What the controller does when a process is lost, or a job cannot go on.
+"""The controller's reaction when a process is lost, or a job cannot go on.
 
-``LossCounter`` counts how often a job may lose a process before it is taken for the cause.
-``StateOwners`` is what a job's servers and the ranks of its ring have in common: either of them
-keeps the job's state, so when one is lost the job is rolled back.
+``LossCounter`` counts the losses of a job before the job is taken for the cause. ``StateOwners`` is
+the common side of a job's servers and the ranks of its ring: either of them keeps the job's state,
+so when one is lost the job is rolled back.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from warren.model.events import RoundsDone, ServersMoved
 from warren.model.job import Job
 
 LIMIT: Final = 3
-"""So many losses fail a job: by itself in all, or from outside at one thing it was doing."""
+"""Losses after which a job fails: in total if its own code ended, at one activity if killed."""
 _HOSTS: Final = 20
-"""So many times a job may lose its host before it passes another barrier."""
+"""Losses of its host that a job may have before it passes another barrier."""
 _LOST_HOST: Final = (-99,)
-"""What it was doing then, whatever it was doing."""
+"""The activity that counts when a host is lost, whatever the process was doing."""
 RING_BROKE: Final = "it broke"
-"""What a rank says that has lost the others, of whom none is known to have ended."""
+"""The reason of a rank that has lost the others, while none of them is known to have ended."""
 FROM_OUTSIDE: Final = ("killed by SIGKILL", "killed by SIGTERM", RING_BROKE, AWAY, SHORT_OF_MEMORY)
 """Ends of a process that are not its own doing."""
 
 
 class LossCounter:
-    """Counts losses by job, and by what a lost process was doing for it.
+    """Counts losses by job, and by the activity of the lost process.
 
-    A process that ends by itself (an exit, SIGSEGV, SIGABRT) counts against its job for good. One
-    that was killed may have had bad luck, and many may be killed at once: that counts against what
-    it was doing (a task, a barrier), until the job passes a barrier that it has not passed before.
+    A process that ends by itself (an exit, SIGSEGV, SIGABRT) counts against its job for good. A
+    killed process may have had bad luck, and many may be killed at once. That counts against its
+    activity (a task, a barrier), until the job passes a barrier that it has not passed before.
 
     Parameters
     ----------
@@ -76,9 +76,9 @@ class LossCounter:
         job : int
             The job that lost a process.
         what : tuple of int
-            What the process was doing, by any numbers that tell one activity from another.
+            The activity of the process, as any numbers that distinguish one activity from another.
         how : str
-            How it ended.
+            How the process ended.
         """
         passed = self._passed(job)
         # Progress clears the losses from outside, but only a barrier never passed before is
@@ -97,7 +97,7 @@ class LossCounter:
 
 
 class StateOwners:
-    """What keeps the state of each job of a run: its servers, or the gang of its ring."""
+    """The owners of the state of each job of a run: its servers, or the gang of its ring."""
 
     def __init__(self, jobs: Sequence[Job], servers: Servers, gangs: GangManager) -> None:
         self._jobs = jobs
@@ -120,7 +120,7 @@ class StateOwners:
         return self.of(job).go_back(job, passed)
 
     def delay(self, job: int, delay_ns: int) -> None:
-        """Let the round behind the job's next barrier begin so many real ns after it."""
+        """Delay the round behind the job's next barrier by ``delay_ns`` real ns after it."""
         self.of(job).delay(job, delay_ns)
 
     def generation(self, job: int) -> int | None:
@@ -141,13 +141,13 @@ class StateOwners:
 
 
 _TRAINERS: Final = 20
-"""So many trainers of one job on one device may be lost, whatever they were doing."""
+"""Trainers of one job on one device that may be lost, whatever they were doing."""
 _ZYGOTES: Final = 5
-"""So many zygotes of one run may be lost."""
+"""Zygotes of one run that may be lost."""
 
 
 class Recovery:
-    """Starts again what was lost, counts what it costs, and fails the job that is the cause."""
+    """Starts lost processes again, counts the cost, and fails the job that is the cause."""
 
     def __init__(
         self, context: RunContext, ledger: Ledger, manager: DeviceManager, owners: StateOwners
@@ -159,15 +159,15 @@ class Recovery:
         self._losses = LossCounter(ledger.passed)
         self._ended_jobs: list[int] = []
         self._zygotes = 0
-        # Of each job, by the round it begins with: the newest checkpoint that its state's owner
-        # has reported, and the newest of which it was told that the journal has reached it.
+        # By job: the first round of the newest checkpoint that its state's owner has reported, and
+        # of the newest one that the owner knows to be covered by the journal.
         self._saved: dict[int, int] = {}
         self._committed: dict[int, int] = {}
-        # What the core has been handed, and may not have journalled yet.
+        # Events that the core has got, and may not have journalled yet.
         self._delivered: list[RoundsDone] = []
 
     def ended(self, role: Role, exited: Exited, host_ns: int) -> None:
-        """Replace a process that has ended without being told to, and count the loss.
+        """Replace a process that ended without an order to end, and count the loss.
 
         Raises
         ------
@@ -212,7 +212,7 @@ class Recovery:
         return generation in owners.generations(job)
 
     def gang_broke(self, said: GangBroke, host_ns: int) -> None:
-        """Roll back a job one of whose ranks has lost the others, while none of them has ended."""
+        """Roll back a job if one of its ranks has lost the others, while none of them has ended."""
         if self._owners.gangs.incarnation(said.job) == said.incarnation:
             what = f"its ring ({said.how})"
             self._owner_lost(said.job, what, RING_BROKE, host_ns)
@@ -295,8 +295,8 @@ class Recovery:
 
     def journalled(self) -> None:
         """Release checkpoints: events that were handed out before are in the journal now."""
-        told, self._delivered = self._delivered, []
-        for event in told:
+        events, self._delivered = self._delivered, []
+        for event in events:
             job, saved = event.job, self._saved.get(event.job, 0)
             if event.finished:
                 self._context.outputs.drop_checkpoints(job)
@@ -305,7 +305,7 @@ class Recovery:
                 self._committed[job] = saved
                 self._owners.checkpoint_committed(job, saved)
 
-    # What happens to devices and jobs.
+    # Events of devices and jobs.
 
     def _device_lost(self, device: int, how: str, host_ns: int) -> None:
         """Roll back gangs with a rank on a device, and let its tasks in progress run again."""
@@ -316,7 +316,7 @@ class Recovery:
             self._ledger.tasks_lost(one, reason, host_ns)
 
     def _owner_lost(self, job: int, who: str, how: str, host_ns: int) -> None:
-        """Roll back or fail a job that has lost a process which kept its state.
+        """Roll back or fail a job that has lost a process that kept its state.
 
         ``who`` names the process in the reason; ``how`` says how it ended.
         """
@@ -326,13 +326,13 @@ class Recovery:
             limit_ns = self._context.jobs[job].task_limit_ns
             ring = self._context.jobs[job].sync == "ring"
             what = "round" if ring else "the barrier of round"
-            told = f"{what} {self._ledger.passed(job)} {out_of_time(how, limit_ns)}"
-            self.fail(job, told, host_ns)
+            reason = f"{what} {self._ledger.passed(job)} {out_of_time(how, limit_ns)}"
+            self.fail(job, reason, host_ns)
         elif how.startswith(OVER_MEMORY):
             self.fail(job, f"{who} {over_memory(how)}", host_ns)
         elif how.startswith(OVER_LOG):
             self.fail(job, f"{who} {over_log(how)}", host_ns)
-        # (): all losses of state count as one activity, whatever round they happened in.
+        # (): all losses of state count as one activity, in whatever round they happened.
         elif self._losses.out(job, (), how):
             self.fail(job, f"{who} ended again and again, last: {how}", host_ns)
         else:
@@ -343,8 +343,8 @@ class Recovery:
         servers, ledger = self._owners.servers, self._ledger
         if job not in servers.migrating():
             where, at_ns = servers.standing(job), ledger.cluster_ns(host_ns)
-            told = ServersMoved(at_ns, job, ledger.passed(job), 0, 0, *where, f"a new one {why}")
-            ledger.servers_moved(told)
+            moved = ServersMoved(at_ns, job, ledger.passed(job), 0, 0, *where, f"a new one {why}")
+            ledger.servers_moved(moved)
 
     def _ended(self, job: Job, how: str) -> str:
         """Say how a new server of a job has ended."""

@@ -1,10 +1,10 @@
-"""The controller's side of rings: of each job at most one gang, on the devices it was assigned.
+"""The controller's side of rings: at most one gang for each job, on the assigned devices.
 
-A gang is formed when all ranks of a stretch have a device. Where its devices wait for nothing else,
+A gang is formed when all ranks of a stretch have a device. If its devices wait for nothing else,
 that is at once. Otherwise gangs are formed in order of arrival, one at a time, since the processes
-of one that is starting would take the cores from another. While stretches follow each other on the
-same devices the gang stays. A stretch on other devices waits for the barrier before it; then the
-state goes to disk, and another gang takes it up from there.
+of a starting gang would take the cores from another. While stretches follow each other on the same
+devices the gang stays. A stretch on other devices waits for the barrier before it; then the state
+goes to disk, and another gang takes it up from there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LiveGang:
     generation : int
         The job's generation in which it was formed.
     begin : int
-        The round that it began with.
+        The first round that it makes.
     devices : tuple of int
         The device of each rank.
     tickets : list of int
@@ -49,7 +49,7 @@ class LiveGang:
     leaving : bool
         Whether it was asked to save its state, to make way for a gang elsewhere.
     secret : bytes
-        What its ranks are told when they are forked, and nobody else.
+        The secret that only its ranks get, when they are forked.
     """
 
     incarnation: int
@@ -66,7 +66,7 @@ class LiveGang:
 class _Stretch:
     """Rounds of a ring whose ranks all have a device.
 
-    ``ranks_assigned``: the executors have been told which gang they are for.
+    ``ranks_assigned``: the executors know which gang the ranks are for.
     """
 
     round: int
@@ -77,12 +77,12 @@ class _Stretch:
 
 @dataclass(slots=True)
 class _RingState:
-    """What is known of the ring of one job.
+    """The present state of the ring of one job.
 
     ``begin`` is the round at which its next gang takes up the state. ``coming`` has, by the first
-    round of a stretch, the device of each rank that was assigned so far. ``stretches`` are those
-    whose ranks are all assigned, and whose last barrier has not passed. ``delay_ns``: of the round
-    behind the next barrier, while no rank 0 is there to be told; the next gang is forked with it.
+    round of a stretch, the device of each rank assigned so far. ``stretches`` are those whose ranks
+    are all assigned, and whose last barrier has not passed. ``delay_ns``: delay of the round behind
+    the next barrier, while there is no rank 0 to send it to; the next gang is forked with it.
     """
 
     gang: LiveGang | None = None
@@ -99,15 +99,15 @@ class GangManager:
     Parameters
     ----------
     context : RunContext
-        What starts the processes and talks to them.
+        Starts the processes and talks to them.
     pads : Pads
-        How long emulated tasks last.
+        The lengths of emulated tasks.
     manager : DeviceManager
         Talks to executors.
     ledger : Ledger
         Knows barriers and queues.
     opens_ns : callable
-        Gives when a job may begin, in host time; None before time zero.
+        Returns when a job may begin, in host time; None before time zero.
     """
 
     def __init__(
@@ -124,10 +124,10 @@ class GangManager:
         self._ledger = ledger
         self._opens_ns = opens_ns
         self._rings = [_RingState() for _ in context.jobs]
-        # Jobs with stretches whose executors have not been told of their gang.
+        # Jobs with stretches whose executors do not know their gang yet.
         self._waiting: set[int] = set()
 
-    # What the controller tells the manager of gangs.
+    # Calls of the controller.
 
     def assigned(self, one: Assignment) -> None:
         """Note that a rank has a device for some rounds; the last rank completes the stretch."""
@@ -138,7 +138,7 @@ class GangManager:
             return
         whole = tuple(devices[rank] for rank in range(scale))
         known = [stretch for stretch in ring.stretches if stretch.round == one.round]
-        # A device's new executor gets its assignments again, and has to be told of the gang again.
+        # A device's new executor gets its assignments again, and must learn of the gang again.
         for stretch in known:
             stretch.ranks_assigned = False
         if not known:
@@ -183,10 +183,10 @@ class GangManager:
     # The same methods as those of ``Servers``.
 
     def delay(self, job: int, delay_ns: int) -> None:
-        """Let the round behind a ring's next barrier begin so many real ns after it.
+        """Delay the round behind a ring's next barrier by ``delay_ns`` real ns after it.
 
-        A gang that is elsewhere by then begins when it is there, and one that takes its place after
-        a loss is not told.
+        A gang that will be elsewhere by then begins when it is there. A gang that replaces it after
+        a loss does not get the delay.
         """
         ring = self._rings[job]
         if ring.gang is not None and ring.gang.peer:
@@ -212,7 +212,7 @@ class GangManager:
         ring = self._rings[job]
         self.end(job)
         ring.delay_ns = None
-        # The core assigns the rounds of a job anew once it has arrived; before, stretches stay.
+        # The core assigns the rounds of a job again once it has arrived; before, stretches stay.
         if self._ledger.arrived(job):
             ring.coming.clear()
             ring.stretches.clear()
@@ -230,7 +230,7 @@ class GangManager:
     # How gangs are formed and ended.
 
     def _go_on(self, job: int) -> None:
-        """Forget a job's stretches that are over, and assign ranks to those that come next."""
+        """Forget a job's stretches that are over, and assign ranks to the next ones."""
         ring, passed = self._rings[job], self._ledger.passed(job)
         if self._ledger.ended(job):
             ring.stretches.clear()
@@ -244,7 +244,7 @@ class GangManager:
         self._waiting.remove(job)
 
     def _priority(self, job: int) -> tuple[bool, int, int]:
-        """Return the sort key of jobs: who would begin at once is first, then by arrival."""
+        """Return the sort key of jobs: first those that could begin at once, then by arrival."""
         return not self._begins(job), self._context.jobs[job].arrival_ns, job
 
     def _begins(self, job: int) -> bool:
@@ -256,7 +256,7 @@ class GangManager:
         return self._ledger.arrived(job)
 
     def _forming(self) -> bool:
-        """Tell whether a gang has been forked whose ranks have not found each other yet."""
+        """Tell whether there is a forked gang whose ranks have not found each other yet."""
         return any(ring.gang is not None and not ring.gang.peer for ring in self._rings)
 
     def _assign_ranks(self, job: int, ring: _RingState, stretch: _Stretch, passed: int) -> bool:
@@ -281,8 +281,8 @@ class GangManager:
         return True
 
     def _release_gang(self, job: int, gang: LiveGang, round_no: int) -> bool:
-        """End a gang that has to be elsewhere; False: it has made rounds, and saves them first."""
-        # It has made no round: what it began with is the state still, and on disk already.
+        """End a gang that must move; False: it has made rounds, and saves them first."""
+        # It has made no round: its first state is still the state, and on disk already.
         if gang.begin == round_no:
             self._end_gang(job)
             return True
@@ -298,7 +298,7 @@ class GangManager:
         gang = ring.gang = LiveGang(ring.incarnation, generation, ring.begin, tuple(devices))
         for rank, device in enumerate(devices):
             gang.tickets.append(self._context.pool.fork(self._role(job, gang, rank, device)))
-        # The ranks have it: their first barrier may pass before rank 0 could be told.
+        # The ranks have the delay: their first barrier may pass before a message reaches rank 0.
         ring.delay_ns = None
         return gang
 
@@ -318,7 +318,7 @@ class GangManager:
             Path(path).unlink(missing_ok=True)
 
     def _role(self, job: Job, gang: LiveGang, rank: int, device: int) -> RankRole:
-        """Return what a rank of a gang has to know."""
+        """Return the role of a rank of a gang."""
         context = self._context
         return RankRole(
             folder=str(context.folder),

@@ -1,4 +1,4 @@
-"""The context object of a live run: what its parts need to start processes and to talk to them."""
+"""The context object of a live run: the means of its parts to start processes and talk to them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RunContext:
     folder: Path
     hub: Hub
     outputs: RunFiles
-    # The one field that changes: who keeps the context sees the new pool at once.
+    # The only field that changes: every holder of the context sees the new pool at once.
     pool: Processes
     memory: MemoryLimit | None
     rehearse: bool

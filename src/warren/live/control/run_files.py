@@ -86,7 +86,7 @@ class RunFiles:
     def drop_metrics(self, job: int, round_no: int) -> None:
         """Remove the rows of rounds from this one on, which run again.
 
-        A damaged file is told of and removed: it begins anew.
+        A damaged file is reported and removed: it starts again.
         """
         path = self._metrics(job)
         self._close(job)
@@ -94,20 +94,20 @@ class RunFiles:
             return
         rows = _sound_rows(path)
         if rows is None:
-            _LOGGER.warning("%s is damaged; it begins anew with round %d", path, round_no)
+            _LOGGER.warning("%s is damaged; it starts again at round %d", path, round_no)
             rows = [[*ROUND_COLUMNS]]
         self._columns[job] = rows[0][len(ROUND_COLUMNS) :]
         _write(path, rows[:1] + [row for row in rows[1:] if int(row[0]) < round_no])
 
     def restore_metrics(self, job: int, rounds: Iterable[RoundsDone]) -> None:
-        """Write a job's metrics file anew from its barriers; a damaged one is told of.
+        """Write a job's metrics file again from its barriers; a damaged file is reported.
 
         Parameters
         ----------
         job : int
             The job's index.
         rounds : iterable of RoundsDone
-            The barriers of any jobs that a journal tells of, in order.
+            The barriers of any jobs in a journal, in order.
         """
         path = self._metrics(job)
         if os.path.lexists(path) and _sound_rows(path) is None:
@@ -139,7 +139,7 @@ class RunFiles:
         loss : float
             The mean loss of its tasks.
         metrics : mapping of str to float
-            What was evaluated after it, by name; empty where nothing was.
+            The metrics evaluated after it, by name; empty if there were none.
         """
         columns = self._columns.setdefault(job, [])
         # A metric seen for the first time is a new column: the whole file gets a longer header.
@@ -180,7 +180,7 @@ def _row(
     metrics: Mapping[str, float],
     columns: Sequence[str],
 ) -> list[object]:
-    """Return a row of a metrics file whose columns of metrics are these."""
+    """Return a row of a metrics file with these columns of metrics."""
     values = {metric_column(name): value for name, value in metrics.items()}
     return [round_no, ns_to_seconds(time_ns), loss, *(values.get(name, "") for name in columns)]
 
@@ -207,7 +207,7 @@ def _sound_rows(path: Path) -> list[list[str]] | None:
 
 
 def _write(path: Path, rows: Iterable[Sequence[object]]) -> None:
-    """Replace a file at once: a reader, a kill or a power cut never meets half of it."""
+    """Replace a file at once: a reader, a kill or a power cut never sees half of it."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     write_whole(path, text.getvalue().encode())

@@ -1,8 +1,9 @@
-"""The controller's side of parameter servers: of each job one or several, of one generation.
+"""The controller's side of parameter servers: one or several for each job, of one generation.
 
-While a job's blocks migrate there are two generations: the one that serves, and the *heirs* that
-are to. Heirs are started first; when all are up the others are told to give them the blocks at the
-next barrier; when that has passed the heirs serve, and the *donors* end when all blocks have come.
+While a job's blocks migrate there are two generations: the serving one, and the *heirs*, which will
+serve. Heirs are started first. When all are up, the others are ordered to give them the blocks at
+the next barrier. When that barrier has passed the heirs serve, and the *donors* end when all blocks
+have come.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ class ServerGroup:
 class Migration:
     """The blocks of one job on their way to ``heirs``, which are placed as ``shape`` says.
 
-    ``begins``: at which barrier ownership has moved; ``donors``: who served before, once it has.
-    ``came``: by part of the heirs that have all their blocks, when the last came, and the bytes
-    that came from other hosts.
+    ``begins``: the barrier at which ownership has moved. ``donors``: the servers before, once it
+    has moved. ``came``: by part of the heirs that have all their blocks, the time when the last
+    came, and the bytes that came from other hosts.
     """
 
     shape: Shape
@@ -76,11 +77,11 @@ class Servers:
     Parameters
     ----------
     context : RunContext
-        What starts the processes and talks to them.
+        Starts the processes and talks to them.
     opens_ns : callable
-        Gives when a job may begin, in host time; None before time zero.
+        Returns when a job may begin, in host time; None before time zero.
     flow_class : callable
-        Gives the class of what a job sends from a host, both by index.
+        Returns the class of a job's traffic from a host, both by index.
     """
 
     def __init__(
@@ -95,20 +96,20 @@ class Servers:
         self._groups: dict[int, ServerGroup] = {}
         # Of each job that was rolled back: the round of the checkpoint that its servers begin at.
         self._rounds: dict[int, int] = {}
-        # The shapes that policies have answered, of jobs whose servers these place.
+        # Shapes that policies have answered, by job; servers are placed by them.
         self._shapes: dict[int, Shape] = {}
         # Where servers of jobs without a shape are.
         self._static: dict[int, tuple[int, ...]] = {}
         # Delays of rounds of jobs whose servers are not all up.
         self._delays_ns: dict[int, int] = {}
-        # Jobs whose blocks migrate, and shapes that were answered meanwhile.
+        # Jobs whose blocks migrate, and shapes answered meanwhile.
         self._migrations: dict[int, Migration] = {}
         self._next: dict[int, Shape] = {}
 
     def homes(self, job: int) -> tuple[int, ...]:
-        """Return the host of each server of a job; all on the one host where there is no testbed.
+        """Return the host of each server of a job; all on the one host if there is no testbed.
 
-        They are where the job's shape has them, else where ``static`` has them.
+        The job's shape gives the hosts, or ``static`` if it has no shape.
         """
         return self._on_places(self._stated_homes(job))
 
@@ -168,9 +169,9 @@ class Servers:
             self._start_heirs(job, shape, reserve(job.index))
 
     def give_up(self, job: Job, generation: int, reserve: Callable[[int], int]) -> bool:
-        """Give up a migration, one of whose heirs has ended; tell whether it could be.
+        """Give up a migration if one of its heirs has ended; tell whether that was possible.
 
-        It can while not all heirs are up: those who serve have not heard of them. A shape that was
+        It is possible until all heirs are up: the serving servers have not heard of them. A shape
         answered meanwhile has its turn.
         """
         moving = self._migrations.get(job.index)
@@ -192,9 +193,9 @@ class Servers:
             moving.begins = said
 
     def take_over(self, job: int, passed: int) -> int | None:
-        """Let the heirs of a job serve, if they own its blocks and the barrier has been told of.
+        """Let the heirs of a job serve, if they own its blocks and the barrier has been reported.
 
-        Return their generation; None: it is not so far, or has been so before.
+        Return their generation; None: it is too early, or they serve already.
         """
         moving = self._migrations.get(job)
         if moving is None or moving.donors is not None or moving.begins is None:
@@ -212,9 +213,9 @@ class Servers:
             moving.came[said.part] = said
 
     def migrated(self, job: int) -> Migration | None:
-        """End the donors of a job all of whose blocks have come to heirs that serve.
+        """End the donors of a job once all its blocks have come to heirs that serve.
 
-        Return its migration, which is over by that; None: it is not.
+        Return the migration that is over by that; None: none is.
         """
         moving = self._migrations.get(job)
         if moving is None or moving.donors is None:
@@ -225,15 +226,15 @@ class Servers:
         return self._migrations.pop(job)
 
     def tell(self, job: int, part: int, message: AnyMessage) -> None:
-        """Send a message to a server that is up; one that is not will be told later."""
+        """Send a message to a server that is up; another one gets it later."""
         group = self._groups.get(job)
         if group is not None and part in group.peers:
             self._context.hub.send(group.peers[part], message)
 
     def delay(self, job: int, delay_ns: int) -> None:
-        """Let the round behind a job's next barrier begin so many real ns after it.
+        """Delay the round behind a job's next barrier by ``delay_ns`` real ns after it.
 
-        Servers that are not up are told when all are; those of a later generation are not told.
+        Servers that are not all up get the delay when they are; those of a later generation do not.
         """
         if not self.complete(job):
             self._delays_ns[job] = delay_ns
@@ -257,7 +258,7 @@ class Servers:
         if moving is not None and moving.heirs.generation == said.generation:
             self._heir_ready(peer, said, moving)
             return False
-        # A server of a generation that is over may still have sent this: it does not count.
+        # A server of a past generation may still have sent this: it does not count.
         if group is None or group.generation != said.generation:
             return False
 
@@ -267,7 +268,7 @@ class Servers:
         return self.complete(said.job)
 
     def _heir_ready(self, peer: bytes, said: ServerReady, moving: Migration) -> None:
-        """Note that an heir listens; with the last one, tell those who serve to give."""
+        """Note that an heir listens; after the last one, order the serving servers to give."""
         moving.heirs.peers[said.part] = peer
         if moving.heirs.complete:
             shape = moving.shape
@@ -315,7 +316,7 @@ class Servers:
             self._end_group(group)
 
     def _end_group(self, group: ServerGroup) -> None:
-        """End the servers of a group; what they have said and is still under way counts no more."""
+        """End the servers of a group; messages of theirs that are still under way count no more."""
         for ticket in group.tickets.values():
             self._context.pool.end(ticket)
         for peer in group.peers.values():
@@ -353,7 +354,7 @@ class Servers:
     def _role(
         self, job: Job, generation: int, part: int, shape: Shape | None, donors: int = 0
     ) -> ServerRole:
-        """Return what a server of a job, placed as a shape says, has to know."""
+        """Return the role of a server of a job, placed by a shape."""
         context = self._context
         homes = self.homes(job.index) if shape is None else self._on_places(shape.servers)
         return ServerRole(

@@ -13,9 +13,9 @@ from warren.live.transport.messages import RehearseTask, TaskRehearsed
 from warren.model.job import Job
 
 WARM_LIMIT: Final = 512
-"""So many apps (jobs times devices) are built before time zero; of more, each when first needed."""
+"""Most apps (jobs times devices) built before time zero; if there are more, each when needed."""
 _AT_ONCE: Final = 16
-"""So many trainers build their apps at a time: what each takes of memory shows before the next."""
+"""Most trainers that build their apps at once: each one's memory use shows before the next."""
 
 
 class StartupBarrier:
@@ -32,8 +32,8 @@ class StartupBarrier:
         self._ledger = ledger
         self._manager = manager
         self._servers = servers
-        # A device's number stands for its executor, ("servers", job) for all servers of a job, and
-        # a ``TaskRehearsed`` for the trainer that will send it.
+        # A device's number means its executor, ("servers", job) all servers of a job, and a
+        # ``TaskRehearsed`` the trainer that will send it.
         self._waiting: set[object] = set(range(len(context.devices)))
         self._to_build: deque[TaskRehearsed] = deque()
 
@@ -56,11 +56,11 @@ class StartupBarrier:
         self._build_next()
 
     def await_servers(self, job: int) -> None:
-        """Wait for the servers of a job that begin anew before time zero."""
+        """Wait for the restarted servers of a job before time zero."""
         self._waiting.add(("servers", job))
 
     def again(self, device: int) -> None:
-        """Tell a device's new executor what the one before it had been told."""
+        """Send a device's new executor the startup messages of the one before it."""
         for one in list(self._waiting):
             if isinstance(one, TaskRehearsed) and one.device == device:
                 self._build(one)
@@ -82,7 +82,7 @@ class StartupBarrier:
         in_progress = sum(isinstance(one, TaskRehearsed) for one in self._waiting)
         while self._to_build and in_progress < _AT_ONCE:
             one = self._to_build.popleft()
-            # What is left over is built when it is first needed.
+            # The remaining apps are built when they are first needed.
             if self._manager.scarce():
                 self._to_build.clear()
             elif not self._ledger.ended(one.job):
