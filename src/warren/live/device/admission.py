@@ -1,9 +1,9 @@
-"""Let jobs have memory of a device, and build their apps there; others give theirs back before.
+"""Admit jobs to the memory of a device, and have apps built there; others first give memory back.
 
-On a GPU a trainer builds its app, and rehearses a task, when it is told to. Rehearsals run beside
-each other and beside tasks, so that memory may run out. A trainer for which it did ends: libraries
-of its process may have chosen other algorithms for good. The one that follows it builds its app
-when it has the device to itself, and then says what it needs.
+On a GPU a trainer builds its app, and rehearses a task, on order. Rehearsals run beside each other
+and beside tasks, so that memory may run out. A trainer without enough memory ends: libraries of its
+process may have chosen other algorithms for good. The trainer that follows it builds its app when
+it has the device to itself, and then reports its need.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from warren.live.transport.ring_messages import RankReady
 
 
 class DeviceAdmission:
-    """Who of a device's trainers and ranks has memory there, and who builds its app.
+    """The trainers and ranks that have memory of a device, and those that build their apps.
 
     A key is a job, or ``~job`` for the trainer that computes its tasks again. ``told``: trainers
-    build their apps when they are told to, else by themselves.
+    wait for an order before they build their apps; otherwise they build them by themselves.
     """
 
     def __init__(
@@ -31,14 +31,14 @@ class DeviceAdmission:
         self._slots, self._ranks, self._verifier = slots, ranks, verifier
         self._told = told
         self._plan = DeviceMemoryPlan()
-        # Who waits to be told, in the order of coming, and who builds its app.
+        # Trainers that wait for the order, in the order of coming, and those that build their apps.
         self._waiting: list[int] = []
         self._building: set[int] = set()
-        # Whose trainer ended for lack of memory; and who has the device to itself.
+        # Trainers that ended for lack of memory; and the one that has the device to itself.
         self._short: set[int] = set()
         self._alone: int | None = None
 
-    # What trainers and ranks do.
+    # Messages of trainers and ranks.
 
     def came(self, key: int) -> None:
         """Note that a trainer is here, which has nothing on the device yet."""
@@ -47,13 +47,13 @@ class DeviceAdmission:
             self._waiting.append(key)
 
     def prepared(self, key: int, said: Prepared) -> None:
-        """Note that a trainer has built its app, or failed to, and what it needs."""
+        """Note that a trainer has built its app, or failed to, and the memory that it needs."""
         self._forget(key)
         self._short.discard(key)
         self._plan.learn(key, said)
 
     def learn(self, job: int, said: RankReady) -> None:
-        """Note what a rank has and needs."""
+        """Note the memory that a rank has and needs."""
         self._plan.learn(job, said)
 
     def left(self, key: int) -> None:
@@ -61,7 +61,7 @@ class DeviceAdmission:
         self._plan.left(key)
 
     def evicted(self, peer: bytes, job: int) -> None:
-        """Note that who is behind a connection has given its memory back, if it is still here."""
+        """Note that the process behind a connection has given its memory back, if it is here."""
         if self._verifier.owns(peer):
             self._plan.left(~job)
         elif self._slots.holds(peer, job) or self._ranks.holds(peer, job):
@@ -77,13 +77,13 @@ class DeviceAdmission:
         if short and (not late or key in self._waiting):
             self._short.add(key)
 
-    # What they may do.
+    # Admission.
 
     def admit(self, key: int, coming: Sequence[int], busy: Collection[int]) -> bool:
-        """Tell whether a job's state may be brought to the device; let others leave if need be.
+        """Tell whether a job's state may be brought to the device; evict others if need be.
 
-        ``coming`` and ``busy`` as for ``residency.evicted``. Nobody comes before those that are to
-        have the device to themselves.
+        ``coming`` and ``busy`` as for ``residency.evicted``. No job comes before the trainers that
+        wait for the device to themselves.
         """
         if self._alone is not None or self._next_alone() is not None:
             return False
@@ -108,29 +108,29 @@ class DeviceAdmission:
                 self._alone = first
 
     def _next_alone(self) -> int | None:
-        """Return who waits to build with the device to itself; None: nobody does."""
+        """Return the trainer that waits to build with the device to itself; None: none does."""
         return next((key for key in self._waiting if key in self._short), None)
 
     def _build(self, key: int) -> bool:
         """Tell a trainer to build its app; False if it is gone."""
         self._waiting.remove(key)
-        told = self._verifier.build(~key) if key < 0 else self._slots.build(key)
-        if told:
+        sent = self._verifier.build(~key) if key < 0 else self._slots.build(key)
+        if sent:
             self._building.add(key)
-        return told
+        return sent
 
     def _evict(self, leaving: Collection[int]) -> None:
         for key in leaving:
             if key < 0:
-                told = self._verifier.evict(~key)
+                sent = self._verifier.evict(~key)
             else:
                 holder = self._ranks if self._ranks.here(key) else self._slots
-                told = holder.evict(key)
-            if not told:
+                sent = holder.evict(key)
+            if not sent:
                 self._plan.left(key)
 
     def _forget(self, key: int) -> None:
-        """Forget what was known of a trainer."""
+        """Forget all facts about a trainer."""
         self._plan.left(key)
         self._building.discard(key)
         if key in self._waiting:

@@ -1,7 +1,7 @@
-"""The supervisor of one device and its process. It runs no user code: it queues, times and pads.
+"""The supervisor and the process of one device. It runs no user code: it queues, times and pads.
 
-Each turn of its loop takes what trainers, servers and the controller sent, then moves tasks
-along as far as they go: queue -> COMP -> COMM -> reported.
+Each turn of its loop takes the messages of trainers, servers and the controller. Then it moves
+tasks along as far as they go: queue -> COMP -> COMM -> reported.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ from warren.live.transport.sockets import (
 from warren.model.units import NS_PER_MS
 
 _BROKEN_NS: Final = 2_000_000_000
-"""How long a way to another host may be broken of which nobody has told."""
+"""Longest time in ns for which a broken way to another host may go unexplained."""
 
 
 class Executor:
-    """The connections of one device; what comes over them is done by the pipeline it owns."""
+    """The connections of one device; the pipeline that it owns handles their messages."""
 
     def __init__(self, role: ExecutorRole, lifeline: int) -> None:
         self._device = role.device
@@ -81,7 +81,7 @@ class Executor:
         self._control.send(ExecutorReady(self._device, self._life))
 
     def turn(self, ready: AbstractSet[Pollable]) -> None:
-        """Take what has come over the sources that are ``ready``, and move tasks along."""
+        """Take the messages of the ``ready`` sources, and move tasks along."""
         pipeline = self._pipeline
         if self._trainers in ready:
             self._hear_trainers()
@@ -94,8 +94,8 @@ class Executor:
             pass
         pipeline.let_build()
         pipeline.verifier.begin()
-        # Only now, when the next task has its trainer, may servers and controller wake up:
-        # where there are few cores they take the one that it would wake up on.
+        # Servers and controller may wake up only now, when the next task has its trainer: with few
+        # cores they take the core that it would wake up on.
         self._client.flush()
         pipeline.stage()
         pipeline.read_inputs()
@@ -105,9 +105,9 @@ class Executor:
         self._look_at_links()
 
     def _look_at_links(self) -> None:
-        """End where the way to another host has broken: whoever replaces this process has new ones.
+        """End this process if the way to another host has broken: its successor has new ways.
 
-        That of a server that has ended is broken, too, until this executor is told.
+        The way to a server that has ended is broken, too, until the controller reports that end.
         """
         if not ((self._control.far and self._control.lost) or self._client.broken):
             self._broken_ns = 0
@@ -117,7 +117,7 @@ class Executor:
             end_as_killed()
 
     def _wait(self) -> AbstractSet[Pollable] | None:
-        """Wait for a message or the next time limit; return who can be read.
+        """Wait for a message or the next time limit; return the sources that can be read.
 
         None: the zygote is gone.
         """
@@ -136,7 +136,7 @@ class Executor:
         return None if self._lifeline in ready else ready
 
     def _hear_trainers(self) -> None:
-        """Take what trainers and ranks have sent."""
+        """Take the messages of trainers and ranks."""
         pipeline = self._pipeline
         slots = pipeline.slots
         verifier = pipeline.verifier
@@ -173,7 +173,7 @@ class Executor:
         pipeline.tell_warmed()
 
     def _hear_verifier(self, peer: bytes, message: Prepared | TaskComputed | TaskRaised) -> None:
-        """Take what a trainer says that computes tasks again."""
+        """Take a message of a trainer that computes tasks again."""
         verifier = self._pipeline.verifier
         match message:
             case Prepared(job=job):
@@ -189,7 +189,7 @@ class Executor:
                 self._pipeline.raised(message)
 
     def _hear_controller(self) -> None:
-        """Take what the controller has sent, in its order."""
+        """Take the messages of the controller, in order."""
         pipeline = self._pipeline
         for message, _ in self._control.drain():
             match message:

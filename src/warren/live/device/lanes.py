@@ -1,14 +1,14 @@
-"""The two lanes of a device: what is on them and when it may leave. No sockets, no clock.
+"""The two lanes of a device: their tasks, and when those may leave. No sockets, no clock.
 
 A task is on COMP from the moment its trainer has it until the trainer has answered and, when
 emulating, its pad T^c has passed. Then it is on COMM: the pads T^s of a device follow each other
 there, overlapping the next COMP, and a task leaves when its own has passed and its server has
 its update.
 
-An emulated device keeps the times its pads give, not those at which messages came or its
-supervisor woke up: a task starts when lane, barrier and decision allowed it and synchronises for
-T^s. What decisions, messages and the barrier really take comes out of the next COMP's pad; where
-it does not fit, that task is an overrun.
+An emulated device keeps the times of its pads, not those at which messages came or its supervisor
+woke up. A task starts when lane, barrier and decision allow it, and synchronizes for T^s. The real
+time of decisions, messages and the barrier comes out of the next COMP's pad; if it does not fit,
+that task is an overrun.
 
 Where bytes pass links that the network model knows (``on_links``) they take the place of T^s: a
 task also waits for its state, its update leaves at the end of COMP, and its synchronisation ends
@@ -42,16 +42,15 @@ Key = tuple[int, int]
 class LaneTask:
     """One task on a device. Times are monotonic ns; zero means: not yet.
 
-    ``began_ns`` is when its trainer really got it, ``start_ns`` when it started as it is stamped;
-    ``unacknowledged``: servers that have not said that its update is there; ``state`` and
-    ``slot``: where in shared memory its state and its update lie. ``copy``: it is under way
-    elsewhere; ``beaten``: it was done elsewhere, and only its COMP goes on to its end.
-    ``dropped``: its job was rolled back or has ended.
-    ``on_links``: its bytes take the place of T^s; ``held`` is its update until COMP has ended.
-    ``freed_ns``: when its device was free for another task, before its result was here;
-    ``before``: so many tasks its trainer had begun before it.
-    ``ring``: it stands for ``rounds`` rounds that a rank makes by itself, the one of
-    ``incarnation``.
+    ``began_ns`` is when its trainer really got it, ``start_ns`` its stamped start.
+    ``unacknowledged``: servers that have not confirmed its update. ``state`` and ``slot``: the
+    places of its state and its update in shared memory. ``copy``: it is in progress on another
+    device. ``beaten``: another device finished it first, and only its COMP goes on to its end.
+    ``dropped``: its job was rolled back or has ended. ``on_links``: its bytes take the place of
+    T^s; ``held`` is its update until COMP has ended. ``freed_ns``: when its device was free for
+    another task, before its result was here. ``before``: number of tasks that its trainer had begun
+    before it. ``ring``: it represents ``rounds`` rounds that the rank of ``incarnation`` makes by
+    itself.
     """
 
     seq: int
@@ -216,7 +215,7 @@ class CompLane:
     def remove(self, seq: int) -> None:
         """Forget an assignment of one task, by its number."""
         # The iterator between the two holds no task of it: only an assignment of several tasks
-        # leaves a rest there.
+        # leaves a remainder there.
         self._waiting = deque(one for one in self._waiting if one.seq != seq)
         self._next = deque(work for work in self._next if work.seq != seq)
 
@@ -237,7 +236,7 @@ class CompLane:
 
 
 class CommLane:
-    """Tasks whose synchronisation has not ended."""
+    """The tasks whose synchronization has not ended."""
 
     def __init__(self) -> None:
         self._works: list[LaneTask] = []
@@ -280,7 +279,7 @@ class CommLane:
         return [work for work in found if not work.beaten]
 
     def leave(self, now_ns: int) -> list[LaneTask]:
-        """Remove the tasks whose synchronisation has ended, and return them in lane order."""
+        """Remove the tasks whose synchronization has ended, and return them in lane order."""
         # Both are needed: the pad has passed, and every server has said that it has the update.
         ended = [w for w in self._works if w.acknowledged_ns and w.sync_due_ns <= now_ns]
         if ended:

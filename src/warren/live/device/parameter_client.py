@@ -1,9 +1,9 @@
 """An executor's side of the job servers: states ahead of their tasks, updates back.
 
-Bytes lie in memory that the device's trainers share (``Arena``): two places for states, so that
-the next can come while one is in use, and two for updates, so that one can be on its way while
-the next is computed. A task that finds no place waits; that is the credit of the tensors' flow.
-A state that lies whole in the memory of its only server is read there and takes no place. With a
+Bytes lie in memory that the device's trainers share (``Arena``). It has two places for states, so
+that the next can come while one is in use, and two for updates, so that one can be on its way while
+the next is computed. A task without a free place waits; that is the credit of the tensors' flow. A
+state that lies complete in the memory of its only server is read there and takes no place. With a
 server on another host no memory is shared: bytes are sent, whatever their size.
 """
 
@@ -45,7 +45,7 @@ SLOTS: Final = len(STATES) + len(UPDATES)
 
 @dataclass(frozen=True, slots=True)
 class OwnedPart:
-    """What one server owns of a state; ``lent``: it lies in the server's memory."""
+    """One server's part of a state; ``lent``: it lies in the server's memory."""
 
     part: int
     ranges: Sequence[tuple[int, int]]
@@ -57,12 +57,12 @@ class OwnedPart:
 class StateTransfer:
     """A state on its way. ``frames`` wait for a place; ``slot`` is -1 until it has one.
 
-    ``spot``: where trainers read it in its server's memory instead, until it is let go of.
-    ``missing``: servers whose blocks are not here. A server may send them twice, when they were
-    asked for, let go of, and asked for again. ``here_ns``: when the last blocks came.
+    ``spot``: the place in the server's memory from which trainers read it instead, until it is
+    released. ``missing``: servers whose blocks are not here. A server may send blocks twice, if
+    they were requested, released and requested again. ``here_ns``: when the last blocks came.
     ``passed_ns``: when the barrier before the round passed; None: it has not. ``over``: the round
     is over, its tasks are not needed. ``done``: its tasks that are done, as the first server says.
-    ``have``: of each server but the first, the updates it has.
+    ``have``: the updates that each server except the first has.
     """
 
     missing: set[int]
@@ -81,11 +81,11 @@ class StateTransfer:
         return self.slot >= 0 or self.spot is not None
 
     def done_before(self, shard: int) -> TaskStamp | None:
-        """Return when a task ran that need not run again; None: it has to run.
+        """Return the stamp of a task that need not run again; None: it has to run.
 
-        Whoever ran it was lost after it was done.
+        The device that ran it was lost after the task was done.
         """
-        # What the first server says is not enough: every other one must have its own blocks of it.
+        # The first server's word is not enough: every other server must have its own blocks of it.
         stamps = [stamp for stamp in self.done if stamp.shard == shard]
         safe = stamps and all(shard in have for have in self.have.values())
         return stamps[0] if safe else None
@@ -95,8 +95,8 @@ class StateTransfer:
 class ServerLink:
     """The servers of a job in its present generation, and its states and updates under way.
 
-    ``transfers``: states by round; ``ranges``: what each server owns; ``updates``: slots of the
-    arena that are free for an update; ``windows``: memory of servers that is mapped here.
+    ``transfers``: states by round. ``ranges``: the part of each server. ``updates``: free slots of
+    the arena for an update. ``windows``: memory of servers that is mapped here.
     """
 
     generation: int
@@ -136,8 +136,8 @@ class ParameterClient:
         known = self._sources.get(job)
         if known is not None and known.generation == generation:
             return
-        # A job that was rolled back has other servers, at other addresses: what was under way with
-        # the old ones cannot arrive any more.
+        # A job that was rolled back has other servers, at other addresses: transfers with the old
+        # servers cannot arrive any more.
         if known is not None:
             self.drop(job, ended=False)
         links = [
@@ -154,20 +154,20 @@ class ParameterClient:
 
     @property
     def broken(self) -> bool:
-        """Whether the way to a server on another host has broken, of which nobody has told."""
+        """Whether the way to a server on another host has broken, without a report of its end."""
         # On one host there are no others, and this is asked at every turn.
         return bool(self._identity.address) and any(
             link.far and link.lost for one in self._sources.values() for link in one.links
         )
 
     def classify(self, job: int, flow_class: int) -> None:
-        """Give what is sent to a job's servers on other hosts a class on links, now and later."""
+        """Set the class on links of all traffic to a job's far servers, now and later."""
         self._classes[job] = flow_class
         for link in self._sources[job].links if job in self._sources else ():
             link.mark(flow_class)
 
     def move(self, job: int, generation: int, homes: Sequence[int]) -> None:
-        """Connect to a job's new servers; what is under way with the old ones is not needed."""
+        """Connect to a job's new servers; transfers with the old ones are not needed."""
         # Of a job that this device has not met, the first assignment will name the servers.
         if job in self._sources:
             self.meet(job, generation, homes)
@@ -247,9 +247,9 @@ class ParameterClient:
         return len(source.links)
 
     def flush(self) -> None:
-        """Send what was pushed.
+        """Send the pushed updates.
 
-        To be called when the next task has its trainer, since servers that wake up take the core.
+        Call this when the next task has its trainer, since servers that wake up take the core.
         """
         for link, push, pieces in self._outbox:
             link.send(push, *pieces)
@@ -260,7 +260,7 @@ class ParameterClient:
         self._sources[job].links[0].send(message)
 
     def hear(self, ready: Container[object]) -> Iterator[tuple[int, Pushed]]:
-        """Take what the servers sent; yield acknowledgements, each with its job."""
+        """Take the messages of servers; yield acknowledgements, each with its job."""
         for job, source in self._sources.items():
             for part, link in enumerate(source.links):
                 for message, buffers in link.drain() if link in ready else ():
@@ -284,7 +284,7 @@ class ParameterClient:
             arena.close()
 
     def _arrived(self, job: int, part: int, message: AnyMessage, buffers: list[memoryview]) -> None:
-        """Take what a server says of a state; of one that was let go of it says nothing new."""
+        """Take a server's message about a state; a message about a released state is ignored."""
         assert isinstance(message, StateSent | BarrierPassed | JobOver)
         transfer = self._sources[job].transfers.get(message.round)
         match message:
@@ -296,7 +296,7 @@ class ParameterClient:
                 transfer.over = True
 
     def _state(self, job: int, part: int, state: StateSent, buffers: list[memoryview]) -> None:
-        """Take a part of a state; one that was let go of, or is here already, is not needed."""
+        """Take a part of a state; it is not needed if it was released, or is here already."""
         source = self._sources[job]
         transfer = source.transfers.get(state.round)
         frame = self._frame(source, part, state, buffers)
@@ -318,7 +318,7 @@ class ParameterClient:
                 transfer.spot = source.windows.relayed(state.spot)
         else:
             source.let_go(state.round, [frame])
-        # Also of a part that was here already: what it says of done tasks is newer.
+        # Also for a part that was here already: its list of done tasks is newer.
         if part:
             transfer.have[part] = state.have
         else:
@@ -353,6 +353,6 @@ class ParameterClient:
         for frame in transfer.frames:
             for (begin, end), buffer in zip(frame.ranges, frame.buffers, strict=True):
                 memory[begin:end] = buffer
-        # Copied: servers may use again what they lent.
+        # Copied: servers may use lent memory again.
         source.let_go(round_no, transfer.frames)
         transfer.frames.clear()

@@ -1,6 +1,6 @@
-"""What moves a device's tasks along: queue -> COMP -> COMM -> reported.
+"""The pipeline that moves a device's tasks along: queue -> COMP -> COMM -> reported.
 
-It reads no sockets. The executor that owns it says what has come.
+It reads no sockets. The executor that owns it passes the messages on.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from warren.live.transport.server_messages import Commit, Push, Pushed
 from warren.live.transport.sockets import Hub, Link, Poller
 
 _BEGUN: Final = 8
-"""So many tasks have begun at most: one computes, and results of the others are on their way."""
+"""Most tasks begun at once: one computes, and results of the others are on their way."""
 
 
 class Pipeline:
@@ -56,7 +56,7 @@ class Pipeline:
 
     def __init__(self, role: ExecutorRole, trainers: Hub, control: Link, poller: Poller) -> None:
         self._device = role.device
-        # The head itself, and what is fetched before its turn.
+        # The head itself, and the tasks whose states are fetched before their turn.
         self._ahead = 1 + role.look_ahead
         # Trainers on the CPU read a state where it lies.
         self._stages = role.gpu is not None
@@ -100,7 +100,7 @@ class Pipeline:
             self._free_slot(work)
         elif work.held is not None:
             self._push(work, work.held)
-        if not work.beaten or work.slot >= 0:  # what was pushed will be acknowledged
+        if not work.beaten or work.slot >= 0:  # the pushed update will be acknowledged
             self._comm.enter(work, end_ns)
         return True
 
@@ -118,11 +118,11 @@ class Pipeline:
         )
 
     def end_syncs(self) -> bool:
-        """Commit the tasks whose synchronisation has ended; tell whether there was one."""
+        """Commit the tasks whose synchronization has ended; tell whether there was one."""
         ended = self._comm.leave(run_clock.now_ns())
         for work in ended:
-            # The push of an unpadded task was its commit. One that was done elsewhere has been
-            # committed there.
+            # The push of an unpadded task was its commit. A task that another device finished has
+            # been committed there.
             if not work.unpadded and not work.beaten:
                 assert work.comp_due_ns is not None
                 stamp = TaskStamp(
@@ -141,7 +141,7 @@ class Pipeline:
         The head waits until COMP is free, its trainer is here, its state is readable, its barrier
         has passed, and there is a place for its update.
         """
-        # A task that is computed again keeps the device as one that is computed first does.
+        # A task computed again occupies the device as a task computed first does.
         if self._comp is not None or len(self._begun) == _BEGUN or self.verifier.busy:
             return False
         head, then, *_ = [*self.queue.ahead(2), None, None]
@@ -195,8 +195,9 @@ class Pipeline:
     def stage(self) -> None:
         """Let trainers of coming tasks bring their states to the device while another computes.
 
-        Hare's speculative memory management (section 4.3) as far as the queue tells what comes: of
-        each job the state of its next task, if that is here and the job's trainer is idle.
+        Hare's speculative memory management (section 4.3), as far as the queue shows the coming
+        tasks. It covers the state of each job's next task, if that is here and the job's trainer is
+        idle.
         """
         # A trainer that brings out its last result may take a state meanwhile.
         met = {work.job for work in self._begun if not work.freed_ns}
@@ -209,9 +210,9 @@ class Pipeline:
                 self.slots.stage(work, self.client.spots(work.job, state, UPDATES[0])[0])
 
     def _admit(self, key: int, job: int, before: Sequence[int] = ()) -> bool:
-        """Tell whether a job's state may be brought to the device; let others leave if need be.
+        """Tell whether a job's state may be brought to the device; evict others if need be.
 
-        Nobody leaves whose task computes, is still brought out, or comes ``before``.
+        No job leaves whose task computes, is still brought out, or comes ``before``.
         """
         coming = [work.job for work in self.queue.ahead(self._ahead)]
         busy = {work.job for work in self._begun} | set(before) | {job}
@@ -252,7 +253,7 @@ class Pipeline:
             self.reports.add(TaskStuck(self._device, work.job, reason))
 
     def report(self) -> None:
-        """Send the controller what may be sent now."""
+        """Send the controller the reports that may be sent now."""
         self.reports.tell(self._comp, self.queue.ahead(1))
 
     def tell_warmed(self) -> None:
@@ -268,7 +269,7 @@ class Pipeline:
     def _of(self, job: int) -> list[LaneTask]:
         """Return the tasks of a job that have begun and not left COMP, in their order.
 
-        There are two at most: one computes while the result of the one before is brought out.
+        There are two at most: one computes while the result of the task before it is brought out.
         """
         return [work for work in self._begun if work.job == job]
 
@@ -284,7 +285,7 @@ class Pipeline:
             self._comp_free_ns = run_clock.now_ns()
         self._begun = deque(one for one in self._begun if one is not work)
 
-    # What has come.
+    # Messages.
 
     def freed(self, job: int) -> None:
         """Note that a job's trainer needs the device no more for its task; its result will come.
@@ -334,12 +335,12 @@ class Pipeline:
         work.unacknowledged = self.client.push(work.job, push, work.slot)
 
     def _free_slot(self, work: LaneTask) -> None:
-        """Take back the place of an update that nobody wants."""
+        """Take back the place of an update that is no longer needed."""
         self.client.take_back(work.job, work.slot)
         work.slot = -1
 
     def acknowledged(self, job: int, pushed: Pushed) -> None:
-        """Note that one server has an update; with the last one its place is free again."""
+        """Note that one server has an update; after the last server its place is free again."""
         work = self._comm.find((job, pushed.round), pushed.shard)
         # Servers are often faster than a pad: the task may still be on COMP.
         for comp in self._of(job) if work is None else ():
@@ -378,14 +379,14 @@ class Pipeline:
         self.tell_warmed()
 
     def rank_came(self, peer: bytes, said: RankReady) -> None:
-        """Note that a rank is here, and what it has of the device's memory."""
+        """Note that a rank is here, and its part of the device's memory."""
         if self.ranks.sat_down(peer, said):
             self.memory.learn(said.job, said)
 
     def left(self, reports: RankDone | RankGone) -> None:
-        """Free the device of a rank that is done or has ended.
+        """Free the device from a rank that is done or has ended.
 
-        The rounds of one that ended before they had passed go back to the head of the queue, for
+        If the rank ended before its rounds had passed, they go back to the head of the queue, for
         the rank that follows it.
         """
         job, incarnation = reports.job, reports.incarnation
@@ -409,7 +410,7 @@ class Pipeline:
         work = self._waited_for(job, raised.round, raised.shard)
         if work is not None:
             self._take_off(work)
-            if work.beaten or work.dropped:  # nobody wants its result, nor its error
+            if work.beaten or work.dropped:  # neither its result nor its error is needed
                 self.client.take_back(job, work.slot)
                 self._tell_ended(work, run_clock.now_ns())
                 return
@@ -417,7 +418,7 @@ class Pipeline:
         self.drop(job, ended=True)
 
     def beaten(self, seq: int) -> None:
-        """Note that a task was done elsewhere: it need not begin, nor count."""
+        """Note that another device finished a task: it need not begin, nor count."""
         work = next((one for one in self._begun if one.seq == seq), None)
         if work is not None:
             # User code cannot be stopped within a task: it keeps COMP until it has computed.
@@ -428,18 +429,18 @@ class Pipeline:
         self.reports.add(LeftComp(seq))
 
     def move(self, job: int, generation: int, homes: tuple[int, ...], round_no: int) -> None:
-        """Go on with other servers of a job; what has begun of ``round_no`` and later begins again.
+        """Go on with other servers of a job; tasks of ``round_no`` and later begin again.
 
-        That is so where a job had servers that nobody waited for: its shape came as it arrived.
+        This happens if a job's first servers were never used: its shape came as it arrived.
         """
         self.verifier.forget(job)
         for one in reversed(self._comm.take(job, round_no)):
             self.queue.put_back(one.again())
-        # One that was dropped is not wanted any more: others have been assigned in its place.
+        # A dropped task is not needed any more: others have been assigned in its place.
         for work in reversed([one for one in self._of(job) if not (one.ring or one.dropped)]):
             if work.round < round_no:
-                # It was done elsewhere, which the controller may not have told yet. Its place for
-                # an update is one of the old connection.
+                # Another device finished it, which the controller may not have reported yet. Its
+                # place for an update is one of the old connection.
                 work.beaten, work.slot = True, -1
             else:
                 if not work.beaten:

@@ -1,4 +1,4 @@
-"""An executor's side of rings: the ranks of its device, and which of them may begin what."""
+"""An executor's side of rings: the ranks of its device, and their permission to begin rounds."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from warren.live.transport.sockets import Hub
 
 @dataclass(slots=True)
 class _RankSlot:
-    """The place of a job's rank on this device; ``peer`` is empty while none has come.
+    """The place of a job's rank on this device; ``peer`` is empty until a rank has come.
 
-    ``allowed``: by first round of an assignment, the incarnation whose turn it is, and from when
-    (host's monotonic ns). ``flow_class``: the class of what the job's ranks send.
+    ``allowed``: by first round of an assignment, the incarnation whose turn it is, and the time
+    from which it may begin (host's monotonic ns). ``flow_class``: the class of the ranks' traffic.
     """
 
     peer: bytes = b""
@@ -66,7 +66,7 @@ class RankSlots:
         return self._hub.send(self._slot(job).peer, Evict())
 
     def classify(self, job: int, flow_class: int) -> None:
-        """Note the class of what a job sends, and tell its rank if that is here."""
+        """Note the class of a job's traffic, and send it to its rank if that is here."""
         slot = self._slot(job)
         if flow_class != slot.flow_class:
             slot.flow_class = flow_class
@@ -95,7 +95,7 @@ class RankSlots:
         """
         slot = self._slot(work.job)
         incarnation, opens_ns = slot.allowed[work.round]
-        # As with a task: it begins when device, decision and arrival allow it, not when it is told.
+        # As a task: it begins when device, decision and arrival allow it, not when the order comes.
         at_ns = max(free_ns, work.decided_ns, opens_ns)
         if not self._hub.send(slot.peer, BeginRing(work.round, work.rounds, at_ns)):
             return False
@@ -104,7 +104,7 @@ class RankSlots:
         return True
 
     def drop(self, job: int) -> None:
-        """Take back what the job's assignments were allowed."""
+        """Withdraw the permissions of the job's assignments."""
         self._slot(job).allowed.clear()
 
     def _slot(self, job: int) -> _RankSlot:

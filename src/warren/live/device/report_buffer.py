@@ -1,8 +1,8 @@
-"""What an executor has to tell the controller, and when: not while a barrier needs the cores.
+"""An executor's reports to the controller, held back while a barrier needs the cores.
 
-The controller decides and journals for longer than a small model's barrier takes, and where there
-are few cores it takes the one that a trainer is about to wake up on. A device whose next task waits
-for that barrier tells of the last one a moment after the next has begun, or a little later.
+The controller decides and journals for longer than a small model's barrier takes. With few cores it
+takes the core that a trainer is about to wake up on. So a device whose next task waits for that
+barrier reports the last task a moment after the next has begun, or a little later.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from warren.live.transport.messages import AnyMessage, CompEnded
 from warren.live.transport.sockets import Link
 
 HELD_NS: Final = 3_000_000
-"""A report waits at most so long: a policy may have an answer for another device."""
+"""Longest delay of a report in real ns: a policy may have an answer for another device."""
 SETTLED_NS: Final = 1_000_000
 """This long after its beginning a task has the core that it needs."""
 
 
 def settled(work: LaneTask) -> bool:
     """Tell whether others may wake up without taking a core from a task that has just begun."""
-    # The time of an emulated task is its pad's: nothing is lost if somebody else has the core.
+    # The time of an emulated task is its pad's: it loses nothing if another process has the core.
     return not work.unpadded or run_clock.now_ns() >= work.began_ns + SETTLED_NS
 
 
@@ -35,10 +35,10 @@ class ReportBuffer:
         self._waiting: list[AnyMessage] = []
         self._held_ns = 0
         self.due_ns: int | None = None
-        """When what was held back has to go; None: nothing is."""
+        """Time at which the held reports must go; None: none are held."""
 
     def add(self, message: AnyMessage) -> None:
-        """Add a message that is to be told at the end of this turn."""
+        """Add a message to report at the end of this turn."""
         self._waiting.append(message)
 
     def tell(self, comp: LaneTask | None, ahead: Sequence[LaneTask]) -> None:

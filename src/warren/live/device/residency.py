@@ -14,21 +14,21 @@ def evicted(
     busy: Collection[int],
     left_bytes: int,
 ) -> list[int]:
-    """Return the jobs that have to leave the memory of a device, those that may leave first.
+    """Return the jobs that must leave the memory of a device, those that may leave first.
 
-    Jobs of coming tasks stay first, the next one before all others, then those that were used last,
-    each if it fits into what is left.
+    Jobs of coming tasks stay first, the next one before all others. Then follow the most recently
+    used ones. Each stays if it fits into the remaining memory.
 
     Parameters
     ----------
     resident
-        Bytes of each job that is there, the one that was used longest ago first.
+        Bytes of each job in memory, the least recently used first.
     coming
         The jobs of the next tasks, in their order.
     busy
         Jobs that must stay: their tasks compute, or their results are brought out.
     left_bytes
-        What those of ``resident`` may have in all. Those of ``busy`` have theirs in any case.
+        Bytes that all ``resident`` jobs may have. Those of ``busy`` have theirs in any case.
     """
     soon = {job: at for at, job in reversed(list(enumerate(coming)))}
     latest = list(reversed(resident))
@@ -45,11 +45,11 @@ def evicted(
 
 
 class DeviceMemoryPlan:
-    """What of a device's memory its jobs have, and who of them gives it back for another.
+    """The jobs' shares of a device's memory, and the choice of jobs that give theirs back.
 
-    A trainer or rank that has built its app says what it needs, and how much nobody has then. Of a
-    device whose trainers say nothing (processors) everything fits. ``~job`` stands for the trainer
-    that computes a job's tasks again.
+    A trainer or rank that has built its app reports its need, and the free memory at that time. A
+    device whose trainers report nothing (a processor) has room for every job. ``~job`` means the
+    trainer that computes a job's tasks again.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class DeviceMemoryPlan:
         self._budget_bytes = 0
 
     def learn(self, job: int, said: Prepared | RankReady) -> None:
-        """Note what a trainer or rank needs, whether it has that now, and how much is free."""
+        """Note a process's need of memory, whether it has that now, and the free memory."""
         self.left(job)
         if said.device_bytes:
             self._needs[job] = said.device_bytes
@@ -71,10 +71,10 @@ class DeviceMemoryPlan:
     def admit(
         self, job: int, coming: Sequence[int], busy: Collection[int]
     ) -> tuple[bool, Sequence[int]]:
-        """Tell whether a job's state may be brought to the device now, and who has to leave first.
+        """Tell whether a job's state may be brought to the device now, and which jobs leave first.
 
         ``coming`` and ``busy`` as for ``evicted``. A job that fits nowhere is let in when it would
-        be alone: its task will say that the memory is too little.
+        be alone: its task will then report too little memory.
         """
         need = self._needs.get(job, 0)
         if not need or job in self._resident:
@@ -92,14 +92,14 @@ class DeviceMemoryPlan:
         return True, ()
 
     def clear(self) -> Sequence[int]:
-        """Return all that are to leave so that the device is empty, and have not been told."""
+        """Return all jobs that must leave for an empty device, and have no order to leave yet."""
         gone = [one for one in self._resident if one not in self._leaving]
         self._leaving.update(gone)
         return gone
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nobody has memory of the device."""
+        """Tell whether no job has memory of the device."""
         return not self._resident
 
     def left(self, job: int) -> None:

@@ -62,7 +62,7 @@ def main(role: Role, lifeline: int) -> None:
 
 
 class Trainer:
-    """One job's app on one device: it computes what its executor gives it, in shared memory."""
+    """One job's app on one device: it computes its executor's tasks in shared memory."""
 
     def __init__(self, role: TrainerRole, lifeline: int) -> None:
         self._role = role
@@ -76,7 +76,7 @@ class Trainer:
         self._runner: TaskRunner | None = None
         self._memory_of: MemoryOf = in_main_memory
         self._computed: Callable[[], None] | None = None
-        # What is held while the app is built, and a task rehearsed.
+        # Context held while the app is built, and a task rehearsed.
         self._turns: list[Callable[[], AbstractContextManager[object]]] = []
         self._settled = 0, 0, True
         if role.inputs is None:
@@ -94,12 +94,12 @@ class Trainer:
         self._alarm = Alarm()
 
     def serve(self) -> None:
-        """Build the app, then compute tasks until told to leave or the lifeline is closed."""
+        """Build the app, then compute tasks until an order to leave or the end of the lifeline."""
         poller = Poller()
         self._link.watch(poller)
         poller.register(self._lifeline)
         self._link.send(TrainerReady(self._job.index, known_as(), self._role.verifies))
-        if self._device is None:  # else when it is told to
+        if self._device is None:  # on a GPU it waits for the order
             self._guarded(None)
         while True:
             if self._lifeline in poller.poll():
@@ -157,7 +157,7 @@ class Trainer:
             self._runner.read_ahead(round_no, shard)
 
     def _guarded(self, task: RunTask | None) -> None:
-        """Compute a task, or only build the app if ``task`` is None, and send what came of it."""
+        """Compute a task, or only build the app if ``task`` is None, and send the outcome."""
         job = self._job.index
         shortages = self._shortages()
         try:
@@ -176,14 +176,14 @@ class Trainer:
             else:
                 self._link.send_result(partial(self._ended, runner.layout, task, rest))
         except BaseException as error:  # user code may raise anything, SystemExit too
-            # What raised may have left anything behind in the app: another task builds it anew.
+            # An error may have left anything behind in the app: the next task builds it again.
             self._runner = None
             raised = self._raised(task, error)
             self._link.wait()  # those of tasks before it
             if self._device is not None and (ran_out(error) or self._shortages() > shortages):
                 leave_short()
             self._link.send(raised)
-        numerics.pin()  # user code may set what it likes
+        numerics.pin()  # user code may change any setting
         if task is not None and task.then is not None:
             self._expect(*task.then)
 
@@ -192,7 +192,7 @@ class Trainer:
         return 0 if self._device is None else self._device.shortages()
 
     def _raised(self, task: RunTask | None, error: BaseException) -> TaskRaised:
-        """Write a traceback to the job's log; return what the executor is told of it."""
+        """Write a traceback to the job's log; return the report for the executor."""
         where = "" if task is None else f" in round {task.round}, task {task.shard}"
         print(f"device {self._role.device}{where}:", file=sys.stderr)
         print_traceback(error)
@@ -204,13 +204,13 @@ class Trainer:
         return TaskRaised(self._job.index, said, *at)
 
     def _expect(self, round_no: int, shard: int) -> None:
-        """Prepare what the next task needs beside its state, while servers take the last result."""
+        """Prepare the inputs of the next task except its state, while the last result is taken."""
         if self._runner is not None:
             with suppress(BaseException):  # the task itself will meet it again, and say so
                 self._runner.expect(round_no, shard)
 
     def _compute(self, runner: TaskRunner, task: RunTask) -> Callable[[], TaskResult]:
-        """Compute a task from its state in shared memory; return what brings the update there."""
+        """Compute a task from its state in shared memory; return the step that stores the update."""
         runner.read_ahead(task.round, task.shard)
         if task.then is not None:
             runner.read_ahead(*task.then)
@@ -224,7 +224,7 @@ class Trainer:
     def _ended(
         self, layout: Layout, task: RunTask, rest: Callable[[], TaskResult]
     ) -> TaskComputed | TaskRaised:
-        """Bring a task's update out; return what the executor is told of it."""
+        """Bring a task's update out; return the report for the executor."""
         try:
             result = rest()
             # Computed again (docs/decisions/0029): the hashes must be those of the other process.
@@ -246,7 +246,7 @@ class Trainer:
         if self._runner is None:
             app = build_app(self._job, self._role.base)
             self._runner = TaskRunner(app, self._job, self._memory_of, self._inputs)
-            numerics.pin()  # the app's module, or what builds its model, may set what it likes
+            numerics.pin()  # the app's module, or its model's constructor, may change any setting
             if self._role.rehearse:
                 self._runner.warm()
             numerics.pin()

@@ -11,20 +11,21 @@ from warren.live.transport.sockets import Link, Poller
 
 
 class TrainerLink:
-    """Sends a trainer's messages, and calls what is left of a task once its gradients are there.
+    """Sends a trainer's messages, and runs the rest of a task once its gradients are there.
 
-    ``behind``: that is done by a thread, in the order of the tasks, while the next one computes.
+    ``behind``: a thread runs the rests, in the order of the tasks, while the next task computes.
     """
 
     def __init__(self, address: str, *, behind: bool) -> None:
         self._link = Link(address)
-        # A link keeps what the socket does not take at once: one thread at a time.
+        # A link keeps bytes that the socket does not take at once: only one thread at a time may
+        # use it.
         self._lock = Lock()
         self._thread = ThreadPoolExecutor(1, "results") if behind else None
         self._last: Future[None] | None = None
 
     def watch(self, poller: Poller) -> None:
-        """Let a poller wake up for what comes."""
+        """Let a poller wake up for messages."""
         poller.register(self._link)
 
     def receive(self) -> list[AnyMessage]:
@@ -38,7 +39,7 @@ class TrainerLink:
             self._link.send(message)
 
     def send_result(self, rest: Callable[[], AnyMessage]) -> None:
-        """Do what is left of a task, and send what it returns."""
+        """Run the rest of a task, and send the message that it returns."""
         if self._thread is None:
             self.send(rest())
         else:
@@ -50,7 +51,7 @@ class TrainerLink:
             self._last.result()
 
     def close(self) -> None:
-        """Send what is left to be sent of results, and then nothing more."""
+        """Send the results still to be sent, and then nothing more."""
         if self._thread is not None:
             self._thread.shutdown()
         self._link.close()

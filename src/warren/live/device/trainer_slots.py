@@ -1,4 +1,4 @@
-"""An executor's side of its trainers: who is here and what each is doing."""
+"""An executor's side of its trainers: which are here, and the present work of each."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from warren.live.transport.sockets import Hub
 
 @dataclass(slots=True)
 class TrainerSlot:
-    """The place of one job's trainer; ``peer`` is empty while none is here.
+    """The place of one job's trainer; ``peer`` is empty while no trainer is here.
 
     ``building``: it has not built its app. ``warming``: the controller waits for it to be ready.
-    ``busy``: it builds its app or computes. ``ending``: so many of its tasks have computed, and it
-    still brings their results out. ``tasks``: so many it has begun. ``lost``: trainers (process
-    ids) that were building, and whose successor came before their end was told; ``gone``: one whose
-    end was told before it came. ``over``: the job has ended. ``staged``: the round whose state it
-    brought to its device for its next task, -1: none; ``staging``: it reads that now; ``reading``:
-    the task, round and shard, whose data it was told to read last.
+    ``busy``: it builds its app or computes. ``ending``: number of computed tasks whose results it
+    still brings out. ``tasks``: number of tasks it has begun. ``lost``: trainers (process ids) that
+    were building, and whose successor came before the report of their end; ``gone``: a trainer
+    whose end was reported before it came. ``over``: the job has ended. ``staged``: the round whose
+    state it brought to its device for its next task, -1: none; ``staging``: it reads that state
+    now. ``reading``: the task, round and shard, whose data it was last ordered to read.
     """
 
     peer: bytes = b""
@@ -56,7 +56,7 @@ class TrainerSlots:
         self._slots: dict[int, TrainerSlot] = {}
 
     def warm(self, job: int) -> None:
-        """Note that somebody waits for the job's trainer."""
+        """Note that the controller waits for the job's trainer."""
         self._slot(job).warming = True
 
     def sat_down(self, peer: bytes, job: int, pid: int) -> None:
@@ -64,7 +64,7 @@ class TrainerSlots:
         slot = self._slot(job)
         if slot.over:
             self._hub.send(peer, Leave())
-        # What the zygote says may overtake a trainer's own message: this one has ended already.
+        # The zygote's report may overtake a trainer's own message: this trainer has ended already.
         if pid == slot.gone:
             return
         if slot.building:
@@ -98,7 +98,7 @@ class TrainerSlots:
         slot.ending += 1
 
     def warmed(self) -> list[int]:
-        """Return the jobs whose trainer was waited for and is ready now, each once."""
+        """Return the jobs whose trainer the controller waited for and is ready now, each once."""
         done = [job for job, slot in self._slots.items() if slot.warming and _ready(slot)]
         for job in done:
             self._slots[job].warming = False
@@ -155,7 +155,7 @@ class TrainerSlots:
             slot.staging = False
 
     def unstage(self, job: int) -> None:
-        """Note that what a job's trainer staged is void: it was rolled back, or has new servers."""
+        """Note that a trainer's staged state is void: a roll-back, or new servers of its job."""
         self._slot(job).staged = -1
 
     def staging(self) -> set[Key]:
@@ -172,8 +172,8 @@ class TrainerSlots:
         slot = self._slot(job)
         if slot.peer != peer:
             return 0
-        # Results come in the order of tasks: one that was told to be coming is not of the task
-        # that the trainer computes now.
+        # Results come in the order of tasks: one announced as coming is not of the task that the
+        # trainer computes now.
         slot.building = False
         if slot.ending:
             slot.ending -= 1
@@ -182,16 +182,16 @@ class TrainerSlots:
         return slot.pid
 
     def drop(self, job: int) -> None:
-        """Let the trainer of a job that has ended go, when it has done what it is doing."""
+        """Release the trainer of a job that has ended, when it has done its present work."""
         slot = self._slot(job)
-        # One that is still on its way is sent away when it comes: ``over`` stays.
+        # A trainer still on its way is sent away when it comes: ``over`` stays.
         slot.over = True
         slot.warming = False
         if slot.peer:
             self._hub.send(slot.peer, Leave())
 
     def release(self, job: int) -> None:
-        """Let a job's trainer go if it does nothing: another will come when it is needed."""
+        """Release a job's trainer if it is idle: another will come when it is needed."""
         slot = self._slot(job)
         if self.free(job) and not slot.ending:
             self._hub.send(slot.peer, Leave())
@@ -199,7 +199,7 @@ class TrainerSlots:
             slot.staged, slot.staging = -1, False
 
     def gone(self, job: int, pid: int) -> int | None:
-        """Note that a trainer has ended; return what it was doing.
+        """Note that a trainer has ended; return its last work.
 
         Returns
         -------
@@ -235,10 +235,10 @@ class TrainerSlots:
             return False
         slot.busy = True
         slot.tasks += 1
-        slot.staged = -1  # what was staged is good for one task
+        slot.staged = -1  # a staged state serves one task
         return True
 
 
 def _ready(slot: TrainerSlot) -> bool:
-    """Tell whether the trainer has built its app, and no loss before it is still to be told."""
+    """Tell whether the trainer has built its app, and every loss before it has been reported."""
     return bool(slot.peer) and not slot.building and not slot.lost

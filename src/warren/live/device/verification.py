@@ -1,9 +1,9 @@
-"""What a device computes again: some tasks, in a process that has computed others before.
+"""Verification on a device: some tasks run again, in a process that has computed others before.
 
 An app that keeps something between its tasks (a counter, a generator, a tensor outside its model)
-gives another result there, and its job fails, unless it has ended by then. The first tasks that
-can tell are taken, then a share. Until the answer is here the device begins nothing else, since it
-computes; the update has been sent, and no barrier waits.
+gives another result there, and its job fails, unless it has ended by then. The first tasks that can
+reveal this are taken, then a share. The device begins nothing else before the answer, since it
+computes. The update has been sent, and no barrier waits.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from warren.model.draws import can_tell, is_taken
 
 
 class Verifier:
-    """One device's second trainers, at most one a job, and the task that is computed again now.
+    """One device's second trainers, at most one a job, and the task that one computes now.
 
-    ``share`` of the tasks, 0 to 1, is computed again, beside the first that can tell. ``admit``
-    tells whether the device has memory for a job's task that is computed again.
+    ``share`` of the tasks, 0 to 1, is computed again, beside the first that can reveal a
+    difference. ``admit`` tells whether the device has memory for a job's task that is computed
+    again.
     """
 
     def __init__(self, hub: Hub, share: float, admit: Callable[[int], bool]) -> None:
@@ -38,7 +39,7 @@ class Verifier:
 
     @property
     def key(self) -> Key | None:
-        """Return the state that the second trainer reads or is about to read; None: it does not."""
+        """Return the state that the second trainer reads or will read next; None: none."""
         return None if self._work is None else self._work.key
 
     @property
@@ -68,7 +69,7 @@ class Verifier:
         return self._slots.is_here(job, pid)
 
     def owns(self, peer: bytes) -> bool:
-        """Tell whether a trainer is one of those that compute tasks again."""
+        """Tell whether a trainer is a second one, which computes tasks again."""
         return peer in self._peers
 
     def prepared(self, job: int) -> None:
@@ -84,8 +85,8 @@ class Verifier:
         work
             The task, which its trainer has just computed.
         before
-            How many tasks that trainer had computed before. If the second one has computed as many,
-            the task is not taken: what either keeps may then be equal.
+            Number of tasks that this trainer had computed before. If the second one has computed as
+            many, the task is not taken: the values that both keep may then be equal.
         marks
             The hashes of the task's result.
         """
@@ -104,7 +105,7 @@ class Verifier:
             self.begin()
 
     def answered(self, peer: bytes, job: int, round_no: int, shard: int) -> Verified | None:
-        """Note that a task was computed again, with the same marks; return what to report of it.
+        """Note that a task was computed again, with the same marks; return the report of it.
 
         None: the task has been forgotten meanwhile, since its job was rolled back.
         """
@@ -120,7 +121,7 @@ class Verifier:
     def raised(self, job: int) -> bool:
         """Note that a task raised, or the app could not be built; tell whether it counts."""
         self._slots.prepared(job)
-        # Only a task that had begun: what cannot be built fails the job's first trainer as well.
+        # Only for a begun task: an app that cannot be built fails the job's first trainer as well.
         counts = self._work is not None and self._work.job == job and self._began_ns > 0
         self.drop(job)
         return counts

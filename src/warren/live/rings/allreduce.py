@@ -1,9 +1,9 @@
 """Sums over the processes of a ring: torch.distributed, in fixed blocks and a fixed order.
 
-A ring's bits depend on the order in which its gradients are added. Here that follows from the
-ranks and the size of a block alone: gloo cuts a block into as many pieces as there are ranks, and
-a piece passes from rank to rank, each of which adds its own. Which host a rank is on changes who
-waits for whom, not one bit. ``ring_sum`` says the same in one process, for whoever has to agree.
+A ring's bits depend on the order in which its gradients are added. Here that order follows from the
+ranks and the size of a block alone: gloo cuts a block into as many pieces as there are ranks, and a
+piece passes from rank to rank, each of which adds its own. The hosts of the ranks change which rank
+waits for which, and not one bit. ``ring_sum`` gives the same result in one process, for comparison.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from torch import Tensor
 from warren.live.rings.rank_proof import PROOF_BYTES, RankProofs
 
 BLOCK_BYTES: Final = 1 << 24
-"""What is summed by one call; a block's bytes are held twice meanwhile."""
+"""Bytes summed by one call; a block's bytes are held twice meanwhile."""
 _SEGMENTS: Final = 2
-"""A piece is sent in at least so many segments."""
+"""Least number of segments in which a piece is sent."""
 _PROOF_S: Final = 60.0
 """Proofs are waited for at most this long; once all are connected they take milliseconds."""
 
@@ -38,21 +38,22 @@ class Ring:
     Parameters
     ----------
     rank, size
-        Which process this is, from 0, and how many the ring has.
+        Number of this process, from 0, and the number of processes in the ring.
     meeting
-        A file that all ranks can write and that is not there yet: through it they find each other.
+        A file that all ranks can write and that does not exist yet: through it they find each
+        other.
     interface
         The network interface on which this rank listens to its neighbours, like ``lo``.
     limit_s
-        How long one sum may take.
+        Longest time of one sum, in seconds.
     secret
-        What the ranks of this ring know and nobody else: ``warren.live.rings.rank_proof``.
+        The secret of the ranks of this ring: ``warren.live.rings.rank_proof``.
 
     Raises
     ------
     RingBroken
-        Here and in every method: another rank is lost, or does not answer in time; here also: in
-        its place is somebody who does not know the secret.
+        Here and in every method: another rank is lost, or does not answer in time; here also: a
+        process without the secret has taken its place.
     """
 
     def __init__(
@@ -91,14 +92,14 @@ class Ring:
                 dist.all_reduce(block)
 
     def gather(self, own: Tensor) -> list[Tensor]:
-        """Return what every rank has, in the order of ranks; all of one shape and type."""
+        """Return every rank's tensor, in the order of ranks; all of one shape and type."""
         found = [torch.empty_like(own) for _ in range(self.size)]
         with _told():
             dist.all_gather(found, own)
         return found
 
     def share(self, value: Tensor) -> None:
-        """Put what rank 0 has in the place of every rank's own."""
+        """Replace every rank's tensor by that of rank 0."""
         with _told():
             dist.broadcast(value, src=0)
 
@@ -109,7 +110,7 @@ class Ring:
 
 @contextmanager
 def _told(about: str = "") -> Iterator[None]:
-    """Raise what the library says of lost neighbours as ``RingBroken``."""
+    """Raise the library's errors about lost neighbors as ``RingBroken``."""
     try:
         yield
     except RuntimeError as error:
@@ -122,12 +123,12 @@ def blocks(flat: Tensor) -> Iterator[Tensor]:
 
 
 def ring_sum(parts: Sequence[Tensor]) -> Tensor:
-    """Return what ``Ring.add`` gives to all ranks, to the bit, in one process.
+    """Return the result of ``Ring.add`` on all ranks, to the bit, in one process.
 
     Parameters
     ----------
     parts
-        Every rank's own, by rank; each of shape (elements,).
+        The tensor of every rank, in order; each of shape (elements,).
     """
     cut = [list(blocks(part)) for part in parts]
     return torch.cat([_block_sum(block) for block in zip(*cut, strict=True)])
@@ -146,7 +147,7 @@ def _block_sum(parts: Sequence[Tensor]) -> Tensor:
         own = slice(at * piece, min(elements, (at + 1) * piece))
         summed = parts[at - 1][own]
         for step in range(2, ranks + 1):
-            # Each rank adds its own to what has come round.
+            # Each rank adds its own to the sum that has come round.
             summed = parts[(at - step) % ranks][own] + summed
         total[own] = summed
     return total

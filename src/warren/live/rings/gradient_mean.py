@@ -62,7 +62,7 @@ class RingMeans:
 
     @torch.no_grad()
     def of(self, updates: Sequence[Tensor]) -> Tensor:
-        """Return what ``over`` leaves to each rank, from the updates of all, to the bit."""
+        """Return the result of ``over`` on each rank, from the updates of all, to the bit."""
         # The copy also brings rank 0's integer buffers.
         mean = updates[0].clone()
         parts = [list(self._parts(update)) for update in updates]

@@ -14,9 +14,9 @@ from warren.live import flow_marks
 
 
 def mark_connections(flow_class: int) -> int:
-    """Mark what this process sends to others over TCP, and return over how many connections.
+    """Mark this process's traffic to others over TCP, and return the number of connections.
 
-    Those on loopback pass no link and are left as they are.
+    Connections on loopback pass no link and are not marked.
     """
     count = 0
     for end in _connections():

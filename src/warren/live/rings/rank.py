@@ -48,7 +48,7 @@ _PATIENCE_NS: Final = 60_000_000_000
 
 
 class RingRank:
-    """One rank of a ring: model, optimiser, task runner, and its place in the ring."""
+    """One rank of a ring: model, optimizer, task runner, and its place in the ring."""
 
     def __init__(self, role: RankRole) -> None:
         self._role = role
@@ -88,24 +88,24 @@ class RingRank:
             # Steps are made in main memory, as servers and the plain loop make them.
             steps = build_app(job, role.base)
             app = steps if role.gpu is None else build_app(job, role.base, copy=True)
-            numerics.pin()  # the app's modules may have set what they like
+            numerics.pin()  # the app's modules may have changed any setting
             self._runner = TaskRunner(app, job, memory_of)
             self.store = ParameterStore(steps, job, runner=self._runner)
             self.schedule = CheckpointSchedule(self.store, job, role.store, role.round, 0, 1)
             self._copy = RestoredCopy(self.store, job, role.base)
             if role.rehearse:
                 self._runner.warm()
-            if role.rehearse and role.rank == 0:  # which alone evaluates
+            if role.rehearse and role.rank == 0:  # only rank 0 evaluates
                 self.store.warm()
             self.settled = self._runner.settle()
-            """Of its device: bytes it had, bytes nobody has, and whether it has kept its own."""
+            """Device memory: bytes it had, bytes free then, and whether it has kept its own."""
 
     def evict(self) -> None:
         """Give the memory of the device back until the next task."""
         self._runner.evict()
 
     def round(self, begin_ns: int, delay: Callable[[], int]) -> RoundReport:
-        """Make the next round, which begins at ``begin_ns``; return what to report of it.
+        """Make the next round, which begins at ``begin_ns``; return the report of it.
 
         ``delay`` is asked before the barrier how long the round behind it is put off; rank 0's
         answer counts on all ranks, and is left in ``delay_ns``.
@@ -140,8 +140,8 @@ class RingRank:
         )
         summaries = exchanged(self._ring, own)
         # The counts are equal on all ranks, so all compute a task again in the same rounds, and
-        # none waits in the ring for one that does not.
-        # On another kind of device the task may have other bits, which a mixed job allows.
+        # none waits in the ring for a rank that does not. On another kind of device the task may
+        # have other bits, which a mixed job allows.
         taken = is_taken(role.job.index, round_no, 0, self._verified, role.verify)
         if taken and role.job.numerics == "strict":
             self._verify(round_no, result.marks)
@@ -156,7 +156,7 @@ class RingRank:
         else:
             at_ns = max(at_ns, run_clock.now_ns())
         if self.delay_ns:
-            # The delay counts from one barrier on all ranks: that of rank 0, which is told of.
+            # The delay counts from one barrier on all ranks: that of rank 0, which is reported.
             barrier = torch.tensor([at_ns])
             self._ring.share(barrier)
             at_ns = int(barrier.item())
@@ -189,8 +189,8 @@ class RingRank:
 
     def _verify(self, round_no: int, marks: bytes) -> None:
         """Compute the task of the rank before this one again, which has computed one less."""
-        # It was the other process' first task of the round and is the second one here: what an app
-        # keeps between its tasks shows by that (docs/decisions/0029).
+        # It was the other process's first task of the round and is the second one here. This
+        # reveals values that an app keeps between its tasks (docs/decisions/0029).
         (state,), other = self.store.state(), (self._role.rank - 1) % self._job.scale
         self._check_same(xxh3_64_digest(state))
         known = bytes(self._ring.gather(flat_of(marks).clone())[other].numpy())
@@ -221,7 +221,7 @@ class RingRank:
             store.forget_previous()
             if self._role.rank == 0:
                 outcome = store.conclude()
-        numerics.pin()  # an optimiser may have set what it likes, on any rank
+        numerics.pin()  # an optimizer may have changed any setting, on any rank
         done = store.version
         over = torch.tensor([done == self._job.rounds], dtype=torch.uint8)
         if self._role.rank == 0:
@@ -243,7 +243,7 @@ class RingRank:
     def _report(
         self, summaries: list[RoundSummary], outcome: RoundOutcome, at_ns: int
     ) -> RoundReport:
-        """Return what a round is reported as; at the job's end also save its parameters."""
+        """Return the report of a round; at the job's end also save its parameters."""
         role, sha256 = self._role, ""
         if outcome.finished:
             sha256 = self.store.digest()
@@ -281,7 +281,7 @@ class RingRank:
 
 
 def _place_of(role: RankRole) -> tuple[MemoryOf, Callable[[], AbstractContextManager[object]]]:
-    """Return what brings the model to where tasks are computed, and what is held meanwhile."""
+    """Return the function that brings a model to the device of tasks, and the context for it."""
     if role.gpu is None:
         return in_main_memory, nullcontext
     # Its code is loaded only where it is used.

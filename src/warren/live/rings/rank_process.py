@@ -1,7 +1,7 @@
 """The process of a rank: waits for its device, then for the others, and makes rounds.
 
-Rank 0 counts who is ready: when every rank's device is free, it lets all begin. That goes over Unix
-sockets, where nothing runs out of time while a device is busy with other jobs.
+Rank 0 counts the ready ranks: when every rank's device is free, it lets all begin. That goes over
+Unix sockets, where nothing runs out of time while a device is busy with other jobs.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from warren.live.transport.sockets import (
 from warren.model.units import NS_PER_S
 
 _MOMENT_S: Final = 1.0
-"""A rank that has lost another waits so long: what ended that one is to be told first."""
+"""Seconds that a rank which has lost another waits, so that the cause is reported first."""
 
 
 def main(role: Role, lifeline: int) -> None:
@@ -82,7 +82,7 @@ def main(role: Role, lifeline: int) -> None:
 
 
 class RankProcess:
-    """The connections of one rank; what comes over them is turned into rounds of the ring."""
+    """The connections of one rank; it turns their messages into rounds of the ring."""
 
     def __init__(self, role: RankRole, lifeline: int, control: Link) -> None:
         self._role = role
@@ -144,10 +144,10 @@ class RankProcess:
                 job, incarnation = self._role.job.index, self._role.incarnation
                 self._control.send(HandedOver(job, incarnation, round_no))
             case _:
-                raise ValueError(f"nobody sends {message} to a rank")
+                raise ValueError(f"no process sends {message} to a rank")
 
     def _hear_others(self, hub: Hub) -> None:
-        """Take what the other ranks have sent, on rank 0."""
+        """Take the messages of the other ranks, on rank 0."""
         for peer, message, _ in hub.drain():
             assert isinstance(message, RankPresent)
             self._peers.append(peer)

@@ -1,19 +1,21 @@
-"""Proofs by which the ranks of a ring know each other; gloo itself takes whoever connects.
+"""Proofs by which the ranks of a ring know each other; gloo itself accepts any connection.
 
-gloo makes one TCP connection between any two ranks: each listens and publishes its address in the
-meeting file, and of two one connects to the other and says a small number that anybody can guess.
-Before any tensor passes, each rank sends each other a proof over that connection: an HMAC of who
-proves to whom, by a secret that only the gang has. Until all are right nothing of a job is sent.
+gloo makes one TCP connection between any two ranks. Each listens and publishes its address in the
+meeting file; of two, one connects to the other and sends a small number that is easy to guess.
+Before any tensor passes, each rank sends each other a proof over that connection: an HMAC of the
+two ranks' names in order, by a secret that only the gang has. Until all proofs are right nothing of
+a job is sent.
 
-Why a proof each way is enough: addresses come from the run's private folder, so who connects
-reaches the true listener, and an outsider can only stand where a rank was to connect. What it is
-sent there says the names the other way round and is wrong when sent back; the proof it would need
-goes over a connection that it does not have. Each gang draws a secret of its own, so that no proof
-counts twice. A rank that ends leaves its port to others, but who listens there lacks the secret as
-well. A connection that stands is not taken over without rights over the network, as root has.
+A proof each way is enough. Addresses come from the run's private folder, so a connection to them
+reaches the true listener, and an outsider can only take the place of a rank that was to connect.
+The proof that it gets there has the names the other way round, and is wrong when sent back; the
+proof it would need goes over a connection that it does not have. Each gang draws a secret of its
+own, so that no proof counts twice. A rank that ends leaves its port to others, but a process that
+listens there lacks the secret as well. An established connection is not taken over without rights
+over the network, as root has.
 
-Not claimed: secrecy, since nothing is encrypted, and that a ring comes about whatever others do. An
-outsider that takes a place, or sends what gloo does not understand, breaks the gang.
+Not claimed: secrecy, since nothing is encrypted, and that a ring forms whatever others do. An
+outsider that takes a place, or sends bytes that gloo does not understand, breaks the gang.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ _SECRET_BYTES: Final = 32
 
 
 def new_secret() -> bytes:
-    """Draw what the ranks of one gang know, and nobody else."""
+    """Draw the secret of the ranks of one gang."""
     return secrets.token_bytes(_SECRET_BYTES)
 
 
@@ -62,7 +64,7 @@ class RankProofs:
         return self._from_to(self._rank, other)
 
     def right(self, other: int, shown: bytes) -> bool:
-        """Tell whether this is what the other rank has to show to this one."""
+        """Tell whether this is the proof that the other rank owes to this one."""
         # In constant time, so that how long it takes says nothing about how much was right.
         return hmac.compare_digest(shown, self._from_to(other, self._rank))
 

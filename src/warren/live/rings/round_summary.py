@@ -1,4 +1,4 @@
-"""What ranks tell each other of a round beside their gradients: a few bytes, through the ring."""
+"""Messages of ranks about a round beside their gradients: a few bytes, through the ring."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _HEAD: Final = struct.Struct("<dqqqq?qq")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundSummary:
-    """A rank's round: loss and mask of its task, and when it was at what (host's monotonic ns).
+    """A rank's round: loss and mask of its task, and its times (host's monotonic ns).
 
-    ``present`` is the mask: which parameters have a gradient. ``end_ns``: its part of the mean is
-    there. ``sync_ns`` is its pad T^s; ``overran``: COMP took longer than its pad. ``saved``: the
-    round of the oldest checkpoint that rank 0 may go back to. ``delay_ns``: as rank 0 says, how
-    long after the barrier the next round begins.
+    ``present`` is the mask: the parameters that have a gradient. ``end_ns``: its part of the mean
+    is there. ``sync_ns`` is its pad T^s; ``overran``: COMP took longer than its pad. ``saved``: the
+    round of the oldest checkpoint that rank 0 may go back to. ``delay_ns``: delay of the next round
+    after the barrier, as rank 0 says.
     """
 
     loss: float

@@ -1,4 +1,4 @@
-"""Build what a server keeps: the job's app, and the server's part of the model."""
+"""Build a server's contents: the job's app, and the server's part of the model."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.parameter_store import ParameterStore
 
 _STATES: Final = 6
-"""A server takes so many times the bytes of its model later at most: states, means, optimiser."""
+"""Most memory of a server later on, in times the bytes of its model: states, means, optimizer."""
 
 
 def built_store(role: ServerRole, inputs: InputMemory | None) -> ParameterStore:
-    """Build the job's app, and this server's part of its model as it is before the first round."""
+    """Build the job's app, and this server's part of its model before the first round."""
     app = build_app(role.job, role.base)
     numerics.pin()
     store = ParameterStore(
@@ -36,7 +36,7 @@ def built_store(role: ServerRole, inputs: InputMemory | None) -> ParameterStore:
 
 
 def input_memory(role: ServerRole) -> InputMemory | None:
-    """Return what keeps a server within the budget of its host; None: there is none."""
+    """Return the guard that keeps a server within the budget of its host; None: no budget."""
     if role.inputs is None:
         return None
     return InputMemory(role.inputs, role.tmp, 2 * role.job.index)

@@ -12,17 +12,18 @@ from warren.live.training.parameter_store import ParameterStore
 from warren.model.job import Job
 
 EVERY_NS: Final = 20_000_000_000
-"""A job that does not say how often is saved once in this many ns, if that costs little."""
+"""Nanoseconds between two saves of a job without a stated interval, if saving costs little."""
 _SHARE: Final = 50
-"""Saving such a job takes at most one part in so many of its time: 2 %."""
+"""Least interval between saves of such a job, in times of one save: saving takes 2 % at most."""
 
 
 class CheckpointSchedule:
     """One server's checkpoints. The first server publishes one when all parts are on disk.
 
-    ``last`` and ``previous`` are the rounds of the newest two, ``kept`` one that the controller's
-    journal has reached: older ones are not needed any more. A barrier does not pass before the
-    checkpoint at its round's beginning is whole, so that a loss costs at most one interval.
+    ``last`` and ``previous`` are the rounds of the newest two. ``kept`` is the round of a
+    checkpoint that the controller's journal has reached: older ones are not needed any more. A
+    barrier does not pass before the checkpoint at its round's beginning is complete, so that a loss
+    costs at most one interval.
 
     Parameters
     ----------
@@ -84,7 +85,8 @@ class CheckpointSchedule:
             self._missing = set(range(1, self._parts))
             self._publish()
         took_ns = run_clock.now_ns() - begin_ns
-        # A large model is saved less often: an interval is at least _SHARE times what saving takes.
+        # A large model is saved less often: an interval is at least _SHARE times the time of a
+        # save.
         self.not_before_ns = begin_ns + max(EVERY_NS, _SHARE * took_ns)
 
     def part_saved(self, part: int, round_no: int) -> None:
@@ -94,7 +96,7 @@ class CheckpointSchedule:
             self._publish()
 
     def _publish(self) -> None:
-        """Make the newest checkpoint the one to go back to, if all its parts are on disk."""
+        """Publish the newest checkpoint as the one to restore, if all its parts are on disk."""
         if not self._missing:
             publish(self._folder, self.last, self._parts)
             # The controller may have been lost before its journal reached the new one.

@@ -1,7 +1,7 @@
-"""What servers of one job tell each other before a step that clips gradients by their global norm.
+"""Messages between servers of one job before a step that clips gradients by their global norm.
 
-Each has some of the tensors, and the norm is of all. So each sends the first one the squares of
-what it owns, which puts them in order and sends all of them to all.
+Each has some of the tensors, and the norm is over all. So each sends the squares of its own tensors
+to the first server, which puts them in order and sends all of them to all.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class GlobalNorm:
         self._part = part
         self._parts = parts
         self._tell = tell
-        # On the first server: what each server has sent for the round in progress.
+        # On the first server: the squares from each server for the round in progress.
         self._here: dict[int, tuple[float, ...]] = {}
-        # On the others: the last round that they have sent theirs for, and what came back.
+        # On the others: the last round for which they have sent theirs, and the answer.
         self._told = -1
         self._all = Squares(0, -1, ())
 

@@ -1,15 +1,15 @@
 """How servers of a job hand all its blocks to others at a barrier: ownership first, then bytes.
 
 The servers that take over, the *heirs*, have been started and listen before anything moves. At a
-barrier the first of the old servers, the *donors*, tells the other donors and the controller that
-the next round begins at the heirs. From then on donors answer no pull of it, and executors are sent
-to the heirs, where their pulls wait until the blocks are there: each donor sends each heir what
-that one owns of its part.
+barrier the first of the old servers, the *donors*, reports to the other donors and the controller
+that the next round begins at the heirs. From then on donors answer no pull of it, and executors are
+sent to the heirs. Their pulls wait there until the blocks have come: each donor sends each heir the
+heir's blocks of its part.
 
-Source: Cruise, 3.3.2 (ownership first; requests queue at the new owner). Deviations: blocks move
-at a barrier, where no update is under way, so nothing is applied twice or lost, and no update has
-to be passed on; the new table goes to executors from the controller, not from the old owner; what
-an owner keeps moves too, from its process to the one that follows it on the same host.
+Source: Cruise, 3.3.2 (ownership first; requests queue at the new owner). Deviations: blocks move at
+a barrier, where no update is under way, so nothing is applied twice or lost, and no update has to
+be passed on; the new table goes to executors from the controller, not from the old owner; an
+owner's kept state moves too, from its process to the next one on the same host.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from warren.live.transport.sockets import Link, Poller, link_to_server, server_a
 class Donor:
     """One server's side of giving its blocks away.
 
-    ``to``: who is to have them, from the next barrier on; None: nobody. ``gave``: that barrier has
-    passed, and this server serves no more.
+    ``to``: the servers that get them, from the next barrier on; None: none. ``gave``: that barrier
+    has passed, and this server serves no more.
     """
 
     def __init__(self, role: ServerRole, store: ParameterStore) -> None:
@@ -38,7 +38,7 @@ class Donor:
         self.gave = False
 
     def give(self, last: LastRound, poller: Poller, flow_class: int) -> None:
-        """Send each heir what it owns of this server's blocks."""
+        """Send each heir its blocks of this server's part."""
         role, to = self._role, last.to
         self.to, self.gave = to, True
         times = last.kept, last.saved, last.save_not_before_ns
@@ -52,7 +52,7 @@ class Donor:
             self._heirs.append(heir)
 
     def go_on(self, ready: Container[object]) -> None:
-        """Send more of what had to wait for room; ``ready``: links that have some."""
+        """Send more of the messages that wait for room; ``ready``: links that have some."""
         for heir in self._heirs:
             if heir in ready:
                 for message, _ in heir.drain():
@@ -60,7 +60,7 @@ class Donor:
 
 
 class Inheritance:
-    """What has come from ``donors`` donors so far. ``far_bytes``: of it from other hosts."""
+    """The blocks received from ``donors`` donors so far. ``far_bytes``: bytes from other hosts."""
 
     def __init__(self, donors: int) -> None:
         self._donors = donors

@@ -9,7 +9,7 @@ from warren.live.transport.sockets import Hub
 
 
 class PeerServers:
-    """The other servers of a job, by part: who is here, and whose blocks have made the step.
+    """The other servers of a job, by part: those that are here, and those that made the step.
 
     ``parts`` counts all servers of the job, the first one too.
     """

@@ -29,7 +29,7 @@ def main(role: Role, lifeline: int) -> None:
 
 
 def last_words(role: JobStateRole, where: str, error: BaseException) -> AnyMessage:
-    """Return what a process tells the controller before it ends by an error.
+    """Return the last message of a process to the controller before it ends by an error.
 
     A job fails by its own doing; a disk that refuses Warren's own files ends the run.
 
@@ -40,14 +40,14 @@ def last_words(role: JobStateRole, where: str, error: BaseException) -> AnyMessa
     where
         Its name in the message, such as ``its server``.
     error
-        What was raised.
+        The error that was raised.
     """
     job = role.job.index
     heir = role.generation if isinstance(role, ServerRole) and role.donors else -1
     if isinstance(error, SpecError | InputDataError):
         return JobBroke(job, reason_of(error), heir)
-    # Anything else may come from the app, which may use files too: only those of the run count.
-    # Its attributes are what was given to it, and that may be anything.
+    # Any other error may come from the app, which may use files too: only files of the run count.
+    # Its attributes are its arguments, which may be anything.
     if isinstance(error, OSError) and isinstance(error.errno, int):
         path = error.filename
         if isinstance(path, str) and path.startswith((role.store, role.params)):

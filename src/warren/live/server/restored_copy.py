@@ -1,9 +1,9 @@
-"""Compare a server with a copy that a child restores from its state of some rounds before.
+"""Compare a server with a copy that a child restores from its state some rounds before.
 
-Whatever a search does not see (a counter in a library, a variable of a context) shows here.
-Early in each life of a job, a child of its server loads the app anew, restores what the server had,
-and makes the steps since then again, from the same gradients. Then both must have the same values
-and metrics. The server goes on meanwhile; the child holds no connection of it.
+This shows values that a search does not see (a counter in a library, a variable of a context).
+Early in each life of a job, a child of its server loads the app again, restores the server's
+earlier state, and repeats the steps since then from the same gradients. Then both must have the
+same values and metrics. The server goes on meanwhile; the child holds no connection of it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class RestoredCopy:
             os._exit(0)
 
     def _compared(self, out: int) -> str:
-        """Return what is wrong, in the child; nothing where it cannot tell."""
+        """Return the fault found, in the child; nothing if it cannot tell."""
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(null, fd)
@@ -97,12 +97,12 @@ class RestoredCopy:
             self._store.verify(build_app(self._job, self._base))
         except SpecError as error:
             return error.problems[0].message
-        except BaseException:  # what a child cannot build is no fault of the job's
+        except BaseException:  # an error in the child's build is no fault of the job's
             return ""
         return ""
 
     def _hear(self) -> None:
-        """Take what the child says, once it has ended."""
+        """Take the child's answer, once it has ended."""
         if self._verdict < 0:
             return
         try:

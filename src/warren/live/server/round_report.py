@@ -1,4 +1,4 @@
-"""What a passed barrier leaves its server to do when trainers have the new state."""
+"""The rest of a server's work on a passed barrier, once trainers have the new state."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from warren.live.transport.sockets import Link
 class DeferredReport:
     """A barrier that has passed and is not reported yet.
 
-    Where nothing is emulated that comes a moment later, or when the next update is here: on few
-    cores the controller, which hears of it, would take the one that a trainer is to wake up on.
-    ``since_ns`` is when the new state was ready.
+    Without emulation the report follows a moment later, or when the next update is here. With few
+    cores the controller, which gets the report, would take the core that a trainer is about to wake
+    up on. ``since_ns`` is when the new state was ready.
     """
 
     job: int

@@ -1,4 +1,4 @@
-"""When a round begins that no barrier alone begins: a job's first, and one that is delayed."""
+"""The start of a round that a barrier alone does not begin: a job's first, or a delayed one."""
 
 from __future__ import annotations
 

@@ -58,9 +58,9 @@ from warren.live.transport.sockets import Hub, Link, Poller, link_to_server, ser
 class Server:
     """One server of a job: the state machine of the job's rounds.
 
-    ``store.version`` counts steps computed, ``_passed`` barriers passed; the first is ahead by
-    one while commits are missing. A barrier has the time of its last commit, or of its step when
-    nothing is emulated (``_real``). ``_since_ns`` is when the round in progress began.
+    ``store.version`` counts steps computed, ``_passed`` barriers passed; the first is ahead by one
+    while commits are missing. A barrier has the time of its last commit, or of its step if nothing
+    is emulated (``_real``). ``_since_ns`` is when the round in progress began.
     """
 
     def __init__(self, role: ServerRole, lifeline: int, control: Link) -> None:
@@ -112,8 +112,8 @@ class Server:
         self._delayed = RoundStart()
         # -1: the job has not arrived, no task may start. Only the first server hears when it has.
         self._passed = role.round if part else -1
-        # The round in progress: whether this server has made its step, how the round came out,
-        # which tasks have been committed, and what is not acknowledged.
+        # The round in progress: whether this server has made its step, the outcome of the round,
+        # the committed tasks, and the updates that are not acknowledged.
         self._stepped = False
         self._outcome: RoundOutcome | None = None
         self._stamps: dict[int, TaskStamp] = {}
@@ -132,7 +132,7 @@ class Server:
             if self._lifeline in ready:
                 return
             self.turn(ready)
-            # Whoever replaces this process has another way to the controller.
+            # The process that replaces this one has another way to the controller.
             if self._control.far and self._control.lost:
                 end_as_killed()
 
@@ -147,7 +147,7 @@ class Server:
         self._control.send(ServerReady(self._job.index, self._role.generation, self._role.part))
 
     def turn(self, ready: Container[object]) -> None:
-        """Take what has come over the sources that are ``ready``, and do all that follows."""
+        """Take the messages of the ``ready`` sources, and do all that follows from them."""
         self._wind_up(late=True)
         if self._control in ready:
             self._hear_controller()
@@ -192,10 +192,10 @@ class Server:
             self._sender.release(self._passed, self._since_ns)
             self._begin_round()
 
-    # What has come.
+    # Messages.
 
     def _hear_controller(self) -> None:
-        """Take what the controller has sent."""
+        """Take the messages of the controller."""
         for message, _ in self._control.drain():
             match message:
                 case Open(at_ns=at_ns):
@@ -212,7 +212,7 @@ class Server:
                     raise ValueError(f"the controller does not send {message}")
 
     def _mark(self, flow_class: int) -> None:
-        """Mark what this server sends to other hosts with a class."""
+        """Mark this server's traffic to other hosts with a class."""
         self._flow_class = flow_class
         self._hub.mark(flow_class)
         if self._first is not None:
@@ -244,7 +244,7 @@ class Server:
                     raise ValueError(f"an executor does not send {message}")
 
     def _hear_first(self, first: Link) -> None:
-        """Take what the first server has sent, on another one."""
+        """Take the messages of the first server, on another one."""
         for message, _ in first.drain():
             match message:
                 case Squares():
@@ -276,7 +276,8 @@ class Server:
             self._real = True
             self._commit(msgspec.structs.replace(push.stamp, end_ns=run_clock.now_ns()))
         taken = Pushed(push.round, push.shard)
-        # An emulated task ends when it hears this: not after the step, nor behind the next state.
+        # An emulated task ends when this message comes: not after the step, nor behind the next
+        # state.
         if not push.committed:
             self._hub.send(peer, taken)
         self._make_step()  # while the last update may still lie where it was computed
@@ -290,7 +291,8 @@ class Server:
         are copied. None: the executor is gone.
         """
         store = self._store
-        # Only what is stepped by before it is acknowledged may stay: then its slot is used again.
+        # Only an update that is used before its acknowledgement may stay: then its slot is used
+        # again.
         others = set(store.have(store.version)) | {push.shard}
         last = len(others) == self._job.scale and store.version == self._passed
         if last and push.committed and not self._stepped:
@@ -304,7 +306,7 @@ class Server:
         self._taken.clear()
 
     def _commit(self, stamp: TaskStamp) -> None:
-        """Note that a task is done; of one that ran twice the first result counts."""
+        """Note that a task is done; if a task ran twice, the first result counts."""
         if stamp.shard not in self._stamps:
             self._stamps[stamp.shard] = stamp
             self._barrier_ns = max(self._barrier_ns, stamp.end_ns)
@@ -352,7 +354,7 @@ class Server:
             BlocksCame(role.job.index, role.generation, role.part, came.at_ns, came.far_bytes)
         )
 
-    # What follows from it.
+    # Consequences.
 
     def _step(self) -> None:
         """Make the step if the round is complete; on the first server also conclude the round."""
@@ -373,7 +375,7 @@ class Server:
             with self._alarm.within(self._job.task_limit_ns):
                 squares = self._clipping.squares()
                 if squares is None:
-                    return  # the step waits for the norms of what other servers own
+                    return  # the step waits for the norms of the other servers' tensors
                 store.step(squares)
             self._stepped = True
             if self._first is not None:
@@ -421,7 +423,7 @@ class Server:
             return
         if delay_ns and not outcome.finished:
             self._delayed.at_ns = self._since_ns
-        elif not outcome.finished:  # what others wait for goes first
+        elif not outcome.finished:  # messages that others wait for go first
             self._sender.release(self._passed, self._since_ns)
             # Trainers wake up on the new state now: reporting and saving wait a moment. Several
             # servers cannot wait, since the others begin their round by ``_wind_up``.
@@ -451,7 +453,7 @@ class Server:
         if not (left.outcome.finished or waits):
             self._begin_round()
             self._copy.after_round()
-        numerics.pin()  # the app may have set what it likes
+        numerics.pin()  # the app may have changed any setting
         self._store.seed()  # for the next step, whose updates are still being computed
 
     def _begin_round(self) -> None:
@@ -463,15 +465,15 @@ class Server:
             self._marks.forget_before(self._schedule.previous)
 
     def _answer_pulls(self) -> int:
-        """Send states to those who asked and whose state is here; return to how many."""
+        """Send states to the requests whose state is here; return the number of answers."""
         if self._inheritance.lacking:
             return 0  # this model is untrained, and which rounds are over is not known here
         first = self._first is None
         done = tuple(self._stamps.values())
         # The step is made but not evaluated: it may turn out to have been the last.
         unsure = first and self._stepped and self._outcome is None
-        # A round that will be delayed gets its state when it begins, and so may others' updates.
-        # One that begins at other servers gets it there.
+        # The state of a delayed round is sent when the round begins, as others' updates may be. If
+        # the round begins at other servers, they send the state.
         held = self._delayed.at_ns is not None or self._donor.gave
         later = self._delay_ns > 0 or self._donor.to is not None
         held = held or (later and self._store.version > self._passed)

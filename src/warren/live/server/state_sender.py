@@ -1,4 +1,4 @@
-"""How a server hands out states: to those who asked, as soon as there is one to hand out."""
+"""A server's answers to requests for states, sent as soon as there is a state."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from warren.live.transport.sockets import Hub
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedState:
-    """The place in its rounds that a job is at, as one of its servers sees it.
+    """A job's present place in its rounds, as one of its servers sees it.
 
     ``first``: this is the server that keeps the barrier. ``passed``: barriers passed; the last one
-    at ``since_ns`` (monotonic ns). ``over``: so many rounds are over, of whatever servers.
+    at ``since_ns`` (monotonic ns). ``over``: number of rounds that are over, under any servers.
     ``unsure``: it is not known yet whether another round follows, or a delay holds it. ``done``:
     tasks of the round in progress that are done.
     """
@@ -54,19 +54,19 @@ class StateSender:
     def taken(self, peer: bytes, round_no: int) -> None:
         """Note that a peer does not need a state any more where it lies."""
         lent = self._lent.get(peer, [])
-        # One, not all: a peer that let go of a state and asked again has it twice.
+        # One, not all: a peer that released a state and requested it again has it twice.
         found = next((at for at, (round_, _) in enumerate(lent) if round_ == round_no), None)
         if found is not None:
             del lent[found]
 
     def release(self, passed: int, at_ns: int) -> None:
-        """Tell those who have the new state that its barrier has passed, so that they use it."""
+        """Tell the holders of the new state that its barrier has passed, so that they use it."""
         for peer in self._ahead:
             self._hub.send(peer, BarrierPassed(passed, at_ns))
         self._ahead.clear()
 
     def answer(self, now: ServedState) -> int:
-        """Answer those whose state is here; return how many. The others stay parked."""
+        """Answer the requests whose state is here; return their number. The others stay parked."""
         if not self._parked:
             return 0
         parked, self._parked = self._parked, []

@@ -14,9 +14,9 @@ from warren.live.transport.message import SharedSlot
 
 
 class UpdateReader:
-    """A reader of what a server owns, ``ranges`` (begin, end) in bytes, out of whole updates.
+    """A reader of a server's part, ``ranges`` (begin, end) in bytes, from whole updates.
 
-    As many copies come to be as are held at once; their memory is used again.
+    It makes as many copies as are held at once; their memory is used again.
     """
 
     def __init__(self, ranges: Ranges) -> None:
@@ -28,7 +28,7 @@ class UpdateReader:
         *self._starts, self._total_bytes = accumulate(padded, initial=0)
 
     def look(self, spot: SharedSlot) -> list[memoryview] | None:
-        """Return the pieces where they lie, for a step that is made before anybody is told.
+        """Return the pieces in their place, for a step that is made before any acknowledgement.
 
         None: the executor is gone.
         """

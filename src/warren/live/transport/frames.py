@@ -1,8 +1,8 @@
 """Frames over one connected stream socket: a header and raw buffers, in order, whole or not at all.
 
 A frame begins with the number of its parts (4 bytes) and their lengths (8 bytes each), little
-endian; the first part is the header. Nothing waits here: what the kernel does not take at once is
-kept until it does.
+endian; the first part is the header. Nothing waits here: bytes that the kernel does not take at
+once are kept until it does.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 Frame: TypeAlias = tuple[memoryview, list[memoryview]]
 """A header, and the buffers beside it."""
 COPY_BELOW_BYTES: Final = 65536
-"""Buffers that have to wait are copied if they are smaller: nobody tracks who still needs them."""
+"""Size in bytes below which a waiting buffer is copied, so that its owner may change it."""
 READ_BYTES: Final = 65536
-"""So much is read at a time; the rest of a larger frame is read into memory of its own."""
+"""Bytes read at a time; the rest of a larger frame is read into memory of its own."""
 WAKE_BYTES: Final = 1 << 17
-"""By TCP so much of a large frame, or its rest, is waited for: a slow link brings it in pieces of
-some kB, each of which would wake up who polls."""
+"""Bytes of a large frame, or its rest, that wake a poller, by TCP: a slow link brings the frame in
+pieces of some kB, each of which would wake the poller otherwise."""
 _COUNT: Final = struct.Struct("<I")
 _LENGTH_BYTES: Final = 8
 # Beyond these no frame is ever believed: its memory would be reserved before it has come.
@@ -52,7 +52,7 @@ _PEER_GONE_ERRNOS: Final = frozenset(
 
 
 class BadFrame(ValueError):
-    """What came is no frame: the peer is not one of Warren's processes, or is damaged."""
+    """Received bytes are no frame: the peer is not one of Warren's processes, or is damaged."""
 
 
 class Stream:
@@ -61,9 +61,9 @@ class Stream:
     Parameters
     ----------
     end : socket.socket or TlsSocket
-        A connection, which may be still in the making: what is sent waits for it.
+        A connection, which may be still in the making: messages wait for it.
     most_bytes : int
-        The longest frame that is believed.
+        The longest frame in bytes that is accepted.
     """
 
     def __init__(self, end: socket.socket | TlsSocket, most_bytes: int = _FRAME_BYTES_MAX) -> None:
@@ -71,18 +71,18 @@ class Stream:
         self._socket = end.socket if isinstance(end, TlsSocket) else end
         self._socket.setblocking(False)
         self._end, self._most_bytes = end, most_bytes
-        # What was not sent yet, in order.
+        # Bytes still to be sent, in order.
         self._left: deque[memoryview] = deque()
-        # The peer reads nothing any more, but what it sent before may still be here to be read.
+        # The peer reads nothing any more, but its earlier bytes may still be here to be read.
         self._peer_gone = False
         # Bytes that have come and belong to no whole frame yet. A frame larger than one read gets
         # memory of its own instead, of which ``_filled`` bytes have come.
         self._received = bytearray()
         self._large: bytearray | None = None
         self._filled = 0
-        # How many bytes have to be here before who polls wakes up; None: any, by a Unix socket.
+        # Bytes that must be here before a poller wakes up; None: any, by a Unix socket.
         self._wake_at = 1 if self._socket.family == socket.AF_INET else None
-        # What watches this end, and whether it wakes up for room too.
+        # The epoll that watches this end, and whether it wakes up for room too.
         self._epoll: select.epoll | None = None
         self._armed = False
         self.closed = False
@@ -97,13 +97,13 @@ class Stream:
         return str(self._socket.getsockname()[0])
 
     def watch(self, epoll: select.epoll) -> None:
-        """Let an epoll wake up for what comes, and for room when something has to wait."""
+        """Let an epoll wake up for received bytes, and for room when something has to wait."""
         self._epoll = epoll
         epoll.register(self.fileno(), select.EPOLLIN)
         self._arm()
 
     def mark(self, flow_class: int) -> None:
-        """Mark what is sent from now on, and what still waits; for a connection between hosts."""
+        """Mark all bytes sent from now on, also waiting ones; for a connection between hosts."""
         if not self.closed:
             flow_marks.mark(self._socket, flow_class)
 
@@ -119,7 +119,7 @@ class Stream:
         Raises
         ------
         OSError
-            If this end itself does not work; a peer that is gone is no error.
+            If this end itself does not work; the loss of the peer is no error.
         """
         if self.closed or self._peer_gone:
             return
@@ -128,7 +128,7 @@ class Stream:
         # Numbers and header are small and go in one buffer; empty buffers are not sent.
         head = struct.pack(f"<I{len(lengths)}Q", len(lengths), *lengths) + header
         parts = [memoryview(head), *(view for view in views if view.nbytes)]
-        # Behind what waits already, frames stay in order.
+        # Behind the waiting bytes, frames stay in order.
         if self._left:
             self._left += map(_until_sent, parts)
             return
@@ -138,7 +138,7 @@ class Stream:
             self._left = deque(map(_until_sent, self._left))
 
     def flush(self) -> None:
-        """Send what waits, as far as there is room."""
+        """Send waiting bytes, as far as there is room."""
         while self._left or self._unsent:
             try:
                 some = list(islice(self._left, _AT_ONCE))
@@ -165,7 +165,7 @@ class Stream:
         Raises
         ------
         BadFrame
-            If what comes is no frame.
+            If the received bytes are no frame.
         """
         self.flush()
         while not self.closed:
@@ -176,16 +176,16 @@ class Stream:
                 self.close()
                 return
             yield from self._frames()
-            # Less than was asked for: should there be more after all, the next poll will say so;
-            # but not of what is decrypted already.
+            # Fewer bytes than requested: if there are more after all, the next poll will say so;
+            # but it does not see bytes that are decrypted already.
             if count < READ_BYTES and self._large is None and self._tls is None:
                 return
-        # What had to wait for the end of a handshake, which may have been reached.
+        # Bytes that had to wait for the end of a handshake, which may have been reached.
         if self._tls is not None:
             self.flush()
 
     def close(self) -> None:
-        """Close this end; what was not sent is dropped."""
+        """Close this end; bytes not yet sent are dropped."""
         if not self.closed:
             self.unwatch()
             self.closed = True
@@ -194,7 +194,7 @@ class Stream:
 
     @property
     def _unsent(self) -> bool:
-        """Whether something that was taken from what is left has not been sent."""
+        """Whether bytes taken from ``_left`` have not been sent."""
         return self._tls is not None and self._tls.unsent and not self._peer_gone
 
     def _arm(self) -> None:
@@ -202,7 +202,7 @@ class Stream:
 
         At other times there always is room, so the epoll would never sleep.
         """
-        # What waits for the peer's part of a handshake waits for no room.
+        # Bytes that wait for the peer's part of a handshake do not wait for room.
         waits = bool(self._left) if self._tls is None else self._unsent
         if self._epoll is not None and self._armed != waits:
             self._armed = waits
@@ -233,7 +233,7 @@ class Stream:
         return self._tls is not None or error.errno in _PEER_GONE_ERRNOS
 
     def _frames(self) -> Iterator[Frame]:
-        """Yield the whole frames of what has been read; a large one is read into its own memory."""
+        """Yield the whole frames in the bytes read; a large one is read into its own memory."""
         if self._large is not None:
             if self._filled == len(self._large):
                 frame, self._large = self._large, None
@@ -247,7 +247,7 @@ class Stream:
                     return
                 at += size
                 yield _split(self._received[at - size : at])
-        # However this ends: what has been yielded is gone, also when the caller stops early.
+        # However this ends: yielded frames are gone, even if the caller stops early.
         finally:
             del self._received[:at]
 
@@ -260,9 +260,9 @@ class Stream:
             self._wait_for_large()
 
     def _wait_for_large(self) -> None:
-        """Let who polls sleep until much of a large frame is here, or its rest."""
+        """Let a poller sleep until much of a large frame is here, or its rest."""
         left = 0 if self._large is None else len(self._large) - self._filled
-        # Of what is encrypted a part may have been read that cannot be decrypted yet.
+        # Part of the encrypted bytes may have been read and not be decryptable yet.
         read = 0 if self._tls is None else RECORD_BYTES
         wake_at = max(1, min(left - read, WAKE_BYTES))
         if self._wake_at not in (None, wake_at):
@@ -276,7 +276,7 @@ def bodies(stream: Stream) -> Iterator[bytes]:
     Raises
     ------
     BadFrame
-        If what comes is no frame of one part.
+        If the received bytes are no frame of one part.
     """
     for header, buffers in stream.drain():
         if buffers:
@@ -285,7 +285,7 @@ def bodies(stream: Stream) -> Iterator[bytes]:
 
 
 def _until_sent(view: memoryview) -> memoryview:
-    """Return what is kept of a buffer that has to wait: a copy of a small one, else itself."""
+    """Return the memory to keep for a waiting buffer: a copy of a small one, else the buffer."""
     return memoryview(bytes(view)) if view.nbytes < COPY_BELOW_BYTES else view
 
 

@@ -15,11 +15,11 @@ class HostIdentity(Message, frozen=True, tag="HostIdentity", array_like=True):
     host : int
         The number of its host among the cluster's.
     address : str
-        Where the others reach its host; empty: there are none.
+        Where the others reach its host; empty: there are no other hosts.
     control_far : bool
-        Whether the controller is on another machine, or is taken to be.
+        Whether the controller is on another machine, or is treated as if it were.
     secret : bytes
-        What all processes of a run know and nobody else: ``tls.SECRET_BYTES`` random bytes.
+        The secret of all processes of a run: ``tls.SECRET_BYTES`` random bytes.
     """
 
     host: int = 0

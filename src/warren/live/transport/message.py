@@ -16,8 +16,7 @@ class SharedSlot(msgspec.Struct, frozen=True, array_like=True):
     """One slot of memory that processes of a host share; see ``training.memory.shared_arena``.
 
     ``path`` leads to the memory, which has ``slots`` slots of ``slot_bytes`` each; ``slot`` is the
-    number of this one. ``serial`` tells the memory from other memory that the same path may lead to
-    later.
+    number of this one. ``serial`` distinguishes the memory from later memory at the same path.
     """
 
     path: str
@@ -28,9 +27,9 @@ class SharedSlot(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TaskStamp(msgspec.Struct, frozen=True, array_like=True):
-    """When the task of a shard was on COMP, and when its synchronisation ended.
+    """When the task of a shard was on COMP, and when its synchronization ended.
 
-    ``device`` is the one that ran it; -1: the only one that it was assigned to.
+    ``device`` is the device that ran it; -1: the only device that it was assigned to.
     """
 
     shard: int

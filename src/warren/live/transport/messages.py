@@ -79,7 +79,7 @@ class TaskRehearsed(Message, frozen=True, tag="TaskRehearsed", array_like=True):
     job: int
 
 
-# Controller and executor: what a device has to do, and what became of it.
+# Controller and executor: a device's work, and its outcome.
 
 
 class Assign(Message, frozen=True, tag="Assign", array_like=True):
@@ -87,8 +87,8 @@ class Assign(Message, frozen=True, tag="Assign", array_like=True):
 
     ``seq`` is the assignment's number in the ledger. ``decided_ns`` is the time of the event that
     the policy answered. ``homes`` has the host of each of the job's servers, which are of this
-    ``generation`` (a job that is rolled back begins a new one). ``limit_ns``: how long a task may
-    really take. ``copy``: the task is in progress elsewhere; it goes before what has not begun
+    ``generation`` (a job that is rolled back begins a new one). ``limit_ns``: longest real time of
+    a task. ``copy``: the task is in progress on another device; it goes before tasks not begun
     here. ``ring``: it is for a rank of the job's gang, which has no servers, and begins when
     ``AssignRank`` names that gang.
     """
@@ -107,16 +107,16 @@ class Assign(Message, frozen=True, tag="Assign", array_like=True):
 
 
 class Drop(Message, frozen=True, tag="Drop", array_like=True):
-    """Controller to executor: forget all work of a job; ``ended``: no more of it will come."""
+    """Controller to executor: forget all work of a job; ``ended``: the job gets no more work."""
 
     job: int
     ended: bool
 
 
 class LostRace(Message, frozen=True, tag="LostRace", array_like=True):
-    """Controller to executor: this task has been done elsewhere, its result is not wanted.
+    """Controller to executor: another device has done this task, its result is not needed.
 
-    If it is on COMP it stays there to its end; ``CompEnded`` follows then, else ``LeftComp``.
+    A task on COMP stays there to its end; ``CompEnded`` follows then, otherwise ``LeftComp``.
     """
 
     seq: int
@@ -131,7 +131,7 @@ class LeftComp(Message, frozen=True, tag="LeftComp", array_like=True):
 class Moved(Message, frozen=True, tag="Moved", array_like=True):
     """Controller to executor: a job has other servers; see ``Assign``.
 
-    Rounds before ``round`` are over; what had begun of later ones runs again.
+    Rounds before ``round`` are over; begun tasks of later ones run again.
     """
 
     job: int
@@ -141,9 +141,9 @@ class Moved(Message, frozen=True, tag="Moved", array_like=True):
 
 
 class TrainerGone(Message, frozen=True, tag="TrainerGone", array_like=True):
-    """Controller to executor: a trainer of the job has ended, ``how`` says how.
+    """Controller to executor: a trainer of the job has ended, in the way that ``how`` states.
 
-    ``verifies``: it is the one that computed tasks again.
+    ``verifies``: it is the second trainer, which computed tasks again.
     """
 
     job: int
@@ -177,7 +177,7 @@ class TaskLost(Message, frozen=True, tag="TaskLost", array_like=True):
 
 
 class TaskStuck(Message, frozen=True, tag="TaskStuck", array_like=True):
-    """Executor to controller: the job's trainer has gone past its limit and is to be killed."""
+    """Executor to controller: the job's trainer is past its limit and must be killed."""
 
     device: int
     job: int
@@ -207,7 +207,7 @@ class CannotWrite(Message, frozen=True, tag="CannotWrite", array_like=True):
 
 
 class TrainerReady(Message, frozen=True, tag="TrainerReady", array_like=True):
-    """Trainer to executor: it runs and begins to build its app, on a GPU when it is told to.
+    """Trainer to executor: it runs and begins to build its app, on a GPU only on order.
 
     ``pid`` is the id by which the zygote knows it.
     """
@@ -220,8 +220,9 @@ class TrainerReady(Message, frozen=True, tag="TrainerReady", array_like=True):
 class Prepared(Message, frozen=True, tag="Prepared", array_like=True):
     """Trainer to executor: the app is built.
 
-    ``device_bytes``: so much of the device's memory it had at most, in a task; ``free_bytes``: so
-    much nobody has now; ``resident``: it has not given its own back. 0 bytes: a processor computes.
+    ``device_bytes``: the most memory of the device that it had, in a task. ``free_bytes``: device
+    memory free at that time. ``resident``: it has not given its own back. 0 bytes: a processor
+    computes.
     """
 
     job: int
@@ -257,9 +258,9 @@ class Release(Message, frozen=True, tag="Release", array_like=True):
 class RunTask(Message, frozen=True, tag="RunTask", array_like=True):
     """Executor to trainer: compute a task from the state in one slot, its update into another.
 
-    ``update`` None: the update is not wanted. ``then``: round and shard of the job's task that
+    ``update`` None: the update is not needed. ``then``: round and shard of the job's task that
     follows on this device, if that is known. ``expected``: the hashes that the task gave in another
-    process. ``staged``: what was staged for it still holds.
+    process. ``staged``: the state staged for it is still valid.
     """
 
     job: int
@@ -275,8 +276,8 @@ class RunTask(Message, frozen=True, tag="RunTask", array_like=True):
 class StageState(Message, frozen=True, tag="StageState", array_like=True):
     """Executor to trainer: bring the state of a round, in this slot, near the model: it comes next.
 
-    The trainer answers with ``Staged``; until then the state stays where it is. ``shard``: whose
-    task it is for.
+    The trainer answers with ``Staged``; until then the state stays where it is. ``shard``: the task
+    that it is for.
     """
 
     job: int
@@ -286,7 +287,7 @@ class StageState(Message, frozen=True, tag="StageState", array_like=True):
 
 
 class ReadInput(Message, frozen=True, tag="ReadInput", array_like=True):
-    """Executor to trainer: this task comes soon; begin to read what it needs from disk."""
+    """Executor to trainer: this task comes soon; begin to read its data from disk."""
 
     job: int
     round: int
@@ -428,6 +429,6 @@ AnyMessage: TypeAlias = (
 )
 
 
-# One of each, for all sockets of a process.
+# One encoder and one decoder for all sockets of a process.
 ENCODER: Final = msgspec.msgpack.Encoder()
 DECODER: Final = msgspec.msgpack.Decoder(AnyMessage)

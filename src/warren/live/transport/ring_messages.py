@@ -1,8 +1,8 @@
 """The messages between the ranks of a ring, their executors and the controller.
 
 A *gang* is the processes of a ring, one a rank; rank k computes task k of each round.
-``incarnation`` counts a job's gangs: one that is lost, or has to be elsewhere, is followed by
-another. Times ``*_ns`` are readings of the host's monotonic clock.
+``incarnation`` counts a job's gangs: a gang that is lost, or must move, is followed by another.
+Times ``*_ns`` are readings of the host's monotonic clock.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from warren.live.transport.message import Message
 class RankReady(Message, frozen=True, tag="RankReady", array_like=True):
     """Rank to its device's executor: it has built its model, or gone back to a checkpoint of it.
 
-    ``device_bytes``, ``free_bytes``, ``resident``: of its device's memory, as in ``Prepared``.
+    ``device_bytes``, ``free_bytes``, ``resident``: as in ``Prepared``, for its device's memory.
     """
 
     job: int
@@ -32,8 +32,8 @@ class GangReady(Message, frozen=True, tag="GangReady", array_like=True):
     incarnation: int
 
 
-# The rounds of a stretch: an executor is told its gang, lets its rank begin when the device is
-# free, and rank 0 begins the rounds when all ranks have said so.
+# The rounds of a stretch: an executor learns its gang and lets its rank begin when the device is
+# free. Rank 0 begins the rounds when all ranks have reported that.
 
 
 class AssignRank(Message, frozen=True, tag="AssignRank", array_like=True):
@@ -84,8 +84,8 @@ class RankDone(Message, frozen=True, tag="RankDone", array_like=True):
 class RankGone(Message, frozen=True, tag="RankGone", array_like=True):
     """Controller to executor: the process of this rank has ended.
 
-    ``passed`` is how many barriers the job has passed. A rank whose rounds have all passed may have
-    been ended before it said that it is done.
+    ``passed`` is the number of barriers that the job has passed. A rank whose rounds have all
+    passed may have been ended before it reported that it is done.
     """
 
     job: int
@@ -93,11 +93,11 @@ class RankGone(Message, frozen=True, tag="RankGone", array_like=True):
     passed: int
 
 
-# The end of a gang that has to be elsewhere, or has lost a rank.
+# The end of a gang that must move, or has lost a rank.
 
 
 class HandOver(Message, frozen=True, tag="HandOver", array_like=True):
-    """Controller to rank 0: the gang is to be elsewhere; save the state of this round."""
+    """Controller to rank 0: the gang must move; save the state of this round."""
 
     round: int
 

@@ -33,10 +33,10 @@ class StateSent(Message, frozen=True, tag="StateSent", array_like=True):
 
     The buffers beside the message lie one after another in the places ``ranges`` (begin, end) of a
     state of ``total_bytes``. Large ones are not sent: the whole state is at ``spot``, where it
-    stays as it is until ``StateReleased`` comes back. ``passed_ns`` is when the barrier passed (or
-    the job arrived); None: wait for ``BarrierPassed``, which comes from the first server. ``done``
-    comes from there too: tasks of the round that need not run again, if every other server of the
-    job has their update, as ``have`` says of its own.
+    stays unchanged until ``StateReleased`` comes back. ``passed_ns`` is when the barrier passed (or
+    the job arrived); None: wait for ``BarrierPassed``, which comes from the first server. The first
+    server sends ``done``, too: tasks of the round that need not run again, if every other server of
+    the job has their update, as each states in ``have``.
     """
 
     round: int
@@ -71,7 +71,7 @@ class Push(Message, frozen=True, tag="Push", array_like=True):
     """Executor to server: the update of a task; the bytes of the server's ranges are beside it.
 
     A large update is not sent: the whole of it is at ``spot``, and stays until ``Pushed`` comes
-    back. ``committed``: no ``Commit`` follows; ``stamp`` is then what that would have said.
+    back. ``committed``: no ``Commit`` follows; ``stamp`` then holds that message's stamp.
     """
 
     round: int
@@ -115,7 +115,7 @@ class PartDone(Message, frozen=True, tag="PartDone", array_like=True):
 class Squares(Message, frozen=True, tag="Squares", array_like=True):
     """Squares of the norms of gradients of ``round``, for a step that clips.
 
-    From a server to the first server: of what ``part`` owns. From there to the others: of all.
+    From a server to the first server: of the tensors of ``part``. From there to the others: of all.
     """
 
     part: int
@@ -169,7 +169,7 @@ class LastRound(Message, frozen=True, tag="LastRound", array_like=True):
 
 
 class Piece(Message, frozen=True, tag="Piece", array_like=True):
-    """Server to its heir: what the heir owns of the blocks of server ``part``; beside it the bytes.
+    """Server to its heir: the heir's blocks of server ``part``; beside the message their bytes.
 
     The other fields are those of ``LastRound``.
     """
@@ -185,7 +185,7 @@ class Piece(Message, frozen=True, tag="Piece", array_like=True):
 class OwnershipMoved(Message, frozen=True, tag="OwnershipMoved", array_like=True):
     """First server to controller: it serves no more; ``round`` begins at the next generation.
 
-    That is at ``since_ns``, or when the blocks have come: who asks before waits there.
+    That is at ``since_ns``, or when the blocks have come: requests before that wait there.
     """
 
     job: int
@@ -207,11 +207,11 @@ class BlocksCame(Message, frozen=True, tag="BlocksCame", array_like=True):
     far_bytes: int
 
 
-# What the controller tells servers, and what it hears from there.
+# Messages between the controller and servers.
 
 
 class FlowClass(Message, frozen=True, tag="FlowClass", array_like=True):
-    """Mark what the job sends from this process from now on with a class of flows.
+    """Mark the job's traffic from this process from now on with a class of flows.
 
     Controller to executors and servers, and executor to rank.
     """
@@ -221,9 +221,9 @@ class FlowClass(Message, frozen=True, tag="FlowClass", array_like=True):
 
 
 class DelayRound(Message, frozen=True, tag="DelayRound", array_like=True):
-    """Controller to servers, or to rank 0: begin the round behind the next barrier so much later.
+    """Controller to servers, or to rank 0: delay the round behind the next barrier.
 
-    ``delay_ns`` counts from that barrier. It takes the place of what was said since the last one.
+    ``delay_ns`` counts from that barrier. It replaces every delay sent since the last one.
     """
 
     delay_ns: int

@@ -28,11 +28,11 @@ from warren.live.transport.tcp_listener import TcpListener
 from warren.live.transport.tls import TlsSocket
 
 _RETRY_S: Final = 0.005
-"""How often a poller checks whether somebody listens where a link is to connect, in seconds."""
+"""Seconds between two checks of a poller whether a hub listens at a link's address."""
 _AGAIN_NS: Final = 200_000_000
-"""How long to wait before a way to another host that broke early is tried again."""
+"""Nanoseconds before a way to another host that broke early is tried again."""
 _WAITING_PEERS: Final = 4096
-"""So many connections may wait to be accepted."""
+"""Most connections that may wait to be accepted."""
 
 
 def remove_folder(folder: Path) -> None:
@@ -40,8 +40,8 @@ def remove_folder(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-# Names are short, since the path of a Unix socket is limited to 107 bytes. Where a process may be
-# replaced, a number counts that: what was meant for the one before it never reaches the next.
+# Names are short, since the path of a Unix socket is limited to 107 bytes. If a process may be
+# replaced, its name has a number: a message for the one before it never reaches the next.
 
 
 def controller_address(folder: str) -> str:
@@ -87,12 +87,12 @@ def link_to_controller(folder: str, identity: HostIdentity) -> Link:
 
 
 class Link:
-    """The connecting side of one connection. What is sent before its hub listens waits for it.
+    """The connecting side of one connection. Messages wait until the hub listens.
 
     A way to another host that breaks before the hub there has shown that it knows the secret is
-    tried again, with all that was sent. After the hub's end nothing comes any more, and what is
-    sent is lost: who listens at an address never has a successor there. ``far`` says whether the
-    hub is on another host, with which no memory is shared.
+    tried again, with all messages. After the hub's end nothing comes any more, and messages are
+    lost: a hub never has a successor at its address. ``far`` says whether the hub is on another
+    host, with which no memory is shared.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class Link:
         self.far = address.startswith(tcp_listener.FAR)
         self._stream: Stream | None = None
         self._secure: TlsSocket | None = None
-        # What was sent before the connection was there; between hosts, before it was proven.
+        # Messages sent before the connection was there; between hosts, before it was proven.
         self._early: list[tuple[bytes, tuple[Buffer, ...]]] = []
         self._closed = False
         self._again_ns = 0
@@ -115,7 +115,7 @@ class Link:
         self.connect()
 
     def connect(self) -> bool:
-        """Connect, unless that is done already; False: nobody listens yet."""
+        """Connect, unless that is done already; False: no hub listens yet."""
         if self._stream is not None or self._closed:
             return True
         if time.monotonic_ns() < self._again_ns:
@@ -151,7 +151,7 @@ class Link:
         return self._stream is not None and self._stream.closed and gone
 
     def settle(self) -> bool:
-        """See to a connection to another host; False: it broke early, and has to be made again."""
+        """Check a connection to another host; False: it broke early, and must be made again."""
         if self.proven or self.lost:
             self._early.clear()
         elif self._stream is not None and self._stream.closed and not self._closed:
@@ -160,7 +160,7 @@ class Link:
         return True
 
     def mark(self, flow_class: int) -> None:
-        """Give what is sent from now on a class on links; within a host there are none."""
+        """Set the class on links of messages from now on; within a host there are none."""
         if self.far and flow_class != self._flow_class:
             self._flow_class = flow_class
             if self._stream is not None:
@@ -180,7 +180,7 @@ class Link:
     def send(self, message: AnyMessage, *buffers: Buffer) -> None:
         """Send a message; a large buffer is not copied, so it must not change until it arrives."""
         header = ENCODER.encode(message)
-        # What waits for a connection is copied: nobody knows for how long.
+        # Messages that wait for a connection are copied: the wait may last for any time.
         waits = not self.connect()
         if waits or not self.proven:
             self._early.append((header, tuple(map(bytes, buffers))))
@@ -194,7 +194,7 @@ class Link:
                 yield DECODER.decode(header), buffers
 
     def close(self) -> None:
-        """Close the connection; what was not sent is dropped."""
+        """Close the connection; messages not yet sent are dropped."""
         self._closed = True
         self._early.clear()
         if self._stream is not None:
@@ -202,7 +202,7 @@ class Link:
 
 
 def _connected(address: str) -> socket.socket | None:
-    """Connect to a Unix socket; None: nobody listens there yet, or too many wait."""
+    """Connect to a Unix socket; None: no process listens there yet, or too many wait."""
     end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     end.setblocking(False)
     try:
@@ -257,7 +257,7 @@ class Hub:
         return peer in self._far
 
     def mark(self, flow_class: int) -> None:
-        """Give what is sent to other hosts from now on a class on links."""
+        """Set the class on links of messages to other hosts from now on."""
         self._flow_class = flow_class
         for peer in self._far:
             self._streams[peer].mark(flow_class)
@@ -276,7 +276,7 @@ class Hub:
         return 0 if self._tcp_listener is None else self._tcp_listener.refused
 
     def refuse(self, peer: bytes) -> None:
-        """Hear a peer no more: what it says from now on is counted alone."""
+        """Hear a peer no more: its messages from now on are only counted."""
         if peer in self._streams:
             self._unheard.add(peer)
 
@@ -304,7 +304,7 @@ class Hub:
                 yield from self._hear(new)
 
     def close(self) -> None:
-        """Close all connections; what was not sent is dropped."""
+        """Close all connections; messages not yet sent are dropped."""
         for stream in self._streams.values():
             stream.close()
         if self._tcp_listener is not None:
@@ -346,11 +346,11 @@ class Hub:
 
 
 Pollable: TypeAlias = Link | Hub | int
-"""What can be waited for; a number is a file descriptor to be read."""
+"""A source to wait for; a number is a file descriptor to be read."""
 
 
 class Poller:
-    """Waits for sources, and sees to it that links get connected and what waits gets sent."""
+    """Waits for sources, connects links, and sends waiting messages."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -388,12 +388,12 @@ class Poller:
             self._epoll.unregister(fd)
 
     def poll(self, timeout_ms: float | None = None) -> set[Pollable]:
-        """Wait until something can be read, or for so long; return the sources that can be read.
+        """Wait until something can be read, up to the limit; return the sources that can be read.
 
         Parameters
         ----------
         timeout_ms : float, optional
-            How long to wait in milliseconds; 0: not at all; None: for ever.
+            The longest wait in milliseconds; 0: none; None: no limit.
         """
         until_ns = None if timeout_ms is None else time.monotonic_ns() + round(timeout_ms * 1e6)
         while True:

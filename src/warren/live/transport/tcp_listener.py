@@ -1,8 +1,8 @@
-"""Connections between hosts: TCP at a host's own address, for those who know the run's secret.
+"""Connections between hosts: TCP at a host's own address, for peers that know the run's secret.
 
 A process that listens writes its address and port to a file of the run's private folder, whose name
-is the path of its Unix socket and ``.tcp``. Until a process that connects has shown by TLS that it
-knows the secret, nothing of what it sends is decoded; one that does not is closed and counted.
+is the path of its Unix socket and ``.tcp``. Nothing that a peer sends is decoded until it has shown
+by TLS that it knows the secret; a peer that does not is closed and counted.
 """
 
 from __future__ import annotations
@@ -25,25 +25,26 @@ FAR: Final = "tcp:"
 SUFFIX: Final = ".tcp"
 """End of the name of the file that says where a hub listens."""
 _UNPROVEN_MAX: Final = 256
-"""So many connections at most have not shown the secret. Of more, one of the oldest is closed if it
-says nothing or takes long, or the oldest of an address that has more than the new one's; else the
-new one is, which comes again: many may begin at once, and who is at it has to come to an end."""
+"""Most connections that have not shown the secret. If there are more, one of the oldest is closed:
+one that says nothing or takes long, or the oldest of an address that has more than the new one's.
+Otherwise the new one is closed, and tries again. Many may begin at once, and a begun handshake must
+be able to end."""
 _PATIENCE_NS: Final = 2_000_000_000
-"""A handshake may take so long where others wait."""
+"""Longest handshake in ns if other connections wait."""
 _TEN_MINUTES: Final = {
     socket.TCP_KEEPIDLE: 300,
     socket.TCP_KEEPINTVL: 60,
     socket.TCP_KEEPCNT: 5,
     socket.TCP_USER_TIMEOUT: 600_000,
 }
-"""After ten minutes in which a peer has not answered a connection is broken."""
+"""Limits after which a connection is broken: ten minutes without an answer of the peer."""
 _LOOKED_AT: Final = 8
-"""So many of the oldest are looked at, whether they have said anything."""
+"""Number of the oldest connections that are checked for a first message."""
 
 _ACCEPTED_AT_ONCE: Final = 16
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _STEPS: Final = 8
-"""So many handshakes at most are gone on with before proven connections are looked at again."""
+"""Most steps of handshakes before proven connections are looked at again."""
 
 
 def dial(path: str, flow_class: int = 0) -> socket.socket | None:
@@ -54,7 +55,7 @@ def dial(path: str, flow_class: int = 0) -> socket.socket | None:
     path : str
         The path of the hub's Unix socket, without ``FAR``.
     flow_class : int
-        The class of what will be sent.
+        The class of the messages that will be sent.
 
     Returns
     -------
@@ -76,7 +77,7 @@ def dial(path: str, flow_class: int = 0) -> socket.socket | None:
 
 
 def _socket() -> socket.socket:
-    """Make a TCP socket that never waits; those that a listening one accepts are like it."""
+    """Make a TCP socket that never waits; accepted sockets inherit that from a listening one."""
     end = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     # A host that goes without a word leaves connections on which nothing is sent: they end, too.
     end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -96,14 +97,14 @@ class TcpListener:
     path : str
         The path of the hub's Unix socket, beside which the address is published.
     identity : HostIdentity
-        The address to listen at, and the secret that is asked for.
+        The address to listen at, and the secret that peers must show.
     epoll : select.epoll
-        What waits for the listening socket and these connections.
+        The epoll that watches the listening socket and these connections.
 
     Attributes
     ----------
     refused
-        How many connections have ended without showing the secret, but for those that found no
+        Number of connections that ended without showing the secret, except those that found no
         room.
 
     Raises
@@ -135,14 +136,14 @@ class TcpListener:
     def _publish(self, path: str) -> None:
         """Write address and port to the file beside the Unix socket.
 
-        They are written to another file that is then renamed: who finds it can read all of it.
+        They are written to another file that is then renamed: a reader always finds all of it.
         """
         with open(f"{path}{SUFFIX}.part", "w") as file:
             file.write(f"{self.address}:{self.port}")
         os.replace(f"{path}{SUFFIX}.part", f"{path}{SUFFIX}")
 
     def begin(self) -> None:
-        """Allow handshakes to go on once more; what had no turn is still to be heard."""
+        """Allow handshakes to go on once more; connections that had no turn still get theirs."""
         self._steps = _STEPS
 
     def hear(self, fd: int) -> TlsSocket | None:
@@ -189,12 +190,12 @@ class TcpListener:
         except OSError as error:
             if error.errno not in _NO_ROOM:
                 raise
-            # Of what there is too much of, those who wait here give some back.
+            # The resource is exhausted; connections that wait here give some of it back.
             if self._unproven and not self._make_room(""):
                 self._refuse(next(iter(self._unproven)))
 
     def _make_room(self, address: str) -> bool:
-        """Refuse who says nothing, takes too long, or has more than one who comes from there."""
+        """Refuse a peer that is silent, takes too long, or has more connections than the new one."""
         for fd, end in islice(self._unproven.items(), _LOOKED_AT):
             if not end.met and not _has_said(end.socket):
                 self._refuse(fd)

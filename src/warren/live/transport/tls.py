@@ -1,9 +1,10 @@
 """TLS 1.3 between processes that know one secret, over a socket that never waits.
 
 From the secret both sides make the same key and the same certificate, which signs itself, and each
-takes that certificate alone. So a peer proves that it knows the secret, which itself passes no
-link; what others change, repeat or leave out ends the connection. The standard library holds the
-protocol; here are only its two buffers, one for each direction, and how much they may hold.
+accepts only that certificate. So a peer proves that it knows the secret, and the secret itself
+passes no link. Bytes that others change, repeat or leave out end the connection. The standard
+library holds the protocol; this module has only its two buffers, one for each direction, and their
+limits.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from typing import Any, Final, TypeVar, cast
 
 _T = TypeVar("_T")
 SECRET_BYTES: Final = 32
-"""The least length of a secret, which has to be random: what is sent first would show a guess."""
+"""Least length in bytes of a secret. It must be random: the first message would show a guess."""
 RECORD_BYTES: Final = 17 << 10
-"""More than the longest record that the protocol has; so much may be here and not readable yet."""
+"""More than the longest record of the protocol; bytes that may be here and not readable yet."""
 _PIECE_BYTES: Final = 1 << 17
-"""So much is encrypted before it is sent."""
+"""Bytes encrypted before they are sent."""
 _READ_BYTES: Final = 1 << 17
-"""So much is read at a time from a peer that is proven, and before that ``_UNPROVEN_BYTES``."""
+"""Bytes read at a time from a proven peer; before that ``_UNPROVEN_BYTES`` count."""
 _UNPROVEN_BYTES: Final = 1 << 14
-"""What is read in all from a peer that has not shown the secret; a handshake takes a quarter."""
+"""Bytes read in total from a peer that has not shown the secret; a handshake takes a quarter."""
 _PURPOSE: Final = b"warren tls 1"
-# What counts is the secret, which has a run's lifetime: times of the certificate are not looked at.
+# The secret counts, which has a run's lifetime: times of the certificate are not looked at.
 _NO_CHECK_TIME: Final = 0x200000
 """X509_V_FLAG_NO_CHECK_TIME of OpenSSL."""
 _FROM: Final = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
@@ -46,7 +47,7 @@ class TlsSocket:
     end
         A connection, which may be still in the making.
     secret
-        What both sides know: random, and at least ``SECRET_BYTES`` long.
+        The secret of both sides: random, and at least ``SECRET_BYTES`` long.
     accepted
         Whether this side has accepted the connection; the other one made it.
 
@@ -57,7 +58,7 @@ class TlsSocket:
     met
         Whether the peer has sent anything.
     refused
-        Whether nobody listens there, as far as the machine says.
+        Whether no process listens there, as far as the machine says.
 
     Raises
     ------
@@ -72,11 +73,11 @@ class TlsSocket:
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         context = server if accepted else client
         self._tls = context.wrap_bio(self._in, self._out, server_side=accepted)
-        # What is encrypted and was not sent yet.
+        # Encrypted bytes still to be sent.
         self._sealed = memoryview(b"")
         self._unproven_bytes = 0
         self.proven = self.met = self.refused = False
-        # Who has made the connection speaks first. Should that fail, the next call tells why.
+        # The side that has made the connection speaks first. If that fails, the next call says why.
         if not accepted:
             with contextlib.suppress(OSError):
                 self.handshake()
@@ -96,7 +97,7 @@ class TlsSocket:
         return self._end.fileno()
 
     def close(self) -> None:
-        """Close the connection; what was not sent is dropped."""
+        """Close the connection; bytes not yet sent are dropped."""
         self._end.close()
 
     def handshake(self) -> bool:
@@ -110,7 +111,7 @@ class TlsSocket:
             The way to it does not work.
         """
         try:
-            # All that has come is looked at, and what this side answers is sent.
+            # All received bytes are looked at, and this side's answer is sent.
             while not self.proven:
                 if self._step():
                     self.proven = True
@@ -131,7 +132,7 @@ class TlsSocket:
         Raises
         ------
         BlockingIOError
-            Nothing was taken, for what was encrypted before is still here.
+            Nothing was taken, since earlier encrypted bytes are still here.
         OSError
             As ``handshake`` does.
         """
@@ -155,7 +156,7 @@ class TlsSocket:
             raise _reset(error) from None
 
     def recv(self, size: int) -> bytes:
-        """Return what has come, at most so many bytes; none: the peer has closed.
+        """Return received bytes, at most ``size``; none: the peer has closed.
 
         Raises
         ------
@@ -167,13 +168,13 @@ class TlsSocket:
         return self._opened(lambda: self._tls.read(size))
 
     def recv_into(self, view: memoryview) -> int:
-        """Read what has come into memory, and return how much; see ``recv``."""
+        """Read received bytes into memory, and return their number; see ``recv``."""
         # With memory to read into it returns a count, which its type does not say.
         read = cast("Callable[[int, memoryview], int]", self._tls.read)
         return self._opened(lambda: read(view.nbytes, view))
 
     def _opened(self, read: Callable[[], _T]) -> _T:
-        """Read what is decrypted, with as much from the connection as that takes."""
+        """Read decrypted bytes, with as many from the connection as that takes."""
         if not self.handshake():
             raise BlockingIOError
         while True:
@@ -187,7 +188,7 @@ class TlsSocket:
                 raise _reset(error) from None
 
     def _step(self) -> bool:
-        """Do one step of the handshake; tell whether it was the last, and send what it says."""
+        """Do one step of the handshake and send its message; tell whether it was the last step."""
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
@@ -217,7 +218,7 @@ class TlsSocket:
         self._in.write(data)
 
     def _push(self) -> None:
-        """Send what is encrypted. Raises BlockingIOError if a rest has to wait."""
+        """Send encrypted bytes. Raises BlockingIOError if a rest has to wait."""
         while self._sealed or self._out.pending:
             if not self._sealed:
                 self._sealed = memoryview(self._out.read())
@@ -231,8 +232,8 @@ def _reset(why: object) -> ConnectionResetError:
 
 @functools.lru_cache(maxsize=8)
 def _contexts(secret: bytes) -> tuple[bytes, ssl.SSLContext, ssl.SSLContext]:
-    """Return the certificate of a secret, and what the side that accepts and the other one need."""
-    # What loads for 50 ms is for processes that have peers on other hosts alone.
+    """Return a secret's certificate, and the contexts of the accepting side and the other."""
+    # This import takes 50 ms, so only processes with peers on other hosts pay for it.
     from cryptography import x509
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -269,7 +270,7 @@ def _context(side: ssl._SSLMethod, certificate: bytes, with_key: bytes) -> ssl.S
     context.load_verify_locations(cadata=certificate)
     # Nor does a clock count: that of a board without a battery begins in 1970.
     context.verify_flags = ssl.VerifyFlags(context.verify_flags | _NO_CHECK_TIME)
-    # No session is taken up again: nothing is sent that nobody asked for.
+    # No session is resumed: nothing is sent that was not requested.
     if side == ssl.PROTOCOL_TLS_SERVER:
         context.num_tickets = 0
     # The library reads keys from files alone; this one is in memory and nowhere else.
