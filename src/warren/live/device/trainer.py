@@ -210,7 +210,7 @@ class Trainer:
                 self._runner.expect(round_no, shard)
 
     def _compute(self, runner: TaskRunner, task: RunTask) -> Callable[[], TaskResult]:
-        """Compute a task from its state in shared memory; return the step that stores the update."""
+        """Compute a task from shared memory; return the function that stores its update."""
         runner.read_ahead(task.round, task.shard)
         if task.then is not None:
             runner.read_ahead(*task.then)

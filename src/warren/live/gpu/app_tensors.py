@@ -1,4 +1,4 @@
-"""Bring what an app computes with to its device: tensors that it keeps, and batches."""
+"""Bring an app's tensors to its device: those that it keeps, and batches."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from warren.live.training.isolation.reachable_values import reachable
 def bring(built: BuiltApp, device: torch.device) -> None:
     """Move the tensors that an app keeps outside its model and its data to a device.
 
-    Each stays the object that it is. Data stay where they are, since only batches are needed;
-    so does what the app names as ``scratch``. Tensors that shared memory do not share it any more.
+    Each stays the same object. Data stay in place, since only batches are needed; so do the tensors
+    that the app names as ``scratch``. Tensors that shared memory do not share it any more.
     """
     found = reachable(built).found
     kept = {name: one.value for name, one in found.items() if _movable(one.value)}

@@ -1,4 +1,4 @@
-"""One trainer after the other, where a GPU has little memory left: to rehearse takes the most."""
+"""One trainer after the other, if a GPU has little memory left: a rehearsal takes the most."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 
 def most_is_free(gpu: int) -> bool:
-    """Tell whether nobody has most of a GPU's memory."""
+    """Tell whether most of a GPU's memory is free."""
     free_bytes, total_bytes = torch.cuda.mem_get_info(gpu)
     return 2 * free_bytes > total_bytes
 

@@ -36,7 +36,7 @@ print(json.dumps(known))
 class Gpu:
     """A GPU: its number for CUDA, its own name, its memory, and the libraries it computes with.
 
-    ``uuid``: what tells it from all others, whatever its number in a process is; empty: unknown.
+    ``uuid``: its identity, whatever its number in a process is; empty: unknown.
     """
 
     index: int
@@ -52,7 +52,7 @@ class Gpu:
 
     @property
     def numerics(self) -> str:
-        """What its bits depend on."""
+        """The facts on which its bits depend."""
         return f"{self.name}, {self.libraries}"
 
 
@@ -65,8 +65,8 @@ def has_driver() -> bool:
 def gpus_here() -> tuple[Gpu, ...]:
     """Return the GPUs that torch can use on this machine, in the order of CUDA.
 
-    A process of its own asks: one that has used CUDA cannot be forked. Without a driver of NVIDIA
-    nobody is asked.
+    A separate process asks, since a process that has used CUDA cannot be forked. Without a driver
+    of NVIDIA none is started.
     """
     if not has_driver():
         return ()
@@ -90,9 +90,10 @@ def gpus_here() -> tuple[Gpu, ...]:
 def gpus_of(devices: Sequence[Device], gpus: Sequence[Gpu] | None = None) -> tuple[Gpu | None, ...]:
     """Return the GPU of each device; None: it is a process on the CPU.
 
-    Devices of a type that a GPU is called by take such GPUs in order, each its own; those of other
-    types are processes on the CPU (whether they may be is ``runs.machine``'s to say). ``gpus``
-    None: those of this machine, which are not looked for where all devices are called processors.
+    Devices of a type that names a GPU take GPUs of that name in order, each its own. Devices of
+    other types are processes on the CPU (whether they may be is decided by ``runs.machine``).
+    ``gpus`` None: those of this machine, which are not looked for if all devices are named as
+    processors.
 
     Raises
     ------
@@ -119,9 +120,9 @@ def gpus_of(devices: Sequence[Device], gpus: Sequence[Gpu] | None = None) -> tup
 
 
 def class_of(gpus: Iterable[Gpu | None]) -> str:
-    """Return what GPUs add to the numerics class of what computes on these devices.
+    """Return the GPUs' addition to the numerics class of computations on these devices.
 
-    Empty where none of them is a GPU.
+    Empty if none of them is a GPU.
     """
     kinds = {gpu.numerics if gpu else "" for gpu in gpus}
     return "" if kinds <= {""} else " | ".join(sorted(kind or _PROCESSORS for kind in kinds))

@@ -1,8 +1,8 @@
 """A job's model on a GPU: states come from main memory that is pinned, and updates go back there.
 
-Parameters and buffers are views of one flat tensor, as they lie in a state, so a state is a few
-long copies. Gradients are gathered into others: there are two as soon as a task begins while the
-update of the one before is brought out. A switch between jobs allocates nothing for them.
+Parameters and buffers are views of one flat tensor in the order of a state, so a state is a few
+long copies. Gradients are gathered into other tensors: there are two as soon as a task begins while
+the update of the one before is brought out. A switch between jobs allocates nothing for them.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class DeviceMemory(ModelMemory):
     Parameters
     ----------
     built
-        The app; its model and what it keeps are moved.
+        The app; its model and the tensors that it keeps are moved.
     layout
         The model's layout.
     device
-        Where to.
+        The target device.
     lane
-        Where states are copied.
+        The lane on which states are copied.
     """
 
     on_device = True
@@ -68,7 +68,7 @@ class DeviceMemory(ModelMemory):
         self._allocate()
         # The round and the address of a state that is here already.
         self._staged: tuple[int, int] | None = None
-        # One that is to come when the app computes.
+        # A state that will come when the app computes.
         self._coming: Tensor | None = None
         bring(built, device)
         with torch.no_grad():
@@ -96,7 +96,7 @@ class DeviceMemory(ModelMemory):
 
     @torch.no_grad()
     def evict(self) -> None:
-        """Give the memory of the device back, but for what the app keeps, until a state comes."""
+        """Give the device's memory back, except the app's own tensors, until a state comes."""
         self._staged = self._coming = None
         for tensor in self._there():
             tensor.grad = None
@@ -118,7 +118,7 @@ class DeviceMemory(ModelMemory):
         size = self._layout.total_bytes
         self._flat = torch.zeros(size, dtype=torch.uint8, device=self._device)
         place = self._place()
-        # All of it is there: only now does the model have memory.
+        # The state is complete: only now does the model have memory.
         self._home += StateMemory(self._layout, self._flat).views
         self._gathered.append(place)
 
@@ -136,11 +136,11 @@ class DeviceMemory(ModelMemory):
         return torch.cuda.max_memory_reserved(self._device), free_bytes, stays
 
     def rehearse(self, trial: Callable[[], bytes], state: Buffer) -> None:
-        """Find out whether states may come piece by piece, and whether that is sooner than whole.
+        """Find out whether states may come piece by piece, and whether that is faster than whole.
 
-        A trial whose pieces come only when they are waited for, and are nothing before, has to give
-        what one does whose state comes whole. Which of both takes less time is measured: pieces of
-        ResNet-50 came 4 ms later than all of it (docs/reproduction/gpu.md).
+        In one trial each piece comes only when something waits for it, and holds no numbers before.
+        It has to give the result of a trial with a whole state. The faster of both ways is
+        measured: pieces of ResNet-50 came 4 ms later than all of it (docs/reproduction/gpu.md).
         """
         if not self.transfer.whole:
             self._watched(trial)
@@ -149,14 +149,14 @@ class DeviceMemory(ModelMemory):
                 self.transfer.whole = whole_is_sooner(self.transfer, trial)
 
     def _watched(self, trial: Callable[[], bytes]) -> None:
-        """Let states come whole if the app reads a piece that it does not wait for."""
+        """Load whole states once the app was seen to read a piece without waiting for it."""
         transfer, lane = self.transfer, self.transfer.lane
         transfer.whole, transfer.lane = True, LateCopies()
         try:
             whole = trial()
             self._spoil()
             transfer.whole = False
-            with suppress(Exception):  # whatever nonsense the app met
+            with suppress(Exception):  # any error that NaN causes in the app
                 transfer.whole = trial() != whole
                 return
             transfer.whole = True
@@ -166,12 +166,12 @@ class DeviceMemory(ModelMemory):
 
     @torch.no_grad()
     def _spoil(self) -> None:
-        """Fill the model with what is no number; zeros where it has whole ones, which may index."""
+        """Fill the model with NaN; with zeros where it has integers, which may be indices."""
         for view in self._home:
             view.fill_(nan if view.is_floating_point() or view.is_complex() else 0)
 
     def load(self, targets: Sequence[Tensor], state: Buffer, round_no: int) -> Sequence[Tensor]:
-        """Put a round's state into the model; what computes waits for what it reads of it."""
+        """Put a round's state into the model; computations wait for the pieces that they read."""
         views = self._states.at(state).views
         self._bring_back()
         self._bind(targets)
@@ -221,7 +221,7 @@ class DeviceMemory(ModelMemory):
         return free.memory
 
     def bring_out(self, update: Buffer) -> Callable[[], None]:
-        """Return what copies the update into main memory, and waits until it is there.
+        """Return the function that copies the update into main memory, and waits for the copy.
 
         Raises
         ------
@@ -232,7 +232,7 @@ class DeviceMemory(ModelMemory):
         place, after = self._gathering, self._lane.asked()
         assert place is not None, "an update is gathered first"
         if self._device.type == "cuda" and shortages(self._device) > self._shortages:
-            # From now on: what a library has chosen instead it may keep for all tasks.
+            # For all later tasks: a library may keep its other choice.
             raise DeviceMemoryShort("the memory of the GPU ran out during the task")
         place.taken = True
 
@@ -247,7 +247,7 @@ class DeviceMemory(ModelMemory):
         return GatheredUpdate(flat, StateMemory(self._layout, flat))
 
     def _bind(self, targets: Iterable[Tensor]) -> None:
-        """Make the model's tensors views of ``flat``, whatever memory they were given since."""
+        """Make the model's tensors views of ``flat``, whatever memory they have had since."""
         for tensor, view in zip(targets, self._home, strict=True):
             if tensor.data_ptr() != view.data_ptr() or tensor.device != view.device:
                 tensor.data = view

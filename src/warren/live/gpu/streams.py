@@ -1,4 +1,4 @@
-"""Where states are copied to a GPU and updates out of it: streams of CUDA, and stand-ins."""
+"""Lanes for copies of states to a GPU and updates out of it: streams of CUDA, and stand-ins."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CopyStream:
         return ended
 
     def wait(self, copied: object) -> bool:
-        """Let what is computed from now on wait for a copy; see ``Lane.wait``."""
+        """Let later computations wait for a copy; see ``Lane.wait``."""
         assert isinstance(copied, torch.cuda.Event)
         stream = torch.cuda.current_stream(self._device)
         stream.wait_event(copied)
@@ -43,9 +43,9 @@ class CopyStream:
         return torch.cuda.current_stream(self._device).record_event()
 
     def bring_out(self, target: Tensor, source: Tensor, after: object) -> None:
-        """Copy what lies on the device since an event into main memory; wait until it is there."""
+        """Copy a tensor on the device, as of an event, into main memory; wait for the copy."""
         assert isinstance(after, torch.cuda.Event)
-        # Of a thread of its own: the stream that is current here is not the one that computes.
+        # Of a thread of its own: the stream that is current here is not the computing one.
         with torch.cuda.stream(self._out):
             self._out.wait_event(after)
             target.copy_(source, non_blocking=True)
@@ -77,7 +77,7 @@ class CopiesAtOnce:
 
 
 class LateCopies(CopiesAtOnce):
-    """Copies a piece when somebody waits for it, and not before: for a rehearsal of who waits."""
+    """Copies a piece only when something waits for it, to find out in a rehearsal what waits."""
 
     def copy(self, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> Sequence[object]:
         """Note copies."""
@@ -86,6 +86,6 @@ class LateCopies(CopiesAtOnce):
     def wait(self, copied: object) -> bool:
         """Copy now."""
         assert isinstance(copied, tuple)
-        with torch._C.DisableTorchFunction():  # it is watched what functions of torch read
+        with torch._C.DisableTorchFunction():  # the reads of torch's functions are observed
             copied[0].copy_(copied[1])
         return True

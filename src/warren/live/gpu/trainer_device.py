@@ -1,4 +1,4 @@
-"""What a trainer uses of a GPU; or of a processor that is treated as one, where there is none."""
+"""A trainer's use of a GPU; or of a processor that is treated as one, if there is none."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ STAND_IN: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class TrainerDevice:
-    """What brings a model to a device; memory of other processes as it is read and written there.
+    """Brings a model to a device; reads and writes memory of other processes there.
 
-    ``turn`` is held while an app is built and a task rehearsed. ``shortages``: how often
-    the device had too little memory for this process, also where a library did with less.
+    ``turn`` is held while an app is built and a task rehearsed. ``shortages``: number of times that
+    the device had too little memory for this process, also if a library did with less.
     """
 
     memory_of: MemoryOf
@@ -39,14 +39,14 @@ class TrainerDevice:
 
 
 def trainer_device(gpu: int, folder: str) -> TrainerDevice:
-    """Return what a trainer uses of GPU ``gpu``, on which this process then computes.
+    """Return the trainer's access to GPU ``gpu``, on which this process then computes.
 
     ``folder`` is the run's, in which its trainers take turns.
     """
     if gpu == STAND_IN:
         there = memory_on(torch.device("cpu"))
         return TrainerDevice(there, MappedMemories(), MappedMemories(), nullcontext, lambda: 0)
-    # What is only read cannot be pinned everywhere; user code sees neither of them here.
+    # Read-only memory cannot be pinned everywhere; user code sees neither of them here.
     states, updates = PinnedMemories(), PinnedMemories()
     turn = DeviceTurn(gpu, folder).building
     on_device = torch.device("cuda", gpu)
@@ -54,17 +54,17 @@ def trainer_device(gpu: int, folder: str) -> TrainerDevice:
 
 
 def on_gpu(index: int) -> MemoryOf:
-    """Return what brings a model that was built to GPU ``index``, which this process then uses."""
+    """Return the function that brings a built model to GPU ``index``, which this process uses."""
     device = torch.device("cuda", index)
     torch.cuda.set_device(device)
     return memory_on(device)
 
 
 def memory_on(device: torch.device) -> MemoryOf:
-    """Return what brings a model that was built to a device."""
+    """Return the function that brings a built model to a device."""
 
     def memory(built: BuiltApp, layout: Layout) -> ModelMemory:
-        """Bring the model, and what its app keeps, to the device."""
+        """Bring the model, and the tensors that its app keeps, to the device."""
         lane = CopyStream(device) if device.type == "cuda" else CopiesAtOnce()
         return DeviceMemory(built, layout, device, lane)
 

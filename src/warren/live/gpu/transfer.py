@@ -1,7 +1,7 @@
 """Copy a model to its device piece by piece, while the first layers compute already.
 
-A state is cut into pieces of some megabytes, which follow each other on a stream of their own.
-What computes waits, on the device, for the pieces that it reads: a module for its own before its
+A state is cut into pieces of some megabytes, which follow each other on a stream of their own. A
+computation waits, on the device, for the pieces that it reads: a module for its own before its
 forward pass, as in PipeSwitch (OSDI'20) and Hare (section 4.1), and every function of torch for
 those of its arguments. So a parameter may be read without its module being called.
 """
@@ -28,22 +28,22 @@ _TRIALS: Final = 3
 
 
 class Lane(Protocol):
-    """Where pieces are copied, and who waits for them: a stream of CUDA, or a stand-in."""
+    """A lane that copies pieces and lets computations wait: a stream of CUDA, or a stand-in."""
 
     def copy(self, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> Sequence[object]:
-        """Begin copies, after all that was asked of the device; return what ``wait`` takes."""
+        """Begin copies, after all work given to the device so far; return handles for ``wait``."""
 
     def wait(self, copied: object) -> bool:
-        """Let what is computed from now on wait for a copy; tell whether all later work does.
+        """Let later computations wait for a copy; tell whether all later work does.
 
-        False: only what is computed on another stream of the device.
+        False: only computations on another stream of the device wait.
         """
 
     def synchronize(self) -> None:
         """Wait until all copies to the device have ended."""
 
     def asked(self) -> object:
-        """Return what ``bring_out`` waits for: all that was asked of the device until now."""
+        """Return the event that ``bring_out`` waits for: all work given to the device until now."""
 
     def bring_out(self, target: Tensor, source: Tensor, after: object) -> None:
         """Copy from the device into main memory, and wait until it is there."""
@@ -69,7 +69,7 @@ def pieces_of(layout: Layout, piece_bytes: int = PIECE_BYTES) -> list[tuple[int,
 
 
 class PipelinedTransfer:
-    """Brings states into one flat tensor on a device; what computes waits for what it reads.
+    """Brings states into one flat tensor on a device; computations wait for the pieces they read.
 
     Parameters
     ----------
@@ -80,9 +80,9 @@ class PipelinedTransfer:
     flat
         Its memory on the device, shape (total_bytes,), uint8.
     lane
-        Where copies run.
+        The lane of the copies.
     piece_bytes
-        About how large a piece is.
+        Approximate size of a piece.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class PipelinedTransfer:
         begins = sorted((begin, at) for at, (begin, _) in enumerate(self._pieces))
         self._begins = [begin for begin, _ in begins]
         self._at = [at for _, at in begins]
-        # Of each piece what its copy gave; None: nobody needs to wait for it.
+        # The handle of each piece's copy; None: nothing needs to wait for it.
         self._copied: list[object | None] = [None] * len(self._pieces)
         self._left = 0
         self.rebind(flat)
         self.whole = any(map(_is_compiled, model.modules()))
-        """Whether states come in one piece: compiled code tells nobody what it reads."""
+        """Whether states come in one piece: compiled code hides its reads."""
         for module in model.modules():
             own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
             read = sorted({at for one in own for at in self._pieces_with(one)})
@@ -125,12 +125,12 @@ class PipelinedTransfer:
             self.end()
 
     def end(self) -> None:
-        """Let what follows wait for all pieces that are still on their way."""
+        """Let later work wait for all pieces that are still on their way."""
         for at in range(len(self._pieces) if self._left else 0):
             self._wait(at)
 
     def see(self, values: Sequence[Any]) -> None:
-        """Let what follows wait for the pieces in which these tensors lie; others do not count."""
+        """Let later work wait for the pieces of these tensors; other values are ignored."""
         for value in values:
             if isinstance(value, Tensor):
                 self._see(value)
@@ -138,12 +138,12 @@ class PipelinedTransfer:
                 self.see(value)
 
     def watching(self) -> TorchFunctionMode:
-        """Return the context in which every function of torch waits for what it reads."""
+        """Return the context in which every function of torch waits for the pieces it reads."""
         return _Watch(self)
 
     @property
     def left(self) -> int:
-        """How many pieces nobody has waited for yet."""
+        """Number of pieces that nothing has waited for yet."""
         return self._left
 
     def _before(self, read: Sequence[int], module: nn.Module, args: object) -> None:

@@ -1,1 +1,1 @@
-"""What tasks, rounds of rings and this machine take."""
+"""Measured times of tasks, rounds of rings and this machine."""

@@ -1,4 +1,4 @@
-"""What is read off this machine: processor times of a run's processes, a bare step, facts."""
+"""Readings of this machine: processor times of a run's processes, a bare step, facts."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _LOOK_S: Final = 0.3
 class ProcessorTimes:
     """Nanoseconds on a core since their start: of Warren's own processes and of trainers.
 
-    Its own are the controller (this process), executors and servers; trainers run user code.
-    ``of_trainers_ns``: (job, ns) of each living trainer but those that verify.
+    Warren's own are the controller (this process), executors and servers; trainers run user code.
+    ``of_trainers_ns``: (job, ns) of each living trainer except verifying ones.
     """
 
     own_ns: int

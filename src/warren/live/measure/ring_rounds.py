@@ -1,7 +1,7 @@
 """Measuring rings that exchange at once: over hosts of a testbed, or on this machine.
 
-What a run gives counts only while all of its rings exchange: from when the last of them has done
-its first rounds, to when the first is told to end.
+A run counts only while all of its rings exchange: from the time when the last of them has done its
+first rounds, to the order to the first to end.
 """
 
 from __future__ import annotations
@@ -100,14 +100,14 @@ class RingProber:
 
     def __enter__(self) -> RingProber:
         with ExitStack() as ends:
-            with NoInterrupt():  # what is made must be known before a signal can end this
+            with NoInterrupt():  # the process must be known before a signal can end this one
                 folder = ends.enter_context(self._scratch)
                 self._read, write = os.pipe()
                 ends.callback(os.close, self._read)
                 try:
                     self._process = self._started(write, mark_of(folder))
                 finally:
-                    # Only the process holds that end: so its end is the end of what is read here.
+                    # Only the process holds that end: so its end is the end of this input.
                     os.close(write)
                 ends.callback(self._end)
             self._wait_for(READY, _START_S)
@@ -190,7 +190,7 @@ class RingProber:
         )
 
     def _say(self, line: bytes) -> None:
-        """Give the process a line; one that has ended is found by its silence."""
+        """Give the process a line; if it has ended, it will be silent."""
         if self._process.stdin is not None:
             with suppress(BrokenPipeError):
                 self._process.stdin.write(line + b"\n")
@@ -241,7 +241,7 @@ def _from_ns(stamps: Sequence[Sequence[tuple[int, int]]]) -> int | None:
 
 
 def _enough(stamps: Sequence[Sequence[tuple[int, int]]], rounds: int, least_ns: int) -> bool:
-    """Tell whether each ring has so many rounds that count, over so long a time."""
+    """Tell whether each ring has ``rounds`` counted rounds, over at least ``least_ns``."""
     from_ns = _from_ns(stamps)
     if from_ns is None:
         return False

@@ -1,9 +1,9 @@
-"""The process side of measuring rings: ranks that exchange, each in the host it is told.
+"""The process side of measuring rings: ranks that exchange, each in its assigned host.
 
-Started as ``python -m warren.live.measure.ring_rounds_process PARENT FD``. Loads torch once and
-forks every rank from that; a rank goes to its host's network namespace and is in one ring. Of each
+Started as ``python -m warren.live.measure.ring_rounds_process PARENT FD``. It loads torch once and
+forks every rank from that. A rank goes to its host's network namespace and is in one ring. For each
 round rank 0 writes a ``STAMP`` to FD, by the monotonic clock that all hosts of a machine share. A
-line on standard input is a set of rings (``ProbeOrder``) that run at once, an empty one ends them.
+line on standard input is a set of rings (``ProbeOrder``) that run at once; an empty one ends them.
 Ranks end with this process, and this one with its standard input or its parent.
 """
 
@@ -38,9 +38,9 @@ _LIMIT_S: Final = 60.0
 
 
 class OrderedRing(msgspec.Struct, frozen=True, kw_only=True):
-    """One ring: where its ranks are, what they sum, and how long they sleep before that.
+    """One ring: the hosts of its ranks, the bytes they sum, and their sleep before that.
 
-    They find each other through the file ``meeting``, and know each other by ``secret``.
+    They find each other through the file ``meeting``, and identify each other by ``secret``.
     """
 
     places: tuple[HostNamespace, ...]
@@ -51,7 +51,7 @@ class OrderedRing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProbeOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """Rings that run at once until they are told to end."""
+    """Rings that run at once until an order ends them."""
 
     rings: tuple[OrderedRing, ...]
 
@@ -118,7 +118,7 @@ def _be(parent: int, out: int, at: int, ring: OrderedRing, rank: int) -> NoRetur
     except BaseException:
         traceback.print_exc()
         _tell(out, FAILED)
-    # Not ``sys.exit``: what the parent has set up to run at its end is not this rank's to run.
+    # Not ``sys.exit``: the parent's exit handlers are not this rank's to run.
     os._exit(1)
 
 

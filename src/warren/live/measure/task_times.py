@@ -1,4 +1,4 @@
-"""What a task costs on this machine, for jobs that have no row in the profile table."""
+"""The cost of a task on this machine, for jobs that have no row in the profile table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WARM: Final = 1
 _LAST: Final = 2
 """Last rounds that are not counted.
 
-The one that ends the job is assigned after a look at its memory, and so late.
+The last one is assigned after a look at the job's memory, and so late.
 """
 _NEVER: Final = Checkpoint(every=10**12)
 """A checkpoint that no measured job reaches."""
@@ -36,7 +36,7 @@ _NEVER: Final = Checkpoint(every=10**12)
 class MeasuredTasks:
     """Medians of a job alone, in real seconds on this machine; bytes of its parameters.
 
-    ``memory_bytes``: what its trainer has for itself, not shared with other processes; 0: unknown.
+    ``memory_bytes``: memory that its trainer does not share with other processes; 0: unknown.
     """
 
     comp_s: float
@@ -50,10 +50,10 @@ def measure(
 ) -> tuple[Mapping[int, MeasuredTasks], Mapping[int, str]]:
     """Measure the median seconds of COMP and of synchronisation of each job.
 
-    Every job trains alone, one task a round, on one device of the real engine; what lies between
-    the end of a task's COMP and the start of the next round's is its synchronisation: update out,
-    barrier, next state in. Memory is the trainer's after the last task but one: what it frees it
-    keeps.
+    Every job trains alone, one task a round, on one device of the real engine. The time between the
+    end of a task's COMP and the start of the next round's is its synchronization: update out,
+    barrier, next state in. Memory is the trainer's after the last task but one: freed memory stays
+    with it.
 
     Parameters
     ----------
@@ -62,14 +62,14 @@ def measure(
     jobs
         Indices of jobs.
     tasks
-        How many tasks of each count.
+        Number of tasks of each job that count.
 
     Returns
     -------
     taken
-        Job index to what was measured.
+        Job index to its measurement.
     reasons
-        Of the jobs that failed: job index to what was wrong, in one line.
+        Job index to the error in one line, for jobs that failed.
     """
     rounds = _WARM + tasks + _LAST
     copies = []
@@ -95,7 +95,7 @@ def measure(
 def by_one_device(cluster: Cluster) -> Cluster:
     """Return the cluster with its first device alone, as this machine has it.
 
-    Where devices are emulated that is a processor, whatever GPUs are here.
+    If devices are emulated, that device is a processor, whatever GPUs are here.
     """
     device, types = cluster.devices[0], cluster.types
     if cluster.emulate is not None:
@@ -104,16 +104,16 @@ def by_one_device(cluster: Cluster) -> Cluster:
 
 
 def nothing_costs(run: Run) -> CostTable:
-    """Return a table of zeros for a run: what its tasks cost is yet to be found out."""
+    """Return a table of zeros for a run: the costs of its tasks are still unknown."""
     none = np.zeros((len(run.workload.jobs), len(run.cluster.types)), dtype=np.int64)
     return CostTable(comp_ns_JT=none, sync_ns_JT=none.copy(), fits_JT=none == 0)
 
 
 def alone(job: Job, *, index: int, scale: int, rounds: int) -> Job:
-    """Return a job as it is measured: from the beginning, without what happens now and then.
+    """Return a job for measurement: from the beginning, without occasional work.
 
-    One that evaluates does so at its end: an app with ``finished`` has to.
-    A ring is measured as one with a server: its tasks are the same.
+    A job that evaluates does so at its end: an app with ``finished`` needs that. A ring is measured
+    as a job with a server: its tasks are the same.
     """
     return replace(
         job,
@@ -135,8 +135,8 @@ def _train(run: Run, folder: str) -> tuple[list[list[TasksDone]], dict[int, str]
     memory: dict[int, int] = {}
     todo = list(run.workload.jobs)
     with LivePort(run, nothing_costs(run), folder) as port:
-        # One after the other, each until all but its last round is done: its trainer is still there
-        # when its memory is looked at, however busy this process is.
+        # One after the other, each until all rounds except the last are done: its trainer still
+        # exists when its memory is looked at, however busy this process is.
         _submit(port, todo.pop(0), last=False)
         while events := port.next_events():
             for event in events:

@@ -66,10 +66,10 @@ def by_class_and_flow(unmarked: int, marked: int, least_bytes: int) -> str:
     Parameters
     ----------
     unmarked, marked
-        How many numbers flows of class 0, and of each other class, have: powers of two, at most
-        256. A number is chosen by bits of the ports; now and then two flows share one.
+        Number of values for flows of class 0, and for each other class: powers of two, at most 256.
+        Bits of the ports choose a value; now and then two flows share one.
     least_bytes
-        IP packets of at most so many bytes are small.
+        Size up to which IP packets count as small.
     """
     # x = a ^ b for the two ports; the flow is (x >> 7 ^ x).
     flow: tuple[Instruction, ...] = (

@@ -1,12 +1,13 @@
 """A host's share of the processors: a cgroup under the cpu controller, of version 1 or 2.
 
-It is made at the top of the controller's tree as it is mounted here, not below the cgroup of
-whoever calls: a testbed outlives that, and in version 2 a cgroup that holds processes has no
+It is made at the top of the controller's tree as mounted here, not below the caller's cgroup: a
+testbed outlives that, and in version 2 a cgroup that holds processes has no children with a
+controller.
 children with a controller.
 
-A quota holds for a short time, anew each time: what a host has not used by then is lost. With the
-kernel's usual 100 ms work after a wait takes half as long as other work, where a slow processor
-takes as long whenever it begins (``experiments/quota_periods.py``).
+A quota holds for one short period at a time: time that a host has not used by its end is lost. With
+the kernel's usual 100 ms, work after a wait takes half as long as other work, whereas on a slow
+processor all work takes equally long (``experiments/quota_periods.py``).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from warren.live.testbed.iproute import refusal
 _PERIOD_US: Final = 10_000
 """How long a quota holds at a time, in microseconds, where it is at least the least one."""
 _LEAST_QUOTA_US: Final = 1000
-"""What the kernel allows."""
+"""Least quota in us that the kernel allows."""
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
@@ -73,7 +74,7 @@ def make_quota(cgroup: Path, cpus: float) -> None:
 
 
 def quota_period_us(cpus: float) -> int:
-    """Return how long a quota of so many processors holds at a time, in us."""
+    """Return the period in us of a quota of ``cpus`` processors."""
     return max(_PERIOD_US, round(_LEAST_QUOTA_US / cpus))
 
 

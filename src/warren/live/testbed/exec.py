@@ -18,7 +18,7 @@ from warren.live.testbed.status import one_standing
 def become(name: str, host: str, command: Sequence[str]) -> NoReturn:
     """Turn this process into a command in a host: its signals and exit status are its own.
 
-    Its environment is the one this process was given, without what Warren has set for itself.
+    Its environment is the original one of this process, without Warren's own additions.
 
     Raises
     ------
@@ -35,10 +35,10 @@ def become(name: str, host: str, command: Sequence[str]) -> NoReturn:
     place = place_of(record, index)
     if place.cgroup:
         enter(Path(place.cgroup))
-    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, not by whoever called
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, not by the caller
         signal.signal(ignored, signal.SIG_DFL)
-    # The kernel keeps the environment that this process was started with: what is not in it, or has
-    # another value, was set here since.
+    # The kernel keeps the environment with which this process was started: a variable that is not
+    # in it, or has another value, was set here since.
     own = Path("/proc/self/environ").read_bytes().split(b"\0")
     given = {key: value for key, value in os.environb.items() if key + b"=" + value in own}
     os.execvpe("ip", ["ip", "netns", "exec", place.namespace, *command], given)

@@ -2,11 +2,11 @@
 
 One queue for all flows of a class (``fifo``) leaves the sharing to TCP, which is uneven for seconds
 and more (``experiments/ring_placements.py``). Here every flow has a queue of its own, in a class of
-HTB, and those that have something take turns (deficit round robin), flow classes in strict order. A
-flow is a pair of TCP ports; one of its class's queues is chosen by their bits, so that now and then
-two share one.
+HTB. Queues with data take turns (deficit round robin), flow classes in strict order. A flow is a
+pair of TCP ports; their bits choose one of its class's queues, so that now and then two flows share
+one.
 
-What makes turns fair:
+Two rules make turns fair:
 
 - Acknowledgements go before data. In a queue behind the data of their own connection, as where two
   hosts send to each other on one, they cost it much of its share.
@@ -23,19 +23,20 @@ from warren.model.decision import CLASSES
 
 UNMARKED: Final = 256
 """How many queues a port has for flows of class 0: a power of two, since bits choose one."""
+"""Number of queues of a port for flows of class 0: a power of two, since bits choose one."""
 MARKED: Final = 32
-"""How many it has for flows of each other class: fewer jobs are in one of several classes."""
+"""Number of queues for flows of each other class: fewer jobs are in one of several classes."""
 _UNIT_S: Final = 0.0005
 _UNIT_LEAST_BYTES: Final = 4 * 1514
 """Four Ethernet frames of an MTU of 1500, without check sum.
 
-What is handed over costs the host's processor, whose quota counts it, as often as it is.
+Each handover costs processor time of the host, which its quota counts.
 """
 _UNIT_MOST_BYTES: Final = 65536
 _TURN_BYTES: Final = 3028
-"""What a flow sends in its turn: two full frames."""
+"""Bytes that a flow sends in its turn: two full frames."""
 _ACK_BYTES: Final = 100
-"""An IP packet of at most so many carries no data worth a turn."""
+"""Size in bytes up to which an IP packet carries no data worth a turn."""
 _PROGRAM: Final = by_class_and_flow(UNMARKED, MARKED, _ACK_BYTES)
 
 
@@ -54,7 +55,7 @@ def flow_minors(flow_class: int) -> range:
 
 
 def fair_lines(device: str, rate_bps: int, burst: int, queue: int) -> tuple[str, ...]:
-    """Return the lines that limit what leaves by a device, shared by flows in turns.
+    """Return the lines that limit traffic leaving by a device, shared by flows in turns.
 
     Parameters
     ----------
@@ -100,5 +101,5 @@ def fair_lines(device: str, rate_bps: int, burst: int, queue: int) -> tuple[str,
 
 
 def trickle_bps(rate_bps: int) -> int:
-    """Return what a queue may send in any case: 0.1 % of its port, at least 8 kbit/s."""
+    """Return the rate that a queue always has: 0.1 % of its port, at least 8 kbit/s."""
     return max(8_000, rate_bps // 1000)

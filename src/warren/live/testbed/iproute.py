@@ -18,17 +18,17 @@ _NEEDED: Final = {12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}
 _MISSING: Final = re.compile(
     r"qdisc kind is unknown|Unknown device type|not supported|No such file or directory.*htb"
 )
-"""What ``ip`` and ``tc`` say where the kernel has no such kind of link or queue."""
+"""Messages of ``ip`` and ``tc`` for a kind of link or queue that the kernel does not have."""
 _KERNEL: Final = "needs network namespaces, veth, bridge and HTB in the kernel"
 
 
 def check_usable(status: Path = Path("/proc/self/status")) -> None:
-    """Refuse to go on unless this process may make and look at testbeds here.
+    """Refuse to go on unless this process may make and inspect testbeds here.
 
     Raises
     ------
     SpecError
-        Naming what is missing: Linux, rights, ``ip`` or ``tc``.
+        If Linux, rights, ``ip`` or ``tc`` are missing; the message says which.
     """
     if not status.exists():
         raise refusal("needs Linux, whose network namespaces its hosts are")
@@ -48,22 +48,22 @@ def _lacking(status: str) -> list[str]:
 
 
 def refusal(message: str) -> SpecError:
-    """Return the error for what cannot be done here or as asked."""
+    """Return the error for a request that cannot be carried out."""
     return SpecError(Problem(file="testbed", message=message))
 
 
 def run_batch(batch: CommandBatch, lock: int) -> str:
-    """Run the lines of a batch; return what they print.
+    """Run the lines of a batch; return their output.
 
-    The command holds ``lock`` open as well: should this process be killed, nobody else goes on
+    The command holds ``lock`` open as well: if this process is killed, no other process goes on
     before the command has ended too.
 
     Raises
     ------
     SpecError
-        If the kernel lacks what is asked for.
+        If the kernel lacks a requested feature.
     EngineError
-        If a line fails for another reason; names it.
+        If a line fails for another reason; the message quotes it.
     """
     inside = ["-n", batch.where] if batch.where else []
     text = "".join(f"{line}\n" for line in batch.lines)
@@ -71,7 +71,7 @@ def run_batch(batch: CommandBatch, lock: int) -> str:
     if not done.returncode:
         return done.stdout
     said = " ".join(done.stderr.split())
-    # Both commands say which line of a batch failed; where they do not, the first stands for all.
+    # Both commands say which line of a batch failed; otherwise the first stands for all.
     failed = re.search(r"Command failed -:(\d+)", done.stderr)
     line = batch.lines[int(failed[1]) - 1] if failed else batch.lines[0]
     if _MISSING.search(said):
@@ -80,13 +80,13 @@ def run_batch(batch: CommandBatch, lock: int) -> str:
 
 
 def answer_of(tool: str, arguments: Sequence[str]) -> str:
-    """Run a command that only looks; return what it prints, empty where it fails."""
+    """Run a command that only reads; return its output, empty if it fails."""
     done = _run([tool, *arguments], "", ())
     return "" if done.returncode else done.stdout
 
 
 def remove_namespaces(names: Sequence[str], lock: int) -> None:
-    """Remove namespaces by name; those that have gone do not matter."""
+    """Remove namespaces by name; missing ones do not matter."""
     # -force: go on after a line that fails.
     text = "".join(f"netns del {name}\n" for name in names)
     _run(["ip", "-force", "-batch", "-"], text, (lock,))
@@ -96,7 +96,7 @@ def _run(
     command: Sequence[str], text: str, handed: tuple[int, ...]
 ) -> subprocess.CompletedProcess[str]:
     """Run a command with ``text`` as its input; it inherits the open files ``handed``."""
-    # LC_ALL: what it says is looked at, and must not be translated.
+    # LC_ALL: the output is parsed, and must not be translated.
     return subprocess.run(
         command,
         input=text,

@@ -22,21 +22,21 @@ from warren.model.testbed import Bed
 
 
 class TestbedMade(NamedTuple):
-    """What ``make`` did. ``repaired``: remains of an earlier attempt went first."""
+    """The result of ``make``. ``repaired``: remains of an earlier attempt were removed first."""
 
     changed: bool
     repaired: bool
 
 
 class TestbedRemoved(NamedTuple):
-    """What ``remove`` did. ``ended``: so many processes were in the hosts."""
+    """The result of ``remove``. ``ended``: number of processes that were in the hosts."""
 
     changed: bool
     ended: int
 
 
 def make(bed: Bed) -> TestbedMade:
-    """Bring a testbed up; one that is up and the same is left as it is.
+    """Bring a testbed up; an equal one that is up is left alone.
 
     Raises
     ------
@@ -55,10 +55,10 @@ def make(bed: Bed) -> TestbedMade:
             if known.bed != bed:
                 raise refusal(f"{bed.name} is up in another shape; {_down_first(bed)}")
             return TestbedMade(changed=False, repaired=False)
-        # Cut off or damaged: what there is goes before it is made anew.
+        # Cut off or damaged: the remains go before it is made again.
         if known is not None:
             leftovers.remove(_all(known, remains), records.lock)
-        # The record comes first: whoever is killed from here on leaves a list of all there may be.
+        # The record comes first: a kill from here on leaves a list of everything that may exist.
         paths = tuple(str(path) for path in cgroups.values())
         record = TestbedRecord(bed=bed, namespaces=tuple(namespaces(bed)), cgroups=paths)
         records.write(record)
@@ -96,7 +96,7 @@ def _make(bed: Bed, cgroups: Mapping[int, Path], lock: int) -> None:
 
 
 def _all(record: TestbedRecord, remains: Orphans) -> Orphans:
-    """Return what a record names together with what is found by name."""
+    """Return the parts that a record names together with those found by name."""
     return Orphans(
         tuple(sorted({*record.namespaces, *remains.namespaces})),
         tuple(sorted({*record.namespaces, *remains.folders})),
@@ -105,12 +105,12 @@ def _all(record: TestbedRecord, remains: Orphans) -> Orphans:
 
 
 def remove(name: str) -> TestbedRemoved:
-    """Take a testbed down: what its record names, and what bears its names.
+    """Take a testbed down: the parts that its record names, and those with its names.
 
     Raises
     ------
     EngineError
-        If something of it cannot be removed; its record stays then.
+        If a part of it cannot be removed; its record stays then.
     """
     check_usable()
     with TestbedRecords() as records:

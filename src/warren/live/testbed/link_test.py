@@ -1,10 +1,10 @@
-"""Whether the links of a testbed carry what they are asked to: TCP between its hosts, measured.
+"""Whether the links of a testbed carry their rates: TCP between its hosts, measured.
 
 Each host sends, and each receives, at its full rate. A host whose rate no single other one has
-sends to (receives from) several at once. Measured is goodput: the bytes that arrive at the
-application. HTB counts Ethernet frames without preamble and check sum, so of a rate R at an MTU of
-1500 there come R * 1448 / 1514: 1500 bytes are 20 of IP, 32 of TCP with time stamps and 1448 of
-data, and 14 of Ethernet are added.
+sends to (receives from) several at once. The measure is goodput: the bytes that arrive at the
+application. HTB counts Ethernet frames without preamble and check sum, so a rate R at an MTU of
+1500 gives R * 1448 / 1514: 1500 bytes are 20 of IP, 32 of TCP with time stamps and 1448 of data,
+and 14 of Ethernet are added.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from warren.model.testbed import Bed
 GOODPUT: Final = 1448 / 1514
 """Bytes of data in each byte that HTB counts, in full frames."""
 TOLERANCE: Final = 0.1
-"""What a measured rate may be off its expected one; a link of 1 s varies by less than 1 %."""
+"""Allowed relative error of a measured rate; a link of 1 s varies by less than 1 %."""
 _WARM_S: Final = 0.4
-"""TCP has grown to the rate, and what HTB allows at once is used up."""
+"""Seconds before a measurement: TCP reaches the rate, and HTB's burst is used up."""
 _WINDOW_S: Final = 1.0
 """How long is measured."""
 _ANSWER_S: Final = 15.0
@@ -40,7 +40,7 @@ _TRIES: Final = 3
 class TestFlows(NamedTuple):
     """Flows (sender, receiver), positions of hosts, that run at once to fill one link.
 
-    ``fills`` says whose: (host, "out") or (host, "in"), one or two of them.
+    ``fills`` names the links: (host, "out") or (host, "in"), one or two of them.
     """
 
     flows: tuple[tuple[int, int], ...]
@@ -48,7 +48,7 @@ class TestFlows(NamedTuple):
 
 
 class MeasuredLink(NamedTuple):
-    """What some flows carried together, bits/s, beside what was to be expected of them."""
+    """The measured rate of some flows together, bits/s, beside the expected one."""
 
     flows: TestFlows
     goodput_bps: float
@@ -63,8 +63,8 @@ class MeasuredLink(NamedTuple):
 def plan_flows(rates_H: Sequence[float]) -> list[TestFlows]:
     """Plan which hosts send to which, so that each host's rate is met once out and once in.
 
-    The partner is the next host round the ring (out) or the one before (in) whose rate is at
-    least as high; where there is none, the fastest others until their rates add up to it.
+    The partner is the next host round the ring (out) or the one before (in) whose rate is at least
+    as high. If there is none, the partners are the fastest others until their rates add up to it.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def expected_bps(rates_H: Sequence[float], flows: TestFlows) -> float:
 def measure(bed: Bed, tell: Callable[[int, int, MeasuredLink], None]) -> list[MeasuredLink]:
     """Measure every link of a testbed that is up, one after the other.
 
-    One that is off is measured up to twice more, and the last time counts.
+    A flow off its rate is measured up to twice more, and the last time counts.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def measure(bed: Bed, tell: Callable[[int, int, MeasuredLink], None]) -> list[Me
 
 
 def _measured(bed: Bed, rates_H: Sequence[float], flows: TestFlows) -> MeasuredLink:
-    """Measure what some flows carry, again where it is not as expected: machines pause."""
+    """Measure the rate of some flows, again if it is not as expected: machines pause."""
     for _ in range(_TRIES):
         goodput_bps = _measured_bps(bed, flows.flows)
         one = MeasuredLink(flows, goodput_bps, expected_bps(rates_H, flows))
@@ -142,7 +142,7 @@ def _measured(bed: Bed, rates_H: Sequence[float], flows: TestFlows) -> MeasuredL
 
 
 def _measured_bps(bed: Bed, flows: Sequence[tuple[int, int]]) -> float:
-    """Run flows at once; return what all receivers together got, in bits/s."""
+    """Run flows at once; return the rate of all receivers together, in bits/s."""
     with ExitStack() as ends:
         receivers = []
         # The receiver of each flow first says its port, and later that the sender is connected.
@@ -188,7 +188,7 @@ class _Meter:
                 pipe.close()
 
     def tell(self, line: str) -> None:
-        """Give the process a line; one that has ended is found by its missing answer."""
+        """Give the process a line; if it has ended, its answer will be missing."""
         with suppress(BrokenPipeError):
             if self._process.stdin is not None:
                 self._process.stdin.write(f"{line}\n".encode())

@@ -1,10 +1,10 @@
 """One end of a flow whose rate is measured, inside a host.
 
 Started by the path of this file, with ``receive`` or ``send ADDRESS PORT``; it imports nothing of
-Warren's, so that it is small. The receiver says the port it listens on, then that somebody is
-connected; told a start and an end (monotonic ns, which all hosts of a machine share), it answers
-how many bytes came between, and in how many ns. The sender sends. Both end with their standard
-input.
+Warren's, so that it is small. The receiver prints the port it listens on, then that a sender is
+connected. It reads a start and an end (monotonic ns, which all hosts of a machine share), and
+prints the number of bytes that came between, and in how many ns. The sender sends. Both end with
+their standard input.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def main() -> None:
 
 
 def send(address: str, port: int) -> None:
-    """Send until standard input ends, or nobody receives any more."""
+    """Send until standard input ends, or the receiver has gone."""
     data = bytes(_CHUNK)
     with socket.create_connection((address, port), timeout=5.0) as flow:
         flow.setblocking(False)
         while True:
-            told, free, _ = select.select([sys.stdin], [flow], [])
-            if told:
+            ordered, free, _ = select.select([sys.stdin], [flow], [])
+            if ordered:
                 return
             if free:
                 try:
@@ -45,7 +45,7 @@ def send(address: str, port: int) -> None:
 
 
 def receive() -> None:
-    """Count what one sender sends in the time that standard input names."""
+    """Count the bytes of one sender in the time that standard input names."""
     with socket.create_server(("0.0.0.0", 0)) as server:  # noqa: S104  # of a host of its own
         print(server.getsockname()[1], flush=True)
         ready, _, _ = select.select([server, sys.stdin], [], [])
@@ -58,13 +58,13 @@ def receive() -> None:
     begin_ns = end_ns = 0
     count, since_ns = 0, 0
     while True:
-        told, _, _ = select.select([flow, sys.stdin], [], [])
-        if sys.stdin in told:
+        ready, _, _ = select.select([flow, sys.stdin], [], [])
+        if sys.stdin in ready:
             words = sys.stdin.readline().split()
             if not words or end_ns:
                 return
             begin_ns, end_ns = map(int, words)
-        if flow in told:
+        if flow in ready:
             got = len(flow.recv(_CHUNK))
             now_ns = time.monotonic_ns()
             if not got:

@@ -1,9 +1,9 @@
-"""What the things of a testbed are called: by these names they are found again.
+"""The names of a testbed's parts: by these names they are found again.
 
-A host is a network namespace ``warren-NAME-I``, and the bridge between them stands in one of its
-own, ``warren-NAME-sw``: nothing of a testbed is seen among the machine's own links, addresses and
-firewall rules, and what is in a namespace goes with it. Names of links are short (Linux allows 15
-characters): ``eth0`` in a host, ``br0`` and a port ``pI`` for host I at the bridge.
+A host is a network namespace ``warren-NAME-I``, and the bridge between them is in one of its own,
+``warren-NAME-sw``. So nothing of a testbed is seen among the machine's own links, addresses and
+firewall rules, and the contents of a namespace go with it. Names of links are short (Linux allows
+15 characters): ``eth0`` in a host, ``br0`` and a port ``pI`` for host I at the bridge.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOOPBACK: Final = "lo"
 NAMESPACES: Final = Path("/run/netns")
 """Where iproute2 keeps the names of namespaces."""
 HOSTS_FILES: Final = Path("/etc/netns")
-"""A folder a namespace; iproute2 puts its files over those of ``/etc`` for what it runs there."""
+"""Folder with a folder for each namespace; iproute2 mounts their files over those of ``/etc``."""
 # At most two digits: a testbed has no more hosts than that.
 _OWN: Final = re.compile(r"warren-(?P<name>[a-z0-9-]+)-(\d{1,2}|sw)")
 
@@ -59,10 +59,10 @@ def hosts_text(bed: Bed, index: int, machine: str) -> str:
     bed
         The testbed.
     index
-        Which of its hosts.
+        Index of the host.
     machine
-        What this machine calls itself: inside, that is the address of this very host, so that a
-        library that announces ``gethostname()`` can be reached by the others.
+        The machine's own name. Inside, it means the address of this very host, so that a library
+        that announces ``gethostname()`` can be reached by the others.
     """
     lines = [f"# A host of the testbed {bed.name}; made and removed by `warren testbed`."]
     lines += ["127.0.0.1 localhost", "::1 localhost"]

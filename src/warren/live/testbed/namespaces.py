@@ -34,7 +34,7 @@ class HostNamespace(msgspec.Struct, frozen=True, array_like=True):
 
 
 HERE: Final = HostNamespace()
-"""This machine as it is."""
+"""This machine itself."""
 
 
 def places(name: str, hosts: Sequence[str]) -> tuple[HostNamespace, ...]:
@@ -90,12 +90,12 @@ def enter_network(place: HostNamespace) -> None:
 
 @contextmanager
 def inside(place: HostNamespace) -> Iterator[None]:
-    """Have this thread in a host's network for a while: what it listens at stays there.
+    """Have this thread in a host's network for a while: sockets it opens stay there.
 
     Raises
     ------
     OSError
-        If the host is not there any more, or this process may not.
+        If the host is gone, or this process has no right to enter it.
     """
     if not place.namespace:
         yield

@@ -1,4 +1,4 @@
-"""What of testbeds is here now, found by its names, and how it goes."""
+"""The parts of testbeds that exist now, found by their names, and their removal."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def remove(what: Orphans, lock: int) -> int:
     for name in what.folders:
         with contextlib.suppress(OSError):
             (HOSTS_FILES / name / _HOSTS).unlink(missing_ok=True)
-            (HOSTS_FILES / name).rmdir()  # what others have put there keeps it
+            (HOSTS_FILES / name).rmdir()  # a file of others keeps it
     with contextlib.suppress(OSError):
         HOSTS_FILES.rmdir()
     for cgroup in what.cgroups:
@@ -86,7 +86,7 @@ def processes(namespaces: Sequence[str]) -> list[int]:
 
 
 def _mark(path: Path) -> tuple[int, int] | None:
-    """Return what tells a namespace from all others: device and inode; None if it is not there."""
+    """Return the identity of a namespace, device and inode; None if it is not there."""
     try:
         status = path.stat()
     except OSError:
@@ -95,11 +95,11 @@ def _mark(path: Path) -> tuple[int, int] | None:
 
 
 def end_processes(namespaces: Sequence[str]) -> int:
-    """End what runs in these namespaces: SIGTERM, and a second later SIGKILL; return how many."""
+    """End the processes in these namespaces: SIGTERM, 1 s later SIGKILL; return their number."""
     asked = processes(namespaces)
     _signal(asked, signal.SIGTERM)
     begin_s = time.monotonic()
-    # Looked at anew each time: one that ends may have started others.
+    # Listed again each time: an ending process may have started others.
     while left := processes(namespaces):
         passed_s = time.monotonic() - begin_s
         if passed_s > _ASKED_S:

@@ -40,12 +40,12 @@ def ray_folder(name: str) -> Path:
 def start_ray(bed: Bed) -> str:
     """Start a node in each host, the head in the first; return the cluster's address.
 
-    They are ended with the testbed: all that runs in its hosts is.
+    They end with the testbed, as all processes in its hosts do.
 
     Raises
     ------
     EngineError
-        If one does not come up; says what Ray said.
+        If a node does not come up; the message quotes Ray.
     """
     shutil.rmtree(ray_folder(bed.name), ignore_errors=True)
     address = f"{bed.address(0)}:{_PORT}"
@@ -66,7 +66,7 @@ def start_node(bed: Bed, index: int, address: str) -> None:
         f"--node-ip-address={bed.address(index)}", f"--node-name={bed.hosts[index].name}",
         "--num-cpus=1", f"--object-store-memory={_STORE_BYTES}", "--disable-usage-stats",
     ]  # fmt: skip
-    # What the user has set for another cluster must not reach this one.
+    # The user's variables for another cluster must not reach this one.
     own = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
     done = subprocess.run(
         command, env=own, capture_output=True, text=True, timeout=_WITHIN_S, check=False

@@ -1,7 +1,7 @@
-"""What Warren has made or is about to make, one file a testbed, and the lock around it.
+"""The record of Warren's testbeds, made or about to be made, one file each, and the lock.
 
-The file is written before the first thing is made, so that whoever is killed in between leaves a
-record of all there may be. It is removed last.
+The file is written before the first part is made, so that a kill in between leaves a record of
+everything that may exist. It is removed last.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _PATIENCE_S: Final = 30.0
 class TestbedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The record of one testbed: its shape, and all that was or may have been made for it.
 
-    ``made`` False: whoever was making it has not said that it is done. ``namespaces`` also name
-    the folders of hosts files; ``cgroups`` are paths.
+    ``made`` False: the process that made it has not reported that it is done. ``namespaces`` also
+    name the folders of hosts files; ``cgroups`` are paths.
     """
 
     format: int = 1
@@ -70,7 +70,7 @@ class TestbedRecords:
             raise refusal(f"{self.folder} cannot be made: {error.strerror}") from None
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Who had it before may have removed the folder that we have open.
+            # The last holder may have removed the folder that we have open.
             if os.fstat(fd).st_ino == self.folder.stat().st_ino:
                 return fd
         except (BlockingIOError, FileNotFoundError):
@@ -114,7 +114,7 @@ class TestbedRecords:
         os.replace(beside, path)
 
     def remove(self, name: str) -> None:
-        """Forget a testbed, and what a killed ``write`` left."""
+        """Forget a testbed, and the remains of a killed ``write``."""
         for path in (self._beside(name), self._path(name)):
             path.unlink(missing_ok=True)
 

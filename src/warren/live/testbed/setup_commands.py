@@ -1,11 +1,11 @@
 """The commands that make a testbed, as lines for ``ip -batch`` and ``tc -batch``. Pure.
 
-Every port is shaped on both ends of its link by HTB: in the host, what it sends; at the bridge,
-what it receives. It serves classes of flows in strict order. It may send ``burst`` bytes at once,
-what the link carries in 2 ms, so that a processor that comes late does not cost rate; and a class
-keeps a queue of at most 20 ms (at least 128 kB), about what a port of a switch holds: else a bulk
-transfer would delay each small message by all that its sender's window allows. With ``queue: fair``
-see ``fair_queue``.
+Every port is shaped on both ends of its link by HTB: in the host, the bytes it sends; at the
+bridge, the bytes it receives. It serves classes of flows in strict order. It may send ``burst``
+bytes at once, the bytes of 2 ms on the link, so that a processor that comes late does not cost
+rate. A class keeps a queue of at most 20 ms (at least 128 kB), about the size of a switch port's.
+Otherwise a bulk transfer would delay each small message by all that its sender's window allows.
+With ``queue: fair`` see ``fair_queue``.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from warren.model.decision import CLASSES
 from warren.model.testbed import Bed, Queue
 
 _BURST_S: Final = 0.002
-"""What a port may send at once, as time of its link."""
+"""Bytes that a port may send at once, in seconds of its link."""
 _BURST_LEAST_BYTES: Final = 16_000
 _QUEUE_S: Final = 0.02
-"""What a port's queue holds, as time of its link."""
+"""Bytes that a port's queue holds, in seconds of its link."""
 _QUEUE_LEAST_BYTES: Final = 128_000
 _CONGESTION: Final = "reno"
 """TCP's congestion control, which every kernel has.
@@ -81,19 +81,19 @@ def batches(bed: Bed) -> list[CommandBatch]:
 
 
 def _shaped(bed: Bed, device: str, rate_bps: int) -> tuple[str, ...]:
-    """Return what ``shaped`` does; by flows where the testbed is to share its links fairly."""
+    """Return the lines of ``shaped``, or by flows if the testbed shares its links fairly."""
     if bed.queue == "fifo":
         return shaped(device, rate_bps)
     return fair_lines(device, rate_bps, burst_bytes(rate_bps), queue_bytes(rate_bps))
 
 
 def shaped(device: str, rate_bps: int) -> tuple[str, ...]:
-    """Return the lines that limit what leaves by a device to a rate, with a queue a class."""
+    """Return the lines that limit traffic leaving by a device to a rate, with a queue a class."""
     burst, queue = burst_bytes(rate_bps), queue_bytes(rate_bps)
     lines = [
         f"qdisc add dev {device} root handle 1: htb default {_FIRST_QUEUE:x}",
         f"class add dev {device} parent 1: classid 1:1 htb rate {rate_bps}bit "
-        # The quantum, which nobody shares here, is given since HTB warns of its default.
+        # The quantum is not shared here; it is given since HTB warns of its default.
         f"burst {burst} cburst {burst} quantum 60000",
     ]
     for flow_class in range(CLASSES):

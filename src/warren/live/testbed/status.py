@@ -1,4 +1,4 @@
-"""Looking at the testbeds of this machine: whether they are as recorded, and what runs in them."""
+"""Looking at the testbeds of this machine: whether they match their records, and the processes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ROUNDED: Final = 0.01
 class TestbedStatus(NamedTuple):
     """A testbed with a record, or remains of one without (``record`` None).
 
-    ``faults`` tell what is not as recorded; ``processes_H`` how many run in each host.
+    ``faults`` describe deviations from the record; ``processes_H``: number of processes by host.
     """
 
     name: str
@@ -49,9 +49,9 @@ class TestbedStatus(NamedTuple):
 
 
 def standing(name: str | None = None) -> list[TestbedStatus]:
-    """Look at all testbeds of this machine and remains of such, or at those of one name."""
+    """Look at all testbeds of this machine and remains of testbeds, or at those of one name."""
     check_usable()
-    # Locked meanwhile: what another command is making or removing is not taken for a fault.
+    # Locked meanwhile: testbeds that another command is making or removing are no fault.
     with TestbedRecords() as records:
         known = [one for one in records.names() if name in (None, one)]
         found = [_standing(records, one) for one in known]
@@ -72,7 +72,7 @@ def one_standing(name: str) -> TestbedRecord:
     if not every or every[0].record is None:
         raise refusal(f"{name} is not up; `warren testbed up --name {name}` makes it")
     if every[0].faults:
-        again = f"`warren testbed down --name {name}` and `up` make it anew"
+        again = f"`warren testbed down --name {name}` and `up` make it again"
         raise refusal(f"{name}: {every[0].faults[0]}; {again}")
     return every[0].record
 
@@ -91,7 +91,7 @@ def _standing(records: TestbedRecords, name: str) -> TestbedStatus:
 
 
 def faults(record: TestbedRecord) -> list[str]:
-    """Tell what of a testbed is not as its record says, one sentence each; empty if all is."""
+    """Describe each deviation of a testbed from its record in one sentence; empty if none."""
     if not record.made:
         return ["its making was cut off"]
     bed = record.bed
@@ -104,7 +104,7 @@ def faults(record: TestbedRecord) -> list[str]:
     found = []
     for i, one in enumerate(bed.hosts):
         where = namespace(bed.name, i)
-        # A link is shaped at both ends: what a host sends in the host, what it gets at the bridge.
+        # A link is shaped at both ends: a host's sending in the host, its receiving at the bridge.
         ports = {"out of": _ports(where, [NIC])[0], "into": at_switch[i]}
         for way, (rate_bps, minors) in ports.items():
             if rate_bps is None or abs(rate_bps - one.link_bps) > _ROUNDED * one.link_bps:
@@ -119,9 +119,9 @@ def faults(record: TestbedRecord) -> list[str]:
 
 
 def _ports(where: str, devices: list[str]) -> list[tuple[float | None, set[int]]]:
-    """Return what some devices in a namespace are limited to, in bits/s, and their HTB classes.
+    """Return the limits of some devices in a namespace, in bits/s, and their HTB classes.
 
-    None: it is not limited. Classes are told by their minor numbers.
+    None: it is not limited. Classes are identified by their minor numbers.
     """
     shown = (answer_of("tc", ["-n", where, "class", "show", "dev", one]) for one in devices)
     return [
@@ -145,7 +145,7 @@ def _has_address(where: str, address: str) -> bool:
 
 
 def _wrong_quotas(bed: Bed, cgroups: tuple[str, ...]) -> Iterator[str]:
-    """Tell of hosts whose quota of processors is not the one that was asked for."""
+    """Describe hosts whose quota of processors is not the requested one."""
     # Cgroups are recorded in the order of hosts, of limited ones only.
     limited = [one for one in bed.hosts if one.cpus is not None]
     for one, cgroup in zip(limited, cgroups, strict=True):

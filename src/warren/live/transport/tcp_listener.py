@@ -195,7 +195,7 @@ class TcpListener:
                 self._refuse(next(iter(self._unproven)))
 
     def _make_room(self, address: str) -> bool:
-        """Refuse a peer that is silent, takes too long, or has more connections than the new one."""
+        """Refuse a peer that is silent, too slow, or has more connections than the new one."""
         for fd, end in islice(self._unproven.items(), _LOOKED_AT):
             if not end.met and not _has_said(end.socket):
                 self._refuse(fd)
