@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     import torch
 
 RunLike = Run | str | Path | Mapping[str, Any]
-"""A run as the library takes it: resolved, a run file's path, or such a file's content."""
+"""A run in any form that the library takes: resolved, a run file's path, or its content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class JobResult:
     """One job of a finished run: its row of ``jobs.csv``, numbers as numbers, and its parameters.
 
-    What is not known of it is None in the row.
+    An unknown value is None in the row.
     """
 
     name: str
@@ -66,7 +66,7 @@ class JobResult:
         return dict(sorted(tensors.items()))
 
     def checkpoint(self) -> tuple[int, dict[str, torch.Tensor]]:
-        """Load what a job that did not finish had come to: rounds done, and its model then.
+        """Load the last state of a job that did not finish: rounds done, and its model then.
 
         Raises
         ------
@@ -118,7 +118,7 @@ class Result:
         return frame.drop(columns="job").rename_axis("job")
 
     def timeline(self) -> pandas.DataFrame:
-        """Return what ran where and when, a row a stretch; columns as in ``timeline.parquet``.
+        """Return the stretches that ran, a row each, with place and time, as ``timeline.parquet``.
 
         Raises
         ------
@@ -128,15 +128,15 @@ class Result:
         return self._table("timeline.parquet")
 
     def links(self) -> pandas.DataFrame:
-        """Return which bytes passed which link when; columns as in ``links.parquet``.
+        """Return the bytes on each link over time; columns as in ``links.parquet``.
 
         Raises
         ------
         SpecError
-            As ``timeline`` does, or if nobody counted what passed the links of the run.
+            As ``timeline`` does, or if the run did not count the bytes on its links.
         """
         if self.folder is not None and not (self.folder / "links.parquet").is_file():
-            message = "is missing: nobody counted what passed the links of this run"
+            message = "is missing: this run did not count the bytes on its links"
             raise SpecError(Problem(file=str(self.folder / "links.parquet"), message=message))
         return self._table("links.parquet")
 
@@ -213,15 +213,15 @@ def run(
     run, out, place
         As for ``simulate``.
     history
-        Whether to take what is known from the history database, and remember in it what ended and
-        what tasks took.
+        Whether to use known costs from the history database, and store the finished jobs and their
+        task times in it.
     share
-        Whether to take devices that another run on this machine has.
+        Whether to use devices that another run on this machine holds.
 
     Raises
     ------
     SpecError
-        If what the run needs is wrong or missing, ``out`` is taken, or another run has its devices.
+        If an input is wrong or missing, ``out`` exists already, or another run holds its devices.
     """
     resolved = _resolve(run, place, history=history)
     path = str(out) if out else default_dir(resolved)
@@ -342,7 +342,7 @@ def _pandas() -> Any:
 
 
 def _file_of(run: RunLike) -> str | None:
-    """Return the path of a run file, which its problems are told of; None for a run in memory."""
+    """Return the path of a run file, which its problems name; None for a run in memory."""
     return None if isinstance(run, Run | Mapping) else str(run)
 
 

@@ -1,12 +1,12 @@
-"""Which lower bound goes beside a schedule, and when none can be given.
+"""The lower bound for a schedule, or the reason why none can be given.
 
-The bound of a simulation may be computed by a process of its own while the simulation goes: it
-does not depend on the schedule, and takes as long as many a simulation. The process is a copy of
-this one, and ends as soon as it has answered or is not needed. Where there is no second core for
-it, or it does not answer, the bound is computed when it is asked for.
+A separate process may compute the bound of a simulation meanwhile: the bound does not depend on the
+schedule, and takes as long as many a simulation. The process is a copy of this one, and ends as
+soon as it has answered or is not needed. If there is no second core for it, or it does not answer,
+the bound is computed on demand.
 
-The first such process loads the solvers, while this process goes on. Before a second one, this
-process loads them, once: else each of many simulations would.
+The first of these processes loads the solvers, while this process goes on. Before a second one,
+this process loads them, once: otherwise each of many simulations would.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Solve = Callable[[Columns], Bound]
 
 
 def lower_bound(run: Run, costs: CostTable, history: History, solve: Solve | None = None) -> Bound:
-    """Return a bound valid for the durations that really held, or the reason why there is none.
+    """Return a bound valid for the actual durations, or the reason why there is none.
 
     Simulated task times are the profile's, or drawn around it by ``truth``, where no bound from
     the profile holds. Emulated live tasks take at least their padded time, so the profile's bound
@@ -129,9 +129,9 @@ _SMALL: Final = {
 
 @contextmanager
 def bound_ahead(run: Run, costs: CostTable, world: str) -> Iterator[Solve]:
-    """Begin with the bound for all the rounds that jobs state; yield what solves for it.
+    """Begin with the bound for all the rounds that jobs state; yield the solver for it.
 
-    Other rounds than these, which a stop rule may bring, are solved for when they are asked for.
+    Other numbers of rounds, which a stop rule may bring, are solved for on demand.
     """
     rounds = [job.rounds for job in run.workload.jobs]
     if None in rounds or why_none(run, world) or len(os.sched_getaffinity(0)) < 2:
@@ -159,44 +159,44 @@ def _load() -> None:
 
 
 def _asking(columns: Columns, answer: int) -> Solve:
-    """Return what waits for the process, if these columns are asked for, or else solves here."""
+    """Return a solver that waits for the process for these columns, and solves others here."""
     return lambda asked: (_read(answer) if asked == columns else None) or bound_of(asked)
 
 
 def _begin(columns: Columns) -> tuple[int, int]:
     """Begin a process that solves; return its id, and a pipe to read its answer from."""
-    answer, told = os.pipe()
+    answer, reply = os.pipe()
     # A signal that the copy took as this process does would end this run twice.
     old = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         child = os.fork()
         if child == 0:
-            _solve(columns, told)
+            _solve(columns, reply)
     except OSError:
         os.close(answer)
         raise
     # The end of the pipe that is written to is the child's: while this process had it open too, a
     # child that died would leave the reader waiting for ever.
     finally:
-        os.close(told)
+        os.close(reply)
         signal.pthread_sigmask(signal.SIG_SETMASK, old)
     return child, answer
 
 
-def _solve(columns: Columns, told: int) -> NoReturn:
+def _solve(columns: Columns, reply: int) -> NoReturn:
     """Solve in the copy of this process, write the answer to the pipe and end.
 
-    If that fails nothing is told: this run then solves itself, and tells what goes wrong.
+    If that fails it writes nothing: this run then solves by itself, and reports the error.
     """
     try:
         for one in SIGNALS:
             signal.signal(one, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-        # Whoever is told that kernels are compiled is told by the run itself.
+        # The run itself reports compiled kernels to its listeners.
         LISTENERS.clear()
-        os.write(told, json.dumps(asdict(bound_of(columns))).encode())
+        os.write(reply, json.dumps(asdict(bound_of(columns))).encode())
     finally:
-        # Not ``sys.exit``: the copy must do nothing of what this run does at its end.
+        # Not ``sys.exit``: the copy must run none of this run's exit handlers.
         os._exit(0)
 
 

@@ -19,9 +19,9 @@ _FORM: Final = 'allowed: "path/file.py:Class", relative to the file that names i
 
 
 def with_apps(run: Run, jobs: Sequence[Job]) -> Run:
-    """Return the run with the texts of these jobs' apps, read once for all that is done with it.
+    """Return the run with the texts of these jobs' apps, read once for all later uses.
 
-    A run that has texts stays as it is.
+    A run that has texts is returned unchanged.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def with_apps(run: Run, jobs: Sequence[Job]) -> Run:
 
 
 def check_apps(run: Run, jobs: Sequence[Job] | None = None) -> Run:
-    """Return the run as ``with_apps`` does, if it can be trained.
+    """Return the run of ``with_apps``, if it can be trained.
 
     ``jobs``: only these are looked at; None: all.
 
@@ -59,7 +59,7 @@ def check_apps(run: Run, jobs: Sequence[Job] | None = None) -> Run:
     if without:
         message = f"no app to train in {', '.join(without[:5])}; such jobs can only be simulated"
         problems.append(Problem(file=run.name, field="workload.jobs", message=message))
-    # Many jobs may share an app: it is parsed once, and told at the first job that names it.
+    # Many jobs may share an app: it is parsed once, and reported at the first job that names it.
     found, unread = _texts(run, jobs)
     wrong: dict[str, str] = {}
     for job in jobs:
@@ -119,7 +119,7 @@ def _is_named(app: str | None) -> bool:
 
 
 def _what_is_wrong(app: str, found: Sources, unread: Mapping[str, str]) -> str:
-    """Return what is wrong with an app, as far as its text tells; empty if nothing is."""
+    """Return the fault of an app, as far as its text shows; empty if none."""
     file, _, name = app.rpartition(":")
     if not _is_named(app):
         return f"unknown app; {_FORM}"

@@ -1,6 +1,6 @@
-"""Choosing the policies of a run: by name, or as a class in a file of the user's.
+"""The choice of a run's policies: by name, or as a class in a file of the user's.
 
-What a policy answers is checked in ``warren.core.decision_checks``.
+The answers of policies are checked in ``warren.core.decision_checks``.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ def foreign(
 ) -> AnyPolicy:
     """Load and make the policy ``FILE.py:Class``; its path is relative to here, else to ``base``.
 
-    ``question``: what it is named for, one of the four or ``joint``.
+    ``question``: the question that it is named for, one of the four or ``joint``.
 
     Raises
     ------
     SpecError
-        If there is no such class, or it is no policy of this question.
+        If the class does not exist, or is no policy of this question.
     """
     path, _, attribute = name.rpartition(":")
     unnamed = not path
@@ -128,7 +128,7 @@ def _classes(module: ModuleType) -> str:
 
 
 def _what_is_wrong(cls: type) -> Iterator[str]:
-    """Yield what a class lacks to be a policy; empty if it is one."""
+    """Yield the faults of a class that is no policy; nothing if it is one."""
     for name, kind in _DATA.items():
         if not isinstance(getattr(cls, name, None), kind):
             yield f"{name} must be a {kind.__name__}"
@@ -172,10 +172,10 @@ def choose_all(run: Run) -> ChosenPolicies:
     Raises
     ------
     SpecError
-        If one is unknown, cannot be loaded, answers other questions than it is named for, or needs
-        to know rounds that a job does not state; if jobs are rings, which the place policy does
-        not place, or which are larger than the cluster; or if shapes or groups name the hosts of
-        tasks, to which it does not keep.
+        If a policy is unknown, cannot be loaded, answers other questions than it is named for, or
+        needs to know rounds that a job does not state; if jobs are rings that the place policy does
+        not place, or rings larger than the cluster; or if shapes or groups name the hosts of tasks
+        and the place policy does not keep to them.
     """
     scheduler = run.scheduler
     places_jointly = scheduler.joint is not None and scheduler.joint == scheduler.place
@@ -205,20 +205,20 @@ def choose_all(run: Run) -> ChosenPolicies:
 
 
 def _check_questions(run: Run, named: Mapping[str, AnyPolicy]) -> None:
-    """Refuse a policy that answers other questions than it is named for, or what another does."""
+    """Refuse a policy that answers other questions than it is named for, or one answered twice."""
     joint = answers(named[JOINT]) if JOINT in named else frozenset()
     for question, policy in named.items():
-        stated, told = answers(policy), ", ".join(sorted(answers(policy)))
+        stated, answered = answers(policy), ", ".join(sorted(answers(policy)))
         if question == JOINT:
             wrong = len(stated) < 2
-            message = f"{run.scheduler.joint} answers {told} alone; name it for that"
+            message = f"{run.scheduler.joint} answers {answered} alone; name it for that"
         elif stated == {question}:
             wrong = question in joint
             message = f"is answered by joint: {run.scheduler.joint} already"
         else:
             wrong = True
-            way = "name it as joint" if len(stated) > 1 else f"name it for {told}"
-            message = f"{getattr(run.scheduler, question)} answers {told}; {way}"
+            way = "name it as joint" if len(stated) > 1 else f"name it for {answered}"
+            message = f"{getattr(run.scheduler, question)} answers {answered}; {way}"
         if wrong:
             field = f"scheduler.{question}"
             raise SpecError(Problem(file=run.name, field=field, message=message))
@@ -300,7 +300,7 @@ def check_carried(run: Run, policies: ChosenPolicies, *, live: bool) -> None:
     Raises
     ------
     SpecError
-        Naming the first such question, and what is allowed there.
+        Naming the first of these questions, and the allowed values.
     """
     # Nothing is imported for the usual run, of which place alone is answered: ``choose_all`` has
     # seen to it. The plain engine takes no policy of the run's.
@@ -323,7 +323,7 @@ def check_carried(run: Run, policies: ChosenPolicies, *, live: bool) -> None:
 
 
 def _world(run: Run, question: Question, *, live: bool) -> tuple[str, str]:
-    """Return what does not carry out a question's answers, and what else would be allowed."""
+    """Return the world that does not carry out a question's answers, and the alternative."""
     if live and question is Question.FLOW and run.cluster.local.testbed is None:
         return "a live run without local.testbed", ", or local: {testbed: NAME}"
     if not live and question is not Question.GROUP:
@@ -345,10 +345,10 @@ def _carried(run: Run, *, live: bool) -> frozenset[Question]:
 
 
 class TimedPolicy:
-    """A policy that counts the seconds its decisions take; all else is passed through.
+    """A policy that counts the seconds of its decisions; everything else is passed through.
 
-    ``decide_s``: real seconds in ``initial`` and ``decide`` so far, without those in which kernels
-    were compiled.
+    ``decide_s``: real seconds in ``initial`` and ``decide`` so far, without the compilation of
+    kernels.
     """
 
     def __init__(self, policy: AnyPolicy) -> None:
@@ -394,5 +394,5 @@ class TimedPolicies:
 
     @property
     def decide_s(self) -> float:
-        """Return the real seconds that all of them took so far."""
+        """Return the real seconds that all policies took so far."""
         return sum(one.decide_s for one in (self.place, *self.others))

@@ -1,6 +1,6 @@
-"""Putting the parts of one run together, and simulating it; ``train`` does what is live.
+"""Putting the parts of one run together, and simulating it; ``train`` has the live part.
 
-``PreparedRun`` resolves what a run is scheduled by, in both worlds.
+``PreparedRun`` resolves the inputs of a run's schedule, in both worlds.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ Attend = Callable[[Core], AbstractContextManager[Observer | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How to run, apart from what to run.
+    """How to run, apart from the run itself.
 
     ``compiled``: whether a plan may run in compiled code. ``check``: whether the core's invariants
-    are checked after every step. ``attend``: what watches the steps.
+    are checked after every step. ``attend``: an observer of the steps.
     """
 
     compiled: bool = True
@@ -127,7 +127,7 @@ class PreparedRun:
 
     @cached_property
     def costs(self) -> CostTable:
-        """What the run is scheduled with: measured rows, rings and charged switching included.
+        """The costs for the schedule: with measured rows, rings and charged switching.
 
         Raises
         ------
@@ -161,7 +161,7 @@ class PreparedRun:
         return cost_table(self.run, measured_rows(self.run, history=self.history, live=live))
 
     def check_policy(self) -> AnyPolicy:
-        """Refuse a policy that is wrong, whatever the costs are.
+        """Refuse a wrong policy, whatever the costs are.
 
         Raises
         ------
@@ -196,14 +196,14 @@ class PreparedRun:
         check_jitter(run)
         check_device_types(run.cluster, run.name, "cluster.hosts")
         checked = replace(self, run=run)
-        # Policy, past and profile rows do not depend on the texts of apps, so what was resolved of
-        # them stays; ``cached_property`` keeps it in ``__dict__``. Nothing was measured so far.
+        # Policy, past and profile rows do not depend on the texts of apps, so their resolved values
+        # stay; ``cached_property`` keeps them in ``__dict__``. Nothing was measured so far.
         vars(checked).update({name: one for name, one in vars(self).items() if name in _UNTRAINED})
         return checked
 
 
 _UNTRAINED: Final = ("named_policies", "past", "stated_costs")
-"""Properties of ``PreparedRun`` that are the same whatever the texts of apps are."""
+"""Properties of ``PreparedRun`` that do not depend on the texts of apps."""
 
 
 class _Memory:
@@ -259,7 +259,7 @@ class RunParts:
             self.core.execute()
 
     def record(self, solve: Solve | None = None) -> Record:
-        """Return the record of what the journal tells so far, with its lower bound."""
+        """Return the record of the journal so far, with its lower bound."""
         run, costs = self.prepared.run, self.prepared.costs
         extra = {"decide_s": self.policies.decide_s}
         # Ports of live runs have measured figures of their own.
@@ -285,7 +285,7 @@ def simulate(
     prepared = run if isinstance(run, PreparedRun) else PreparedRun(run=run)
     run, costs = prepared.run, prepared.costs
     policies = TimedPolicies(prepared.policies)
-    prepared.check()  # a past that is wrong is told before the port is built
+    prepared.check()  # a fault of the past is reported before the port is built
     parts = RunParts(
         prepared=prepared,
         policies=policies,
@@ -311,7 +311,7 @@ def simulate(
 
 
 def _attentive(observe: Observer | None) -> Observer:
-    """Return the observer with a look for signals whose exception was lost on its way."""
+    """Return the observer, which also notices signals whose exception was lost on its way."""
     if observe is None:
         return lambda _state, _events: raise_if_told()
 

@@ -21,16 +21,16 @@ from warren.runs.compose import PreparedRun
 from warren.workload.specs.run import parse_grain
 
 MANY_BY_EVENTS: Final = 1_000_000
-"""Above so many stretches a run that goes event by event takes minutes."""
+"""Number of stretches above which a run that goes event by event takes minutes."""
 MANY_COMPILED: Final = 10_000_000
-"""Above so many stretches a plan in compiled code takes minutes."""
+"""Number of stretches above which a plan in compiled code takes minutes."""
 _BY_EVENTS_A_SECOND: Final = 10_000
 _COMPILED_A_SECOND: Final = 500_000
 """Stretches that a simulation does in a second, about."""
 MANY_SINGLE: Final = 1000
-"""Below so many stretches it does not matter how long each is."""
+"""Number of stretches below which the length of each does not matter."""
 _MOSTLY: Final = 0.9
-"""The share of rounds handed out singly from which on a policy is told of it."""
+"""Share of rounds handed out singly from which on the user gets a remark about the policy."""
 _TIMES: Final = ("1 min", "10 min", "1 h", "6 h", "1 d", "7 d")
 _ROUNDS: Final = ("10 rounds", "100 rounds", "1000 rounds", "10000 rounds")
 
@@ -38,9 +38,9 @@ _ROUNDS: Final = ("10 rounds", "100 rounds", "1000 rounds", "10000 rounds")
 def size_note(prepared: PreparedRun, *, events: bool = False) -> str:
     """Return a line for a run of very many stretches; empty for any other.
 
-    At any grain there are at most as many as tasks, so it need not be asked of a run of fewer than
-    ``MANY_BY_EVENTS``. ``events``: it goes event by event whatever its policy. What is wrong with
-    the run is not told here; its simulation tells it.
+    At any grain there are at most as many as tasks, so runs of fewer than ``MANY_BY_EVENTS`` tasks
+    need no call. ``events``: it goes event by event whatever its policy. Faults of the run are not
+    reported here; its simulation reports them.
     """
     run = prepared.run
     rounds_J = np.array([job.rounds or 0 for job in run.workload.jobs], dtype=np.int64)
@@ -78,17 +78,17 @@ def size_note(prepared: PreparedRun, *, events: bool = False) -> str:
 
 
 def fine_note(record: Record) -> str:
-    """Return a line where a policy assigns single rounds though the run's grain allows more.
+    """Return a line if a policy assigns single rounds though the run's grain allows more.
 
-    Empty for any other run, and for those that plan all at once. It need not be asked of a run of
-    fewer than ``MANY_SINGLE`` stretches.
+    Empty for any other run, and for policies that plan all at once. Runs of fewer than
+    ``MANY_SINGLE`` stretches need no call.
     """
     grain, line = record.run.grain, record.history.timeline
     if grain.rounds == 1 or choose(record.run).offline:
         return ""
     single_R = line.rounds_R == 1
     took_ns = np.median(_rounds_took_ns(line, single_R)) if any(single_R) else 0
-    # A grain of time allows more only if two rounds, of what single ones took, fit into it.
+    # A grain of time allows more only if two rounds, at the times of single ones, fit into it.
     may = grain.time_ns is None or 2 * took_ns <= grain.time_ns
     if not may or line.rounds_R[single_R].sum() < _MOSTLY * line.rounds_R.sum():
         return ""
@@ -117,7 +117,7 @@ def _rounds_took_ns(line: Timeline, row_R: BoolArray) -> IntArray:
 def _coarser(count: Callable[[Grain], int], found: int, most: int, grains: Sequence[str]) -> str:
     """Return the finest grain that gives few enough stretches; empty if none helps.
 
-    Where none gives few enough it is the one that gives fewest, if that at least halves them.
+    If none gives few enough it is the one that gives fewest, if that at least halves them.
     """
     counts = {text: count(parse_grain(text)) for text in grains}
     fine = [text for text, number in counts.items() if number <= most]

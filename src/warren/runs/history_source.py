@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 def recorded(path: str, types: Sequence[str]) -> Trace:
     """Read the finished jobs of a database that ran on one of these device types, the latest last.
 
-    An empty path names the user's own database, which live runs fill. It may hold no such job yet,
-    or not be there: that is told, and there is no past. A file that the user names must hold some.
+    An empty path names the user's own database, which live runs fill. If it does not exist, or
+    holds none of these jobs yet, a line says so and there is no past. A file that the user names
+    must hold some.
 
     Raises
     ------
     SpecError
-        If it cannot be read, or holds no such job though it was named.
+        If it cannot be read, or the user named it and it holds none of these jobs.
     """
     from warren.model.errors import Problem, SpecError
     from warren.profile.history import snapshot

@@ -1,6 +1,6 @@
-"""What a live run leaves in the history database, read off its folder when it has ended.
+"""The rows that a live run adds to the history database, read off its folder at the end.
 
-That is a row for the run, one for each job that has ended, and averages of what tasks took.
+These are a row for the run, one for each job that has ended, and averages of task times.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from warren.store.run_folder import RunFolder
 from warren.store.signals import held
 
 Times = Mapping[int, Sequence[TaskTimes]]
-"""What tasks took, by job; empty where they were padded."""
+"""Task times, by job; empty if they were padded."""
 
 
 def is_padded(run: Run) -> bool:
@@ -99,9 +99,9 @@ def trained_bytes(folder: Path, job: Job) -> int:
 
 
 def _costs(record: Record, job: Job, timed: Sequence[TaskTimes]) -> str:
-    """Return as JSON, by device type, means of what was timed there, else the scheduled costs.
+    """Return as JSON, by device type, means of timed tasks, or else the scheduled costs.
 
-    Those of the plain engine are left out: they are placeholders.
+    Costs of the plain engine are left out: they are placeholders.
     """
     costs, cluster = record.costs, record.run.cluster
     found: dict[str, dict[str, Any]] = {}
@@ -113,7 +113,7 @@ def _costs(record: Record, job: Job, timed: Sequence[TaskTimes]) -> str:
         comp_s = ns_to_seconds(int(costs.comp_ns_JT[job.index, column]))
         sync_s = ns_to_seconds(int(costs.sync_ns_JT[job.index, column])) if scheduled else 0.0
         tasks = sum(one.tasks for one in here)
-        # Means weighted by the number of tasks that each timing stands for.
+        # Means weighted by the number of tasks that each timing represents.
         if here:
             comp_s = sum(one.comp_s * one.tasks for one in here) / tasks
             syncs = [one.sync_s for one in here if one.sync_s is not None]
@@ -128,10 +128,10 @@ _TELLING: Final = (TasksDone, JobFailed, JobCancelled)
 
 @contextmanager
 def remembered(run: Run, out: RunFolder, *, wanted: bool = True) -> Iterator[None]:
-    """Remember what ended of the live run that goes on in the block, however the block ends.
+    """Remember the jobs that ended in the live run of the block, however the block ends.
 
     That is one transaction. Whatever the database answers, the run does not fail by it: one line
-    says so. A run that left no folder leaves nothing here either.
+    says so. A run without a folder leaves nothing here either.
     """
     # Now, not at the end: the user may change an app's file while the run goes.
     began_at = time.time()
@@ -144,12 +144,12 @@ def remembered(run: Run, out: RunFolder, *, wanted: bool = True) -> Iterator[Non
             with held():
                 try:
                     _remember(out.path, sources, began_at)
-                except Exception as error:  # whatever it is, the run itself has ended well
+                except Exception as error:  # any error: the run itself has ended well
                     say(f"the history was not kept: {error}")
 
 
 def _remember(folder: Path, sources: Mapping[str, str], began_at: float) -> None:
-    """Write what ended of the run in a folder; ``sources``: hashes of apps, by file."""
+    """Write the ended jobs of the run in a folder; ``sources``: hashes of apps, by file."""
     name, files = str(folder), read_dir(str(folder))
     number = _number(files.get("journal", b""))
     if number is None:
@@ -167,7 +167,7 @@ def _remember(folder: Path, sources: Mapping[str, str], began_at: float) -> None
         if before is not None:
             entry = replace(entry, began_at=before.began_at)
         rows: list[LiveRun | EndedJob] = [entry, *ended_jobs(record, times, folder, entry, now)]
-        # Whoever else writes waits for no more than this.
+        # Other writers wait for no more than this.
         with database.transaction():
             database.put(rows)
             if run.cluster.is_scheduled:
@@ -178,7 +178,7 @@ def _remember(folder: Path, sources: Mapping[str, str], began_at: float) -> None
 
 
 def _number(journal: bytes) -> str | None:
-    """Return what a live run is known by: a hash of its journal up to the first task or failure.
+    """Return the identity of a live run: a hash of its journal up to the first task or failure.
 
     That part stays when the run goes on, and no two runs agree in its times to the nanosecond.
     None: there is nothing to remember yet.
@@ -192,7 +192,7 @@ def _number(journal: bytes) -> str | None:
 
 
 def _by_job(times: tuple[TaskTimes, ...]) -> Times:
-    """Group what tasks took by job."""
+    """Group task times by job."""
     found: dict[int, list[TaskTimes]] = {}
     for one in times:
         found.setdefault(one.job, []).append(one)

@@ -56,12 +56,12 @@ def run_of(
 
 
 def jobs_of(path: str, names: Sequence[str]) -> list[Job]:
-    """Load the jobs of a jobs file; with names, those alone.
+    """Load the jobs of a jobs file; with names, only those.
 
     Raises
     ------
     SpecError
-        All that is wrong with the file, or that there is no such job.
+        All faults of the file, or that a named job is missing.
     """
     from warren.profile.published import BATCHES
     from warren.workload.run_file import load_jobs
@@ -70,12 +70,12 @@ def jobs_of(path: str, names: Sequence[str]) -> list[Job]:
 
 
 def chosen(every: Sequence[Job], names: Sequence[str], path: str) -> list[Job]:
-    """Return the jobs of a file; with names, those alone.
+    """Return the jobs of a file; with names, only those.
 
     Raises
     ------
     SpecError
-        If there is no such job, or none at all.
+        If a named job is missing, or there are no jobs at all.
     """
     there = [job.name for job in every]
     # A name given twice is complained of once.
@@ -96,7 +96,7 @@ def some_of(names: Sequence[str], most: int = 20) -> str:
 
 
 _NESTED: Final = ("flow", "group", "shape", "joint")
-"""Whose options stand under a key of ``policy`` alone."""
+"""Questions whose options are only under a key of ``policy``."""
 
 
 def placed(run: Run, place: str, values: Mapping[str, str] = MappingProxyType({})) -> Run:
@@ -110,10 +110,10 @@ def placed(run: Run, place: str, values: Mapping[str, str] = MappingProxyType({}
 def renamed(
     run: Run, names: Mapping[str, str], values: Mapping[str, str] = MappingProxyType({})
 ) -> Run:
-    """Return the run under other policies, by what they are named for.
+    """Return the run under other policies, by the questions that they are named for.
 
-    A joint policy places tasks, too, unless another one is named for that; one that is named for
-    place takes the place of a joint one. Options of a policy that goes are left out.
+    A joint policy places tasks, too, unless another one is named for place; a policy that is named
+    for place replaces a joint one. Options of a replaced policy are left out.
     """
     scheduler = run.scheduler
     given: dict[str, Any] = {**names}
@@ -134,9 +134,9 @@ def renamed(
 
 
 def _meant_for(key: str) -> Collection[str]:
-    """Return what the policies are named for that ``--set policy...`` gives options."""
+    """Return the names of the policies to which ``--set policy...`` gives options."""
     _, _, inner = key.partition(".")
-    # The whole mapping: what it says of others than those named here, nobody asked to leave out.
+    # The whole mapping: its entries for other policies must not be dropped.
     if not inner:
         return ("place", *_NESTED)
     # Four keys of nested options; an option of the place policy may also stand without its name.
@@ -151,7 +151,7 @@ def with_absolute_base(run: Run) -> Run:
 
 @contextlib.contextmanager
 def named_after(path: str | None, run: Run) -> Iterator[None]:
-    """Tell what is found wrong with a resolved run of the file it came from; None: of the run."""
+    """Report problems of a resolved run under the file it came from; None: under the run."""
     try:
         yield
     except SpecError as error:
@@ -166,7 +166,7 @@ def named_after(path: str | None, run: Run) -> Iterator[None]:
 
 
 _PARTS: Final = ("scheduler", "policy")
-"""Sections of a run file that stand for the file in a problem."""
+"""Sections of a run file that a problem may name in place of the file."""
 
 
 def _full(problem: Problem) -> str:

@@ -1,8 +1,8 @@
-"""What this machine is: the numerics class of its processes, and the device types it has.
+"""Facts of this machine: the numerics class of its processes, and the device types it has.
 
-PyTorch tells the numerics class, but loading it takes a command a second or more. The class follows
-from PyTorch as it is installed, the processor's features and a few variables: as long as these are
-what they were when PyTorch was last asked, it is what it was then.
+PyTorch gives the numerics class, but loading it costs a command a second or more. The class follows
+from PyTorch as installed, the processor's features and a few variables. As long as these are the
+same as in the last query of PyTorch, so is the class.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from warren.model.errors import Problem, SpecError
 from warren.store.files import parsed_json, read, write_atomic
 
 _FEATURES: Final = ("flags", "Features", "model name")
-"""How lines of ``/proc/cpuinfo`` begin that tell what a processor can do."""
+"""Beginnings of the lines of ``/proc/cpuinfo`` that describe a processor's features."""
 _VARIABLES: Final = ("ATEN_", "DNNL_", "MKL_", "OMP_")
 """How environment variables begin that PyTorch and its numeric libraries look at."""
 _TYPE: Final = re.compile(r"[A-Za-z0-9._-]{1,80}")
-"""What a device type may be called."""
+"""The form of a device type."""
 
 
 def known_numerics(history: Path | None) -> str:
@@ -55,7 +55,7 @@ def known_numerics(history: Path | None) -> str:
 
 
 def _installed() -> str:
-    """Return a hash of all that the class follows from; empty where that cannot be told."""
+    """Return a hash of all facts that the class follows from; empty if one is unknown."""
     spec = importlib.util.find_spec("torch")
     try:
         release = version("torch")
@@ -82,8 +82,8 @@ def other_types(cluster: Cluster) -> list[str]:
 def hosts_here() -> list[dict[str, Any]]:
     """Return this machine as a cluster file lists hosts: its GPUs, each called by its name.
 
-    Where there is none, a device a processor that this process may use. Not both: what they compute
-    differs in its last bits, so that most jobs are kept to one of them.
+    Without a GPU, it has a device for each processor that this process may use. It never lists
+    both: their results differ in the last bits, so that most jobs are kept to one of them.
     """
     names = (gpu.name.replace(" ", "-") for gpu in gpus_here())
     gpus = Counter(name if _TYPE.fullmatch(name) else ANY for name in names)
@@ -105,7 +105,7 @@ def check_device_types(cluster: Cluster, file: str, field: str) -> None:
     absent = [name for name in others if not any(gpu.is_called(name) for gpu in gpus)]
     if absent:
         hosts = list(dict.fromkeys(one.host for one in cluster.devices if one.type in absent))
-        # One host is this machine; several, and those that Ray reaches, are others.
+        # One host is this machine; several hosts, and hosts of Ray, are others.
         if len(hosts) > 1 or cluster.ray is not None:
             away = f"GPUs of other machines are not supported yet ({', '.join(hosts[:5])}), and "
         else:
@@ -120,14 +120,14 @@ def check_device_types(cluster: Cluster, file: str, field: str) -> None:
 
 
 def measured_device(cluster: Cluster) -> tuple[str, str, list[str]]:
-    """Return what tasks of a run are measured on, its first device, if that is a GPU.
+    """Return the GPU on which the tasks of a run are measured, if its first device is one.
 
     Returns
     -------
     name, libraries
-        Of the GPU, both empty where the device is a processor; and
+        Of the GPU, both empty if the device is a processor.
     others
-        the types that are not measured, but taken to be as fast.
+        Types that are not measured, but assumed to be equally fast.
     """
     others = other_types(cluster)
     if cluster.emulate is not None or not others:

@@ -1,8 +1,8 @@
 """Lines for people while a run is prepared and goes on. A command shows them; this room does not.
 
-They go to the logger ``warren`` of the standard library: without any set-up it writes them to
-standard error, and a program that calls Warren may send them elsewhere. ``COMPILING`` says when
-kernels are compiled, and how long that takes: it is no part of what deciding costs.
+They go to the logger ``warren`` of the standard library. Without any set-up it writes them to
+standard error, and a program that calls Warren may send them elsewhere. ``COMPILING`` counts the
+compilation of kernels and its time: it is no part of the cost of decisions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LOGGER: Final = logging.getLogger("warren")
 
 
 def say(text: str) -> None:
-    """Tell one line to whoever listens to the logger ``warren``."""
+    """Send one line to the logger ``warren``."""
     LOGGER.warning("%s", text)
 
 
@@ -29,7 +29,7 @@ def say_once(text: str) -> None:
 
 
 class CompileClock:
-    """A clock that goes while kernels are compiled.
+    """A clock that runs while kernels are compiled.
 
     ``done``: kernels compiled so far, each once for each kind of arguments.
     """
@@ -47,7 +47,7 @@ class CompileClock:
 
     @property
     def seconds(self) -> float:
-        """Return the real seconds of compiling so far, those of now included."""
+        """Return the real seconds of compilation so far, the present one included."""
         # Read once: another thread asks, to show how far it is.
         began_s = self._began_s
         return self._passed_s + (0.0 if began_s is None else perf_counter() - began_s)
@@ -75,7 +75,7 @@ class CompileClock:
         self._began_s = perf_counter()
 
     def _note(self, done: bool, own: bool) -> None:
-        """Note that one is begun or done; one that others call is compiled within the first."""
+        """Note the begin or end of a kernel; one that others call is compiled within the first."""
         if not done:
             self._depth += 1
             self._began_s = perf_counter() if self._began_s is None else self._began_s

@@ -23,11 +23,11 @@ from warren.store.files import read, refused
 
 PINNED, NEW = "pinned", "new"
 CHOICES: Final = (PINNED, NEW)
-"""Whose text a run goes on with: the one it had, or the one that is on disk now."""
+"""Texts with which a run goes on: its former ones, or those that are on disk now."""
 
 
 def text_files(run: Run, out: Path) -> Mapping[str, bytes]:
-    """Return the files that a run's folder lacks of its apps' texts; what it has stays there."""
+    """Return the files of its apps' texts that a run's folder lacks; others stay there."""
     if run.sources is None:
         return {}
     # Sets of texts are only added to, never replaced: the journal's records refer to all of them.
@@ -53,9 +53,9 @@ def check_choice(app: str) -> None:
 
 
 def with_kept_apps(path: str, run: Run, history: History | None, app: str) -> Run:
-    """Return a run that goes on, with the texts its apps had last, or those on disk now.
+    """Return a run that goes on, with the last texts of its apps, or those on disk now.
 
-    ``path`` is its folder; ``history`` None: it had not begun. Which files differ is told.
+    ``path`` is its folder; ``history`` None: it had not begun. A line names files that differ.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def _changed(file: str, kept: AppSource | None, base: str) -> Iterator[str]:
                 yield name
         except OSError:
             yield f"{name} (gone)"
-    # What the app imports now and did not then.
+    # Files that the app imports now and did not import then.
     for path in sorted(now.keys() - kept.hashes.keys()):
         yield f"{posixpath.join(posixpath.dirname(file), path)} (new)"
 

@@ -82,12 +82,12 @@ def result_files(record: Record) -> dict[str, bytes | str]:
 def load_record(name: str, files: dict[str, bytes]) -> Record:
     """Load the record of a folder, from its ``run.yaml``, ``profile.csv`` and journal.
 
-    ``summary.json``, where it is there, adds what only the run itself could measure.
+    ``summary.json``, if it exists, adds the figures that only the run itself could measure.
 
     Raises
     ------
     SpecError
-        If a file is missing or damaged, or they do not belong together.
+        If a file is missing or damaged, or the files do not belong together.
     """
     # Costs are those of the folder's table, not computed again: profiles may have changed since.
     run = load_folders_run(name, files)
@@ -108,7 +108,7 @@ def load_folders_run(name: str, files: dict[str, bytes]) -> Run:
     """
     from warren.workload.run_file import load_run
 
-    # An empty journal without its inputs is what a kill in the very beginning leaves.
+    # A kill at the very beginning leaves an empty journal without its inputs.
     for needed in ("run.yaml", "journal", "profile.csv"):
         if needed not in files and files.get("journal") == b"":
             message = "its run was killed before it began; remove it, and start the run again"
@@ -138,7 +138,7 @@ def load_costs(name: str, files: dict[str, bytes], run: Run) -> CostTable:
 
 
 def load_history(name: str, data: bytes, run: Run) -> History:
-    """Load what the journal of a folder tells.
+    """Load the history in the journal of a folder.
 
     Raises
     ------
@@ -191,6 +191,6 @@ def _measured(name: str, files: Mapping[str, bytes]) -> dict[str, float]:
     # Everything else in a summary follows from the journal and is computed again.
     figures = ("decide_s", "compile_s", "wall_s", "overruns", "verified_tasks", "verify_s")
     kept = (*figures, "stale_messages", "strangers")
-    # A file may hold what is no number of seconds or tasks, such as 1e999 or an int of any size.
+    # A file may hold values that are no seconds or tasks, such as 1e999 or an int of any size.
     known = {key: old[key] for key in kept if isinstance(old.get(key), int | float)}
     return {key: float(value) for key, value in known.items() if abs(value) < sys.float_info.max}

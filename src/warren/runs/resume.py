@@ -52,15 +52,15 @@ def resume(
     check
         Whether the core's invariants are checked after every step.
     watch
-        How a person sees the run going.
+        A person's view of the run.
     remember
-        Whether what ended goes into the history database.
+        Whether ended jobs go into the history database.
     app
         ``pinned``, with the texts of apps that the run has, or ``new``, with those on disk.
     share
-        Whether it takes devices that another run on this machine has.
+        Whether it uses devices that another run on this machine holds.
     on_error
-        Called with the folder, open no more, when the run ends before its end.
+        Called with the folder, open no more, when the run is cut off.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def _resume(
 
 
 def _history(path: str, journal: bytes, run: Run) -> History | None:
-    """Return what the journal tells; None if it was cut off before its header was whole."""
+    """Return the history in the journal; None if it was cut off within its header."""
     file = Path(path) / "journal"
     try:
         if is_empty(journal):
@@ -137,7 +137,7 @@ def _history(path: str, journal: bytes, run: Run) -> History | None:
 
 
 def _set_aside(folder: ReopenedFolder) -> None:
-    """Rename what stands in the way of the run's files, and tell of it."""
+    """Rename files in the way of the run's own, and report it."""
     for old, new in folder.set_aside().items():
         say(f"{old} is not what a run puts there; it is called {new.name} now")
 

@@ -24,12 +24,12 @@ def simulated(
 
     A process of its own prepares its run again: a policy of the user's file cannot be sent there.
 
-    ``attend``: how a person sees one that is simulated in this process.
+    ``attend``: a person's view of a simulation in this process.
 
     Raises
     ------
     SpecError
-        One cannot be simulated; those that were to come are not.
+        A run cannot be simulated; later ones are not simulated then.
     EngineError
         A process was ended from outside, as when memory runs out.
     """
@@ -45,7 +45,7 @@ def simulated(
         message = "a process that simulated was ended from outside; try fewer with --jobs"
         raise EngineError(message) from None
     finally:
-        # After an error or Ctrl-C nobody waits for simulations that go on.
+        # After an error or Ctrl-C no result of a running simulation is awaited.
         pool.shutdown(wait=False, cancel_futures=True)
         for child in multiprocessing.active_children():
             child.terminate()
@@ -69,9 +69,9 @@ def _begin(parent: int) -> None:
 
 
 def _silent(path: str, run: Run) -> Record | tuple[Problem, ...]:
-    """Simulate a run in a process of the pool; return its record, or what is wrong with it.
+    """Simulate a run in a process of the pool; return its record, or its problems.
 
-    An error that is raised here would lose its problems on its way to the command.
+    An exception would lose its problems on its way to the command.
     """
     try:
         with named_after(path, run):

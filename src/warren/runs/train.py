@@ -34,7 +34,7 @@ _REHEARSED_ROUNDS: Final = 2
 Watch = Callable[[Run, str, Sequence[RoundsDone]], Attend]
 """Given a live run, its folder and the rounds done before it was cut off: watches each step."""
 OnError = Callable[[RunFolder, BaseException], None]
-"""Given the folder of a live run and the error that ended it: tells a person what is left."""
+"""Called with the folder of a live run and the error that ended it: tells a person what is left."""
 
 
 def train(
@@ -54,21 +54,20 @@ def train(
     folder
         The folder, which may be an empty one, not entered; a durable one.
     file
-        The run file that problems of the run are told of; None: they name the run.
+        The run file that problems of the run name; None: they name the run.
     check
         Whether the core's invariants are checked after every step.
     share
-        Whether it takes devices that another run on this machine has.
+        Whether it uses devices that another run on this machine holds.
     watch
-        How a person sees the run going.
+        A person's view of the run.
     on_error
-        Called with the folder, open no more, when the run ends before its end.
+        Called with the folder, open no more, when the run is cut off.
 
     Raises
     ------
     SpecError
-        If what the run needs is wrong or missing, PyTorch is not installed, or a file cannot be
-        written.
+        If an input is wrong or missing, PyTorch is not installed, or a file cannot be written.
     InfeasibleDecision
         If the policy breaks a rule.
     """
@@ -109,14 +108,14 @@ def run_live(
     """Train for real and return the record; with the ``journal`` of a run cut off, go on from it.
 
     However it ends once it has begun, no process stays, and ``out`` is kept with its journal and
-    the tables of what ran.
+    the tables of the stretches that ran.
 
     Raises
     ------
     SpecError
-        If what the run needs is wrong or missing, or a file cannot be written.
+        If an input is wrong or missing, or a file cannot be written.
     InfeasibleDecision
-        If the policy breaks a rule, or decides otherwise than it did.
+        If the policy breaks a rule, or decides differently than before.
     """
     from warren.live.process.device_claims import claimed_by_others
 
@@ -147,7 +146,7 @@ def run_live(
     _rehearse(prepared)
     try:
         _train(parts, port, out, inputs, size)
-    # Ctrl-C too, which is no Exception, leaves the tables of what ran.
+    # Also Ctrl-C, which is no Exception, leaves the tables of the stretches that ran.
     except BaseException as error:
         if out.kept:
             with held():
@@ -165,13 +164,13 @@ def run_live(
 def _rehearse(prepared: PreparedRun) -> None:
     """Let the policy decide over a few rounds in virtual time, before the clock of a run starts.
 
-    What it computes with is loaded then, or compiled where that was never done, which takes many
-    seconds: in the run itself these would be time in which devices wait.
+    Its libraries are then loaded, or compiled if that was never done, which takes many seconds: in
+    the run itself devices would wait for that.
     """
     run, policy = prepared.run, prepared.policies.place
     scheduler = run.scheduler
     named = (scheduler.place, scheduler.flow, scheduler.group, scheduler.shape)
-    # A plan was made already; and what users wrote is asked nothing beside what happens.
+    # A plan was made already; and policies of users are called only for real events.
     foreign = any(map(is_foreign, (*named, scheduler.joint or "")))
     if prepared.is_plain or policy.offline or foreign:
         return
@@ -183,15 +182,15 @@ def _rehearse(prepared: PreparedRun) -> None:
     rehearsed = PreparedRun(
         run=replace(run, workload=Workload(jobs=jobs)), recorded=prepared.costs.first(len(jobs))
     )
-    # Policies keep what they know in memories of a run; so these may serve two.
+    # Policies keep their knowledge in memories of a run; so these objects may serve two runs.
     vars(rehearsed).update(named_policies=prepared.named_policies, past=prepared.past)
-    # Whatever goes wrong here goes wrong in the run, or it is no matter of a live run.
+    # An error here returns in the run, or does not matter to a live run.
     with suppress(WarrenError):
         simulate(rehearsed)
 
 
 def _catch_up(parts: RunParts, journal: bytes, out: RunFolder) -> int:
-    """Lead the core and the port to where the journal ends; return how many bytes of it stay."""
+    """Lead the core and the port to the journal's end; return the number of its bytes that stay."""
     from warren.core.resume import catch_up
 
     try:
@@ -220,7 +219,7 @@ def _train(
 ) -> None:
     """Start the engine, run, and end all its processes, whatever happened.
 
-    ``size``: how many bytes of the journal stay, for a run that goes on; None: it is new.
+    ``size``: bytes of the journal that stay, for a run that goes on; None: it is new.
     """
 
     def close() -> None:

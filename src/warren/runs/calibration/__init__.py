@@ -1,1 +1,1 @@
-"""Measuring what simulations need: the engine, rows of profiles, networks of rings."""
+"""Measurements for simulations: the engine, rows of profiles, networks of rings."""

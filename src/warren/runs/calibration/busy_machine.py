@@ -1,4 +1,4 @@
-"""Whether other work on this machine would spoil what is measured on it."""
+"""Whether other work on this machine would disturb a measurement."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from warren.live.measure.machine import busy_share
 from warren.runs.notices import say
 
 _BUSY: Final = 0.2
-"""The share of the cores that other work may take before a remark is made of it."""
+"""Share of the cores that other work may take without a remark."""
 
 
 def told_busy_share() -> float:

@@ -114,7 +114,8 @@ def _run(devices: int, *, pin: bool) -> tuple[Run, Mapping[str, tuple[int, ...]]
         local=Local(pin=pin),
     )
     # Jobs of each kind: two a device keep it busy while one of them waits for its barrier. A ring
-    # runs once, so every repeat, the first included, has its own: one alone and one that moves.
+    # runs once, so every repeat, the first included, has two of its own: one alone and one that
+    # moves.
     many = {"empty": max(_AHEAD, 2 * devices), "empty-large": 1, "small4": 2, "large4": 2}
     many |= {"ring": 2 * (REPEATS + 1), "wide": REPEATS + 1}
     jobs: list[Job] = []
@@ -129,7 +130,7 @@ def _run(devices: int, *, pin: bool) -> tuple[Run, Mapping[str, tuple[int, ...]]
 
 
 def _job(index: int, kind: str, devices: int) -> Job:
-    """Make a job of a kind; what ``_KINDS`` states beside app and scale are the app's params."""
+    """Make a job of a kind; the params of its app are the other values in ``_KINDS``."""
     stated = dict(_KINDS[kind])
     app = stated.pop("app")
     scale = int(stated.pop("scale"))
@@ -152,7 +153,7 @@ def _phases(devices: int, of: Mapping[str, tuple[int, ...]], repeat: int) -> lis
     """Return the phases of a repeat, which has rings of its own, since a ring starts once."""
 
     def phase(name: str, jobs: Sequence[int], over: int, rounds: int) -> CalibrationPhase:
-        """Make a phase of ``rounds`` of these jobs over so many devices."""
+        """Make a phase of ``rounds`` of these jobs over ``over`` devices."""
         return CalibrationPhase(name=name, jobs=tuple(jobs), devices=over, rounds=rounds)
 
     empty, net = of["empty"], of["net"]
@@ -213,10 +214,10 @@ def _repeat(samples: Sequence[Sample], step_bytes_per_s: float) -> Repeat:
 
 
 def _starts(one: Sample, wide: Sample, moved: Sample) -> tuple[float, float, float]:
-    """Return what three rings take from their assignment to their first COMP, in nanoseconds.
+    """Return the times of three rings from assignment to first COMP, in nanoseconds.
 
-    That is to the first COMP's end, less that COMP: for a ring with a rank a core, one with
-    ``RANKS``, whose COMPs share the cores, and one that was elsewhere before.
+    Each is the time to the first COMP's end, less that COMP: for a ring with a rank a core, one
+    with ``RANKS``, whose COMPs share the cores, and one that was on other devices before.
     """
     # The first round includes the start, so a COMP is timed by later rounds.
     comp_ns = median(task.comp_end_ns - task.start_ns for task in one.tasks if task.round)

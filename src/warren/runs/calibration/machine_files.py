@@ -29,7 +29,7 @@ def overheads_text(*, pin: bool = False) -> str:
     come up.
     """
     need("live")
-    # Before the calibration, whose own processes keep the cores busy.
+    # Before the calibration, since its own processes keep the cores busy.
     share = told_busy_share()
     say("calibrating the live engine of this machine; other work on it spoils the figures")
     found = calibrate(pin=pin, progress=lambda at, of: say(f"repeat {at} of {of}"))
@@ -40,11 +40,11 @@ def overheads_text(*, pin: bool = False) -> str:
 def profile_rows_text(
     path: str, tasks: int, overrides: Sequence[str] = (), *, pin: bool = False
 ) -> str:
-    """Measure the jobs of a run file on this machine; return the file that ``profiles:`` names.
+    """Measure the jobs of a run file on this machine; return the text of a ``profiles:`` file.
 
-    Of each job ``tasks`` tasks are measured, or a few more. ``overrides``: ``KEY=VALUE`` each, as
-    ``--set`` takes them. ``pin``: devices are pinned to cores, whatever the run's cluster says.
-    Raises SpecError if the run is wrong, has no job to measure, or one of them fails.
+    ``tasks`` tasks of each job are measured, or a few more. ``overrides``: ``KEY=VALUE`` each, as
+    for ``--set``. ``pin``: devices are pinned to cores, whatever the run's cluster says. Raises
+    SpecError if the run is wrong, has no job to measure, or one of them fails.
     """
     run = run_of(path, None, overrides)
     if pin:

@@ -1,8 +1,8 @@
 """A live run in phases, each a small workload of its own, with the core, a policy and a journal.
 
-The policy hands out one phase at a time, all of it at once or, where ``decided``, each round only
-when the one before has ended. Between phases everything comes to rest, so that the processor time
-of a phase can be told from that of the next.
+The policy hands out one phase at a time: all of it at once or, if ``decided``, each round only when
+the one before has ended. Between phases everything comes to rest, so that the processor times of
+two phases are separate.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class CalibrationPhase:
     """A phase: ``rounds`` of each of ``jobs``, dealt to the first ``devices`` devices in turn.
 
     ``decided``: whether each round is assigned only when the one before has ended. ``together``:
-    how many rounds of a job are assigned before the next job's turn. ``turning``: with each round
-    the tasks of a job move one device on.
+    number of rounds of a job that are assigned before the next job's turn. ``turning``: with each
+    round the tasks of a job move one device on.
     """
 
     name: str
@@ -76,9 +76,9 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Memory:
-    """What the policy remembers: the phase that runs, and when it is over.
+    """The policy's memory: the running phase, and its end.
 
-    ``at``: the phase's position; ``until``: the rounds of its jobs when it is over.
+    ``at``: the phase's position; ``until``: the rounds of its jobs at its end.
     """
 
     at: int = -1
@@ -176,7 +176,7 @@ class _Done(Exception):
 
 @dataclass(slots=True)
 class _Watch:
-    """Collects what each phase gives; ends the run after the last one."""
+    """Collects the samples of each phase; ends the run after the last one."""
 
     port: LivePort
     phases: tuple[CalibrationPhase, ...]
@@ -220,7 +220,7 @@ class _Watch:
 
 
 class PhaseResults(NamedTuple):
-    """The samples of phases, the numerics class of the run's processes, and what these took before.
+    """The samples of phases, the numerics class of the run's processes, and their build times.
 
     ``built_ns``: by job, the mean processor time of its trainers before the first phase.
     """
@@ -241,8 +241,8 @@ def run_phases(
     """Run all phases on the real engine.
 
     ``progress`` is called with the number of each phase that begins, from 1. ``out`` is a new
-    folder for what the run writes. ``warm``: before the first phase each job has a trainer on each
-    device, which has rehearsed a task; else they come when they are first needed. Raises
+    folder for the run's files. ``warm``: before the first phase each job has a trainer on each
+    device, which has rehearsed a task; otherwise trainers come when they are first needed. Raises
     PhaseFailed if a job fails, or a process that works for it is lost.
     """
     costs, limit = nothing_costs(run), WARM_LIMIT if warm else 0
@@ -264,7 +264,7 @@ def run_phases(
             core.execute()
         folder.keep()
         assert watch.first is not None, "it rests before the first phase"
-        # A job has a trainer on each device; the mean stands for one of them.
+        # A job has a trainer on each device; their mean is the job's time.
         of_jobs: dict[int, list[int]] = {}
         for job, took_ns in watch.first.of_trainers_ns:
             of_jobs.setdefault(job, []).append(took_ns)

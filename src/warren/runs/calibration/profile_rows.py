@@ -23,7 +23,7 @@ from warren.runs.profiles.measured_rows import failed_while_measured
 PASSES_MIN: Final = 3
 PASSES_MAX: Final = 9
 TASKS_A_PASS: Final = 15
-"""Passes are short, so that a machine whose speed drifts has the same speed in all of one."""
+"""Tasks of a pass: few, so that a machine whose speed drifts has one speed in all of a pass."""
 TOGETHER: Final = 3
 """Rounds that a job's turn has: one task after another job's, and some after its own."""
 SCALE_MAX: Final = 4
@@ -34,14 +34,13 @@ def fresh_rows(run: Run, jobs: Sequence[Job], tasks: int, machine: str) -> tuple
     """Measure a row for each of these jobs, over ``tasks`` tasks or a few more.
 
     Every job trains alone on one device of the real engine, under the core and with a journal, in
-    rounds of its own scale but at most ``SCALE_MAX``. There are some passes over all jobs: a pass
-    gives means, since a job's time is the sum of its tasks', and the median of the passes leaves
-    out one that was disturbed. In each pass all jobs also take turns, and what the first task of a
-    turn takes longer than the others is the time of a switch: one for all, since single tasks vary
-    by more. What its trainer has taken of a processor before the first pass, to build the app and
-    rehearse a task, is the time to build it. ``machine`` goes into the rows. Times are the run's:
-    with emulation real seconds become cluster seconds. Raises SpecError if a job fails while it is
-    measured.
+    rounds of its own scale but at most ``SCALE_MAX``. There are some passes over all jobs. A pass
+    gives means, since a job's time is the sum of its tasks'; the median of the passes leaves out a
+    disturbed pass. In each pass all jobs also take turns. The extra time of the first task of a
+    turn is the time of a switch: one for all, since single tasks vary by more. The processor time
+    of a job's trainer before the first pass, in which it builds the app and rehearses a task, is
+    the time to build the app. ``machine`` goes into the rows. Times are the run's: with emulation
+    real seconds become cluster seconds. Raises SpecError if a job fails while it is measured.
     """
     # In a pass job ``at`` runs ``rounds[at]`` rounds alone and ``turns`` rounds in turn with the
     # others. It also runs one round before the first pass and one after the last.
@@ -117,7 +116,7 @@ def _row(
 def with_build(run: Run, row: ProfileRow, build_ns: float | None) -> ProfileRow:
     """Return the row with the measured time to build the job's app.
 
-    None: for want of memory no trainer was there to look at; the row stays as it is.
+    None: for lack of memory there was no trainer to look at; the row stays unchanged.
     """
     if build_ns is None:
         return row
@@ -138,10 +137,11 @@ def _second_ns(run: Run) -> float:
 
 
 def switch_time_ns(samples: Sequence[Sequence[TasksDone]]) -> float | None:
-    """Return what a task on one device takes longer after one of another job; None: there was none.
+    """Return the extra time of a task after another job's task on one device; None: no such task.
 
-    The first task's time less the mean of the others', over all turns the mean of the middle half,
-    at least 0. Both are of one second, so a machine that becomes slower meanwhile does not count.
+    This is the first task's time less the mean of the others': over all turns the mean of the
+    middle half, at least 0. Both times are of one second, so a machine that becomes slower
+    meanwhile does not count.
     """
     longer = []
     for tasks in samples:

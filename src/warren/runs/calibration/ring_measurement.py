@@ -1,4 +1,4 @@
-"""Measuring how rings slow each other down: where their ranks are, and what they take."""
+"""Measuring how rings slow each other down: the hosts of their ranks, and their times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from warren.runs.calibration.ring_rounds import measure_rings, plan
 from warren.runs.notices import say
 
 _LOCAL_HOSTS: Final = 4
-"""Hosts that ranks on this machine count as: rings span at most so many."""
+"""Number of hosts that ranks on this machine count as: most hosts that a ring spans."""
 _TRIAL_BYTES: Final = 8_000_000
 """The message of the ring that tells the rate between ranks where no link states one."""
 _TRIAL_ROUNDS: Final = 5
@@ -29,16 +29,17 @@ def calibrate_rings(
     """Let rings exchange at once, fit a network to their rounds, and return facts of the machine.
 
     The rings go over the hosts of a testbed that is up; None: all ranks are on this machine and
-    exchange over its loopback. ``quick``: fewer rings and sizes. Raises SpecError if there is no
-    such testbed, or it is not as it was made, and EngineError if the rings fail, or the rounds
-    measured cannot be fitted.
+    exchange over its loopback. ``quick``: fewer rings and sizes. Raises SpecError if the testbed
+    does not exist, or differs from its record. Raises EngineError if the rings fail, or the
+    measured rounds cannot be fitted.
     """
     need("live")
     facts: dict[str, str | float] = {}
     if testbed is not None:
         record = one_standing(checked_name(testbed))
         slowest_bps = min(one.link_bps for one in record.bed.hosts)
-        # Bits of frames become bytes of data; messages are sized by what the slowest link carries.
+        # Bits of frames become bytes of data; message sizes follow from the rate of the slowest
+        # link.
         ranks, bytes_per_s = bed_places(record), GOODPUT * slowest_bps / 8
         facts |= {"testbed": record.bed.name, "hosts": len(ranks), "queue": record.bed.queue}
         facts["link_mbit"] = slowest_bps / 1e6

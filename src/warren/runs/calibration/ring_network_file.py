@@ -1,4 +1,4 @@
-"""The file of a calibrated network: what ``network:`` of a cluster names."""
+"""The file of a calibrated network, which ``network:`` of a cluster names."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RingCalibration:
         return next(iter(self.fits.values()))
 
     def fitted_round_s(self, of_N: BoolArray, contenders: FloatArray) -> FloatArray:
-        """Return what the stored fit says a round of rings takes, by how many contenders they have.
+        """Return the time of a round of rings by the stored fit, from the number of contenders.
 
         The rings are like the first of the points ``of_N``. Contenders need not be whole numbers:
         a picture draws a curve through them.
@@ -48,9 +48,9 @@ class RingCalibration:
 
 
 def calibrated(rows: Sequence[RingRow]) -> RingCalibration:
-    """Fit what was measured.
+    """Fit the measured rows.
 
-    Raises EngineError if it tells no bandwidth, or nothing of contention.
+    Raises EngineError if they determine no bandwidth, or no contention.
     """
     points, inner = points_of(rows), inner_bytes_per_s(*inner_of(rows))
     try:
@@ -61,7 +61,7 @@ def calibrated(rows: Sequence[RingRow]) -> RingCalibration:
 
 
 def network_yaml(found: RingCalibration, machine: Mapping[str, str | float]) -> str:
-    """Return the file's text, with what it was fitted to and how well, for people."""
+    """Return the file's text, with its data and the quality of the fit, for people."""
     # 8e-6: from bytes a second to Mbit/s.
     best = found.best.network
     lines = [
@@ -87,7 +87,7 @@ def network_yaml(found: RingCalibration, machine: Mapping[str, str | float]) -> 
 
 
 def _told(fit: ReadingFit) -> dict[str, Any]:
-    """Return what the file tells of a fit: its constants and its relative errors."""
+    """Return the file's entries about a fit: its constants and its relative errors."""
     network = fit.network
     return {
         "xi1": round(network.xi1, 4),

@@ -1,4 +1,4 @@
-"""Which rings ``warren calibrate --rings`` lets exchange at once, and what that gives."""
+"""The rings that ``warren calibrate --rings`` lets exchange at once, and their rounds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PASSES: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingRow:
-    """What the rings of one kind took in one set of rings that ran at once.
+    """The times of the rings of one kind in one set of rings that ran at once.
 
     ``contenders`` meet on the busiest link of each, 0 within a host. ``round_s`` is the mean over
     rings and rounds, ``low_s`` and ``high_s`` the least and the largest mean of a ring.
@@ -97,7 +97,7 @@ def measure_rings(
 ) -> list[RingRow]:
     """Let each set run, and return its rows.
 
-    ``tell`` is called with how many sets are done, of how many, and what comes now.
+    ``tell`` is called with the number of sets done, the number of all, and the next set.
     """
     passes: list[list[RingRow]] = []
     for again in range(_PASSES):
@@ -164,7 +164,7 @@ def points_of(rows: Sequence[RingRow]) -> RingPoints:
 
 
 def inner_of(rows: Sequence[RingRow]) -> tuple[RingJobs, FloatArray]:
-    """Return the rings within one host, and what their rounds took, in seconds."""
+    """Return the rings within one host, and the times of their rounds, in seconds."""
     kept = [row for row in rows if row.contenders == 0]
     jobs = RingJobs(
         model_bytes_J=np.array([float(row.message_bytes) for row in kept]),

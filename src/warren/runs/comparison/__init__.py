@@ -1,1 +1,1 @@
-"""Runs side by side: which are simulated, and what their comparison says."""
+"""Runs side by side: the simulations, and the results of their comparison."""

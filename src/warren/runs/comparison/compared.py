@@ -21,14 +21,14 @@ from warren.runs.simulate_many import simulated
 from warren.store.files import read_dir
 
 _CHOSEN: Final = ("policy.", "scheduler.", "grain")
-"""Keys of --sweep whose values are ways to schedule one problem; others make it another one."""
+"""Keys of --sweep whose values schedule one problem in other ways; other keys change it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRun:
     """One run to compare; ``folder`` is None when it was simulated just now.
 
-    ``swept``: what --sweep gave it, by key.
+    ``swept``: the values that --sweep set, by key.
     """
 
     record: Record
@@ -44,7 +44,7 @@ class ComparedRun:
 
     @property
     def problem(self) -> tuple[tuple[str, str], ...]:
-        """Return what --sweep makes of the run that is not for its policy to choose."""
+        """Return the swept settings that are not policy options."""
         return tuple(item for item in self.swept.items() if not item[0].startswith(_CHOSEN))
 
 
@@ -70,10 +70,10 @@ class Comparison:
         return compare(self.records(), [one.problem for one in self.runs])
 
     def summaries(self) -> list[dict[str, Any]]:
-        """Return the runs' summaries; that of a folder tells it as ``dir``.
+        """Return the runs' summaries; that of a folder names it as ``dir``.
 
-        A live one carries how well each simulation predicted it (``jct_errors``), and whether the
-        other live runs of its jobs ended with the same parameters (``same_params``). One of
+        A live run carries the errors of each simulation's prediction (``jct_errors``), and whether
+        the other live runs of its jobs ended with the same parameters (``same_params``). A run of
         several seeds carries their means and 95 % intervals (``over_seeds``).
         """
         from warren.report.metrics import summary
@@ -162,7 +162,7 @@ class Comparison:
         simulations = [one.named for one in self.runs if not one.record.live]
         others = [one.named for one in self.runs if one.record.live and one is not live]
         own = live.named
-        # Pairs of other live runs are told with those.
+        # Pairs of two other live runs are reported with those.
         same = [one for one in same_params([own, *others]) if one["live"] == own.run.name]
         return {"jct_errors": jct_errors([own, *simulations]), "same_params": same}
 
@@ -184,7 +184,7 @@ def _over_seeds(mean: Mapping[str, Any], against: str | None) -> dict[str, Any]:
 
 
 def _mean_cells(mean: Mapping[str, Any] | None, against: str | None) -> dict[str, Any]:
-    """Return a row of means as cells of its runs' rows, by column; empty: what is not known."""
+    """Return a row of means as cells of its runs' rows, by column; empty: unknown values."""
     if mean is None:
         return {}
     found = _over_seeds(mean, against)

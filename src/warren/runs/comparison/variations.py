@@ -1,4 +1,4 @@
-"""Which simulations a comparison wants of a run file: every policy, seed and swept value of it."""
+"""The simulations of a comparison: every policy, seed and swept value of a run file."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from warren.runs.inputs import named_after, run_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variations:
-    """What each run file of a comparison is simulated with.
+    """The variations in which a comparison simulates each run file.
 
-    ``place``: policies with commas between; None: the run file's own. ``seeds``: with seeds 1 to
-    so many; 1: with the run file's own. ``sweeps``: ``KEY=a,b,c`` each, as ``--sweep`` takes them.
-    ``overrides``: ``KEY=VALUE`` each, as ``--set`` takes them.
+    ``place``: policies with commas between; None: the run file's own. ``seeds``: the number of
+    seeds, from 1; 1: the run file's own seed. ``sweeps``: ``KEY=a,b,c`` each, as for ``--sweep``.
+    ``overrides``: ``KEY=VALUE`` each, as for ``--set``.
     """
 
     place: str | None = None
@@ -29,7 +29,7 @@ class Variations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedSimulation:
-    """One run to simulate, of the file at ``path``; ``swept``: what --sweep gives it, by key."""
+    """One run to simulate, of the file at ``path``; ``swept``: the values of --sweep, by key."""
 
     path: str
     prepared: PreparedRun
@@ -57,7 +57,7 @@ def planned_simulations(path: str, wanted: Variations) -> Iterator[PlannedSimula
         # Both: the seed of the run's own draws, and that of the simulator's hidden truth.
         chosen += [f"seed={seed}", f"truth.seed={seed}"] if several else []
         run = run_of(path, name, chosen)
-        # ``warren.report.seeds`` takes runs whose names differ in ``seed N`` alone together.
+        # ``warren.report.seeds`` joins runs whose names differ only in ``seed N``.
         said = [run.name, *sets, *([f"seed {seed}"] if several else [])]
         prepared = PreparedRun(run=replace(run, name=" ".join(said)))
         with named_after(path, prepared.run):

@@ -1,1 +1,1 @@
-"""Profiles of tasks: the jobs to measure, and what the history database holds of them."""
+"""Profiles of tasks: the jobs to measure, and their rows in the history database."""

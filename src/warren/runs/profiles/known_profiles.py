@@ -1,4 +1,4 @@
-"""What a history database holds of tasks and jobs: looked up, forgotten, and exported."""
+"""Tasks and jobs in a history database: looked up, forgotten, and exported."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from warren.store.files import read, refused, write_atomic
 from warren.store.history_database import Database, default_file, known_jobs, known_profiles
 
 _KEY_CHARS = 12
-"""So much of a key is shown; it tells kinds of tasks apart."""
+"""Characters of a key that are shown; they identify a kind of tasks."""
 _KEYS_SHOWN = 8
-"""So many keys are named in an error."""
+"""Most keys named in an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +53,9 @@ def database_file(db: str | None) -> Path:
 
 
 def existing_database(db: str | None) -> Path:
-    """Return the database to look into: one's own, which need not be there yet, or one that is.
+    """Return the database to look into: the user's own, which may be missing, or a named one.
 
-    Raises SpecError if a file that is named is not there.
+    Raises SpecError if a named file does not exist.
     """
     path = database_file(db)
     if db is not None and not path.exists():
@@ -72,7 +72,7 @@ def profiles_under(path: Path, key: str) -> list[Profile]:
     """Return the profiles of one key, a device type each.
 
     ``key``: a key, its beginning, or the name of the job it was measured for. Raises SpecError if
-    it stands for no key, or for several.
+    it matches no key, or several.
     """
     return _of_key(known_profiles(path), key)
 
@@ -80,8 +80,7 @@ def profiles_under(path: Path, key: str) -> list[Profile]:
 def forget_profiles(path: Path, key: str) -> Profile:
     """Remove the profiles of one key, found as ``profiles_under`` does; return one of them.
 
-    Raises SpecError if the key stands for no key, or for several, or the database cannot be
-    written.
+    Raises SpecError if the key matches none, or several, or the database cannot be written.
     """
     rows = profiles_under(path, key)
     with Database(path) as database, database.transaction():
@@ -94,9 +93,9 @@ def export_profiles(
 ) -> ExportedProfiles:
     """Return the profiles of a database as rows for ``profiles:`` of a run.
 
-    With a cluster file, the rows are for its device types, in its seconds; else for the types that
-    were measured, in real seconds. ``averages``: moving averages of live runs go before what was
-    measured alone. Raises SpecError if the database or the cluster file cannot be read.
+    With a cluster file, the rows are for its device types, in its seconds; otherwise for the types
+    that were measured, in real seconds. ``averages``: moving averages of live runs take precedence
+    over single measurements. Raises SpecError if the database or the cluster file cannot be read.
     """
     from warren.workload.run_file import load_cluster
     from warren.workload.specs.write import dump_profiles
@@ -115,7 +114,7 @@ def export_profiles(
 
 
 def export_jobs(path: Path, to: Path) -> ExportedJobs:
-    """Write the finished jobs of a database as a jobs file, and beside it what they cost.
+    """Write the finished jobs of a database as a jobs file, and beside it their costs.
 
     Raises SpecError if ``to`` is no ``.csv``, the database cannot be read, or a file cannot be
     written.
@@ -137,10 +136,10 @@ def export_jobs(path: Path, to: Path) -> ExportedJobs:
 
 
 def _of_key(rows: Sequence[Profile], key: str) -> list[Profile]:
-    """Return the rows whose key begins so, or whose job is called so, if that is one key."""
+    """Return the rows whose key begins with this, or whose job has this name, if of one key."""
     found = sorted({row.key for row in rows if (key and row.key.startswith(key)) or row.job == key})
     if len(found) != 1:
-        # Of an ambiguous one the keys it may mean are named, else those there are.
+        # For an ambiguous key the possible ones are named, otherwise all in the database.
         keys = found or sorted({row.key for row in rows})
         some = some_of([one[:_KEY_CHARS] for one in keys], _KEYS_SHOWN)
         what = "stands for several keys" if found else "no such key and no such job"

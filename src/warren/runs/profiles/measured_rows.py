@@ -40,10 +40,10 @@ def measured_rows(
     """Return a row for each job that needs one, measured now or found in the history database.
 
     One measurement, on the first device that the job may use, holds for all device types; with
-    emulation its real seconds become cluster seconds. A database that cannot be used is told, and
-    costs nothing but time. ``history`` False: it is left alone.
-    ``live``: a job that fails while it is measured is planned with the median of the others, for
-    it will fail in the run, alone and with its traceback in its log.
+    emulation its real seconds become cluster seconds. A database that cannot be used is reported,
+    and costs nothing but time. ``history`` False: it is left alone. ``live``: a job that fails
+    while it is measured is planned with the median of the others, for it will fail in the run,
+    alone and with its traceback in its log.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def measured_rows(
         raise SpecError(failed)
     for problem in failed:
         say(f"{problem}; the run goes on, and plans it like the others")
-    # Every job needs a row: those that failed while they were measured get a stand-in.
+    # Every job needs a row: jobs that failed while they were measured get a substitute.
     good = [job for job in jobs if job.index in found]
     rows = {measured_key(job): row_of_run(run, job, found[job.index]) for job in good}
     return rows | _stand_ins(run, [job for job in jobs if job not in good], rows.values())
@@ -73,7 +73,7 @@ def by_first_device(run: Run, jobs: Sequence[Job]) -> list[tuple[Run, list[Job]]
     cluster, groups = run.cluster, dict[int, list[Job]]()
     for job in jobs:
         usable = (at for at, one in enumerate(cluster.devices) if job.may_use(one.type))
-        # One that may use none is refused when it is priced.
+        # A job that may use none is refused when it is priced.
         groups.setdefault(0 if cluster.emulate else next(usable, 0), []).append(job)
     return [(replace(run, cluster=_led_by(cluster, at)), mine) for at, mine in groups.items()]
 
@@ -86,7 +86,7 @@ def _led_by(cluster: Cluster, at: int) -> Cluster:
 
 
 def _tell_others(cluster: Cluster, jobs: Sequence[Job]) -> None:
-    """Tell on which types jobs are taken to need as long as on the one that was measured."""
+    """Name the types on which jobs are assumed to need as long as on the measured one."""
     gpu, _, others = measured_device(cluster)
     used = [name for name in others if any(job.may_use(name) for job in jobs)]
     if used:
@@ -101,10 +101,10 @@ def profiles_of(
 ) -> tuple[dict[int, Profile], list[Problem]]:
     """Return by job index its profile, known from the database at ``path``, or measured now.
 
-    That is on the first device that the job may use. What is measured is kept in the database.
-    Beside them, why jobs have none: a kind of tasks failed while it was measured. Jobs of one kind
-    are measured once. ``path`` None: nothing is known, and nothing is kept. ``asked``: measuring is
-    what was asked for, so neither averages of live runs nor fewer ``tasks`` will do.
+    The device is the first that the job may use. Measurements are kept in the database. Beside the
+    profiles are the reasons why jobs have none: a kind of tasks failed while it was measured. Jobs
+    of one kind are measured once. ``path`` None: nothing is known, and nothing is kept. ``asked``:
+    the user asked for a measurement, so neither averages of live runs nor fewer ``tasks`` will do.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def _on_first(
         say_once(
             f"costs of {_names(old)} are {known}, measured before; `warren profile list` shows them"
         )
-    # The first job of each kind stands for all whose tasks are alike.
+    # The first job of each kind is measured for all whose tasks are alike.
     new: dict[str, Job] = {}
     for job in jobs:
         if kinds[job.index].key not in there:
@@ -187,7 +187,7 @@ def placeholder_rows(run: Run) -> Mapping[str, ProfileRow]:
 def _stand_ins(
     run: Run, jobs: Sequence[Job], known: Collection[ProfileRow]
 ) -> dict[str, ProfileRow]:
-    """Return rows of jobs whose tasks failed: what others take in the median, else a second."""
+    """Return rows of jobs whose tasks failed: the median of the others, or else a second."""
     times_s = [time_s for row in known for time_s in row.comp_s.values()]
     cost = MeasuredCost(
         comp_s=median(times_s) if times_s else _UNKNOWN_S, model_bytes=0, sync_s=0.0
@@ -202,7 +202,7 @@ def measure_jobs(
 ) -> tuple[dict[int, MeasuredCost], Mapping[int, str]]:
     """Measure tasks of these jobs on this machine.
 
-    Return by job index what they take, and why those that fail do.
+    Return task times by job index, and the reason of each failed job.
     """
     from warren.live.measure.task_times import measure
 
@@ -224,7 +224,7 @@ def measure_jobs(
 def failed_while_measured(run: Run, job: Job, reason: str, alike: int = 0) -> Problem:
     """Return the problem of a job whose app failed while it was measured.
 
-    ``alike``: how many other jobs have tasks of the same kind.
+    ``alike``: number of other jobs with tasks of the same kind.
     """
     others = f" and {alike} more of its kind" if alike else ""
     message = f"failed while its cost was measured: {reason}; {_ADVICE}"
@@ -268,9 +268,9 @@ def _usable_file() -> Path | None:
 
 
 def _known(rows: Sequence[Profile], tasks: int) -> dict[str, Profile]:
-    """Return by key the profiles of this machine's processor that tell what a task takes.
+    """Return by key the profiles of this machine's processor that have a task time.
 
-    ``tasks``: only those measured over at least so many tasks that ran alone; 0: all.
+    ``tasks``: only those measured over at least this number of tasks that ran alone; 0: all.
     """
     return {
         row.key: row
@@ -284,9 +284,9 @@ def _known(rows: Sequence[Profile], tasks: int) -> dict[str, Profile]:
 def _kept(
     path: Path | None, found: Sequence[tuple[TaskKind, Job, MeasuredCost]], tasks: int
 ) -> dict[str, Profile]:
-    """Return by key the rows with what was found, and write them to the database.
+    """Return by key the rows with the new ones, and write them to the database.
 
-    If they cannot be written the run goes on; measuring again later is all that it costs.
+    If they cannot be written the run goes on; the only cost is to measure again later.
     """
     try:
         if path is not None and found:
@@ -302,7 +302,7 @@ def _kept(
 def _with(
     rows: Sequence[Profile], found: Sequence[tuple[TaskKind, Job, MeasuredCost]], tasks: int
 ) -> dict[str, Profile]:
-    """Return these rows by key, with what was found now in them."""
+    """Return these rows by key, together with the new ones."""
     now = time()
     old = {row.key: row for row in rows if row.device_type == PROCESSOR}
     after = {}

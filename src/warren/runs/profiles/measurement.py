@@ -31,9 +31,9 @@ class MeasurableJobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredJobs:
-    """What was measured, or was known: profiles by job index, and rows for a run by job name.
+    """Measured or known times: profiles by job index, and rows for a run by job name.
 
-    ``jobs``: those that have a profile. ``failed``: why others have none.
+    ``jobs``: those that have a profile. ``failed``: the reasons why others have none.
     """
 
     jobs: tuple[Job, ...]
@@ -68,13 +68,13 @@ def measurable_jobs(jobs: Sequence[Job], job_file: str, cluster: str) -> Measura
 
 
 def measure_kept(run: Run, job_file: str, db: str | None, tasks: int) -> MeasuredJobs:
-    """Measure the jobs of a run, but for what the history database knows, and keep it there.
+    """Measure the jobs of a run unless the history database knows them, and keep the results.
 
-    ``run`` is as ``measurable_jobs`` gives it; problems are told of ``job_file``. What ``db`` knows
-    by fewer tasks is measured again; None: the user's own database. Raises SpecError if an app or
-    the database cannot be used; then nothing was measured.
+    ``run`` is as ``measurable_jobs`` gives it; problems name ``job_file``. Profiles in ``db`` over
+    fewer tasks are measured again; None: the user's own database. Raises SpecError if an app or the
+    database cannot be used; then nothing was measured.
     """
-    # Imported here: a look at what is known needs nothing of what measures.
+    # Imported here: a query of known profiles needs no measuring code.
     from warren.runs.profiles.measured_rows import profiles_of, row_of_run
 
     with named_after(job_file, run):

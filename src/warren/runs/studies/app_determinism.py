@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def checked_apps(file: str, names: Sequence[str] = ()) -> list[CheckReport]:
-    """Check the apps of a file's jobs, one after the other; each is told as it begins.
+    """Check the apps of a file's jobs, one after the other; a line announces each.
 
-    The file is one of jobs or of a run. ``names``: jobs that alone are checked; empty: all. Raises
+    The file is one of jobs or of a run. ``names``: only these jobs are checked; empty: all. Raises
     SpecError if the file is wrong, no job of it has an app, or PyTorch is not installed.
     """
-    # Imported here: it brings what starts processes, which a command's help has no use for.
+    # Imported here: it imports code that starts processes, which a command's help does not need.
     from warren.live.oracle.determinism_check import check_job
 
     jobs, base = _jobs(file, names)
@@ -43,13 +43,13 @@ def _jobs(file: str, names: Sequence[str]) -> tuple[list[Job], str]:
     from warren.workload.run_file import describes_run
 
     if describes_run(file, read):
-        # The user's own history has no say in what an app computes.
+        # The user's own history must not change the results of an app.
         run = run_of(file, None, [], history=False)
         jobs, base = chosen(run.workload.jobs, names, file), run.base
         with_app = [job for job in jobs if job.app is not None]
     else:
         jobs, base = jobs_of(file, names), str(Path(file).parent)
-        # A file of jobs alone is asked about as a whole: one without an app is told.
+        # A file of jobs alone is checked as a whole: a job without an app is reported.
         with_app = jobs if all(job.app is not None for job in jobs) else []
     if not with_app:
         without = ", ".join(job.name for job in jobs if job.app is None)

@@ -17,14 +17,14 @@ def resolved_text(prepared: PreparedRun, out: str | None = None) -> str:
     run could not begin, or the folder is taken.
     """
     prepared.check()
-    # As late as a run would look: what is wrong with the run itself is told first.
+    # As late as in a run: faults of the run itself are reported first.
     if out:
         check_free(Path(out))
     return dump_run(prepared.run)
 
 
 def asked_of_ray(cluster: Cluster) -> str:
-    """Return what a live run would ask of Ray, in a line; empty: nothing."""
+    """Return the request of a live run to Ray, in a line; empty: none."""
     if cluster.ray is None:
         return ""
     nodes = ", ".join(host.name for host in cluster.hosts)

@@ -1,4 +1,4 @@
-"""When the jobs of a live run are expected to end, by a simulation of it beforehand."""
+"""The expected ends of the jobs of a live run, by a simulation of it beforehand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from warren.model.run import Run
 from warren.runs.compose import simulate
 
 MOST_TASKS: Final = 20_000
-"""Up to so many tasks, a live run is simulated first to predict when its jobs will end."""
+"""Most tasks of a live run that is simulated first to predict the ends of its jobs."""
 
 
 def predicted_ends(run: Run) -> dict[int, int]:
@@ -22,12 +22,12 @@ def predicted_ends(run: Run) -> dict[int, int]:
     from warren.profile.cost_table import missing
 
     jobs = run.workload.jobs
-    # A job of unknown rounds counts as too many: nobody knows when it ends.
+    # A job of unknown rounds counts as too many: its end is unknown.
     tasks = sum((job.rounds or MOST_TASKS) * job.scale for job in jobs)
     if tasks >= MOST_TASKS or missing(run) or not run.cluster.is_scheduled:
         return {}
     try:
         end_ns_J = simulate(run).history.finish_ns_J
     except WarrenError:
-        return {}  # what cannot be simulated can still be trained
+        return {}  # a run that cannot be simulated can still be trained
     return {job: int(end_ns) for job, end_ns in enumerate(end_ns_J) if end_ns >= 0}

@@ -1,4 +1,4 @@
-"""One figure of a paper made again by its program, beside the rows that are committed.
+"""A figure of a paper reproduced by its program, beside the committed rows.
 
 A checkout of Warren has under ``experiments/`` a program for the figures of each paper, and under
 ``experiments/results/`` the rows that it made.
@@ -29,7 +29,7 @@ PROGRAMS: Final[Mapping[str, tuple[str, ...]]] = {
     "sjf-bco": ("sjf_bco_figures",),
     "jpas": ("jpas_figures",),
 }
-"""Paper to the programs under ``experiments/`` whose parts are its figures."""
+"""Programs under ``experiments/`` whose parts are the figures of a paper, by paper."""
 _TIMED: Final = ("decide_s", "compile_s", "wall_s")
 """Real times: another machine has others, so they are not compared."""
 _EQUAL: Final = 1e-9
@@ -54,7 +54,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reproduction:
-    """A figure made again.
+    """A reproduced figure.
 
     ``rows``: an entry a row, with both values of its main figure (``committed``, ``made``), whether
     all figures ``agree``, and the names of those that ``differ``. ``returncode``: the program's.
@@ -84,7 +84,7 @@ def figure_named(name: str, figures: Mapping[str, Figure]) -> Figure:
 
 
 def reproduced(figure: Figure) -> Reproduction:
-    """Make a figure again by its program as it is; nothing in the checkout changes."""
+    """Reproduce a figure with its present program; nothing in the checkout changes."""
     committed = _rows(figure.folder / "results", figure)
     made, returncode = _made_again(figure)
     return Reproduction(rows=_compared(committed, made), returncode=returncode)
@@ -123,11 +123,11 @@ def _rows(results: Path, figure: Figure) -> list[Row]:
 
 
 def _made_again(figure: Figure) -> tuple[list[Row], int]:
-    """Return the rows by the program as it is, and its exit code."""
+    """Return the rows of the present program, and its exit code."""
     folder = figure.folder
     results = Path(tempfile.mkdtemp(prefix="warren-reproduce-"))
     try:
-        # The program writes into a copy of its results, one part anew.
+        # The program writes into a copy of its results, and makes one part again.
         shutil.copy(folder / "results" / f"{figure.program}.json", results)
         command = [sys.executable, str(folder / f"{figure.program}.py"), "--part", figure.part]
         own = {"WARREN_RESULTS": str(results), "TMPDIR": str(results)}
@@ -135,7 +135,7 @@ def _made_again(figure: Figure) -> tuple[list[Row], int]:
         with subprocess.Popen(
             command,
             env={**os.environ, **own, "PYTHONDONTWRITEBYTECODE": "1"},
-            # What it prints goes to standard error, where the answer of a command does not stand.
+            # Its output goes to standard error: standard output is for a command's answer.
             stdout=2,
             start_new_session=True,
         ) as program:
@@ -147,7 +147,7 @@ def _made_again(figure: Figure) -> tuple[list[Row], int]:
 
 
 def _await(program: subprocess.Popen[bytes]) -> None:
-    """Wait for the end of a program; whatever interrupts that ends all that it has started."""
+    """Wait for the end of a program; an interruption ends all processes that it has started."""
     try:
         program.wait()
     except BaseException:
@@ -187,9 +187,9 @@ def _same(one: float | None, other: float | None) -> bool:
 
 
 def _read(row: Row) -> tuple[Key, dict[str, float]]:
-    """Return what tells a row from others, and its numbers by name."""
+    """Return the key of a row, and its numbers by name."""
     texts = {name: one for name, one in row.items() if isinstance(one, str)}
-    # The commit that a row was made at is no part of what it is.
+    # The commit at which a row was made is no part of its key.
     key = tuple(one for name, one in texts.items() if name != "commit")
     return key, {name: one for name, one in _numbers("", row) if name not in _TIMED}
 

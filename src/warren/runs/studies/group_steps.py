@@ -12,7 +12,7 @@ from warren.runs.studies.job_groups import GroupPrediction
 
 LANES: Final = ("cpu", "network")
 _FIRST: Final = 40
-"""So many iterations are not shown, in which jobs that began at once find their turns."""
+"""First iterations that are not shown: jobs that began at once find their turns in them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +29,10 @@ class LaneStep:
 
 
 def lane_steps(group: GroupPrediction, iterations: int) -> list[LaneStep]:
-    """Return what both lanes do during so many predicted iterations, in the steady state.
+    """Return the steps of both lanes during some predicted iterations, in the steady state.
 
-    They begin with a COMP of the job that limits the group, or else of the first one. Steps that
-    reach over an end are cut there.
+    They begin with a COMP of the job that limits the group, or else of the first one. Steps across
+    an end are cut there.
     """
     comp_J = np.array([job.comp_s for job in group.jobs])
     comm_J = np.array([job.comm_s for job in group.jobs])
@@ -58,7 +58,7 @@ def lane_steps(group: GroupPrediction, iterations: int) -> list[LaneStep]:
 
 
 def _idle(lane: str, busy: list[LaneStep], span_s: float) -> list[LaneStep]:
-    """Return the times at which a lane does nothing, but for those that come of rounding."""
+    """Return the times at which a lane is idle, except those that come of rounding."""
     ends, begins = [0.0, *(one.end_s for one in busy)], [*(one.begin_s for one in busy), span_s]
     return [
         LaneStep(lane=lane, job=None, begin_s=end_s, end_s=begin_s)

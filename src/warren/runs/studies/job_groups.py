@@ -1,16 +1,15 @@
-"""The groups of a run that stand at a time: what an iteration takes, how busy, and what limits it.
+"""The groups of a run at a time: their iteration times, their use, and their limits.
 
-The run is simulated. Of the groups of its policy COMP and COMM of each job's round are computed as
-policies of groups do it (``warren.policy.joint.group_rounds``), from the costs of the run: hosts
-count as alike, each as fast as all are in the mean, and each job has a server on each host of its
+The run is simulated. For the groups of its policy, COMP and COMM of each job's round are computed
+as policies of groups do it (``warren.policy.joint.group_rounds``), from the costs of the run. Hosts
+count as alike, each with the mean speed of all, and each job has a server on each host of its
 group. With m hosts (``warren.solve.job_groups.problem``)::
 
     (4.1)  T = max(sum_j COMP_j(m), sum_j COMM_j(m), max_j alone_j(m))
     (4.3)  CPU = sum_j COMP_j(m) / T,   network = sum_j COMM_j(m) / T
     (4.4)  the mean of both over all hosts of the cluster; those of no group are idle
 
-Beside T stands what the simulation had: the mean time between barriers of each job while the group
-stood.
+Beside T is the simulated time: the mean time between barriers of each job during the group's life.
 
 *Source.* Harmony (dissertation 2020), 4.3.2 and Fig. 4.7.
 """
@@ -39,7 +38,7 @@ from warren.runs.notices import say
 from warren.solve.job_groups.iteration import Limit, iteration_of
 
 INSTEAD: Final = "harmony"
-"""The joint policy for a run whose own policies do not group."""
+"""The joint policy for a run whose own policies do not form groups."""
 _MOST_S: Final = 1e9
 _COMMAND: Final = "warren group"
 
@@ -48,7 +47,7 @@ _COMMAND: Final = "warren group"
 class GroupedJob:
     """A round of a job in its group, in seconds; ``simulated_s``: None if too few were simulated.
 
-    ``alone_s``: what an iteration takes on the group's hosts if no other job is there.
+    ``alone_s``: the time of an iteration on the group's hosts without any other job.
     """
 
     name: str
@@ -60,7 +59,7 @@ class GroupedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPrediction:
-    """A group, its predicted iteration and what limits it: ``job``, where ``limit`` is one.
+    """A group, its predicted iteration and its limit: ``job``, where ``limit`` is one.
 
     ``use``: (4.3). It stood from ``begin_s`` to ``end_s``.
     """
@@ -79,9 +78,9 @@ class GroupPrediction:
 class RunGroups:
     """All groups of a run at a time, under ``policy``, which is named for ``question``.
 
-    ``waiting``: jobs that are there and do not run; ``ungrouped``: that run in no group.
-    ``other_servers``: jobs of groups whose servers are on other hosts than COMM is predicted for.
-    ``use``: (4.4), over ``hosts``, all of the cluster.
+    ``waiting``: present jobs that do not run; ``ungrouped``: jobs that run in no group.
+    ``other_servers``: jobs of groups whose servers are on other hosts than the prediction of COMM
+    assumes. ``use``: (4.4), over ``hosts``, all of the cluster.
     """
 
     run: str
@@ -112,8 +111,8 @@ def groups_of_run(
     Raises
     ------
     SpecError
-        If a job cannot be grouped (a ring, or one that does not fit all devices), no job is there
-        at that time, the policy does not group, or the run cannot be simulated.
+        If a job cannot be grouped (a ring, or a job that does not fit all devices), no job is
+        present at that time, the policy forms no groups, or the run cannot be simulated.
     """
     if at_s is not None and not 0 <= at_s <= _MOST_S:
         message = f"{at_s:g} is no time; allowed: 0 to {_MOST_S:g} seconds"
@@ -126,7 +125,7 @@ def groups_of_run(
 
 
 def _check_rings(run: Run) -> None:
-    """Refuse rings before a policy does, whose allowed ones would not group."""
+    """Refuse rings here: a policy would allow some that cannot be grouped."""
     rings = [job for job in run.workload.jobs if job.sync == "ring"]
     if rings:
         names = ", ".join(job.name for job in rings[:5])
@@ -142,7 +141,7 @@ def _grouping(run: Run, joint: str | None) -> PreparedRun:
             return prepared
         joint = INSTEAD
         say(f"{run.name}: no policy of the run groups jobs; joint: {joint} stands in their place")
-    # What a joint policy answers, none beside it may be named for.
+    # No other policy may be named for a question that a joint policy answers.
     names = {"joint": joint, "group": "isolated", "shape": "static"}
     prepared = PreparedRun(run=renamed(run, names))
     if not _groups(prepared):
@@ -158,12 +157,12 @@ def _groups(prepared: PreparedRun) -> bool:
 
 
 def _described(record: Record, at_s: float | None) -> RunGroups:
-    """Return what a simulation tells of the groups at a time."""
+    """Return the groups of a simulation at a time."""
     run, jobs = record.run, record.run.workload.jobs
     arrival_ns_J = np.array([job.arrival_ns for job in jobs], dtype=np.int64)
-    told = GroupHistory(history=record.history, arrival_ns_J=arrival_ns_J)
-    at_ns = told.busiest_ns() if at_s is None else seconds_to_ns(at_s)
-    there = told.there(at_ns)
+    standings = GroupHistory(history=record.history, arrival_ns_J=arrival_ns_J)
+    at_ns = standings.busiest_ns() if at_s is None else seconds_to_ns(at_s)
+    there = standings.there(at_ns)
     if not there:
         first_s, end_s = arrival_ns_J.min() / NS_PER_S, record.history.finish_ns_J.max() / NS_PER_S
         message = (
@@ -171,12 +170,12 @@ def _described(record: Record, at_s: float | None) -> RunGroups:
             f"at {end_s:.6g} s"
         )
         raise SpecError(Problem(file=_COMMAND, field="--at", message=message))
-    standing = told.standing(at_ns)
-    groups = tuple(_predicted(record, told, one) for one in standing)
+    standing = standings.standing(at_ns)
+    groups = tuple(_predicted(record, standings, one) for one in standing)
     grouped = {job for one in standing for job in one.group.jobs}
-    until_ns = told.next_change_ns(at_ns)
+    until_ns = standings.next_change_ns(at_ns)
     others = [job for job in there if job not in grouped]
-    runs = {job: told.runs(job, at_ns, until_ns) for job in others}
+    runs = {job: standings.runs(job, at_ns, until_ns) for job in others}
     scheduler, hosts = run.scheduler, tuple(host.name for host in run.cluster.hosts)
     return RunGroups(
         run=run.name,
@@ -192,14 +191,14 @@ def _described(record: Record, at_s: float | None) -> RunGroups:
     )
 
 
-def _predicted(record: Record, told: GroupHistory, one: StandingGroup) -> GroupPrediction:
-    """Return the prediction of a group, with what its jobs had in the simulation."""
+def _predicted(record: Record, standings: GroupHistory, one: StandingGroup) -> GroupPrediction:
+    """Return the prediction of a group, with the simulated times of its jobs."""
     run, members, machines = record.run, one.group.jobs, len(one.group.hosts)
     jobs = [run.workload.jobs[job] for job in members]
     group = iteration_of(grouping_problem(run.cluster, record.costs, jobs, {}), machines)
     iteration_s, limit = group.iteration_s, group.limit
     columns = (group.comp_s_J.tolist(), group.comm_s_J.tolist(), group.alone_s_J.tolist())
-    rounds_ns = [told.round_ns(job, one.begin_ns, one.end_ns) for job in members]
+    rounds_ns = [standings.round_ns(job, one.begin_ns, one.end_ns) for job in members]
     rows = zip(jobs, *columns, rounds_ns, strict=True)
     return GroupPrediction(
         hosts=tuple(run.cluster.hosts[host].name for host in one.group.hosts),

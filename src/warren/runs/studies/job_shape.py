@@ -32,10 +32,10 @@ _MOST_POINTS: Final = 100
 class ShapeAdvice:
     """The shape of a job whose epoch is predicted to be the shortest.
 
-    ``hosts``: all, in the order of the cluster. ``items``: of the data, by host that works;
-    ``server_bytes``: of the model, by host that serves. ``epochs_s``: the shortest epoch by how
-    many hosts work, of some such numbers. ``change``: from a stated shape to this one, if one was.
-    ``bound_s``: no shape has a shorter epoch than that; but for a part in 10^9 it is the epoch,
+    ``hosts``: all, in the order of the cluster. ``items``: items of the data, by host that works;
+    ``server_bytes``: bytes of the model, by host that serves. ``epochs_s``: the shortest epoch for
+    several numbers of working hosts. ``change``: from a stated shape to this one, if one was
+    stated. ``bound_s``: no shape has a shorter epoch. Except for a part in 10^9 it is the epoch,
     unless a search by ``published`` ended without a proof.
     """
 
@@ -70,23 +70,25 @@ def advised_shapes(
     form
         ``per-worker``: each worker has mini-batches of its own, as Cruise's; with more workers an
         epoch has fewer updates. ``fixed-round``: a mini-batch is split over all workers, so that
-        the result does not hang on their number.
+        the result does not depend on their number.
     reading
-        Of b_ij; ``warren.cost.parameter_server``.
+        The reading of b_ij; ``warren.cost.parameter_server``.
     ways
-        How often a mini-batch moves the model: 2 for a pull and a push, 1 as (3.4) is printed.
+        Number of times that a mini-batch moves the model: 2 for a pull and a push, 1 as (3.4) is
+        printed.
     curve
-        Whether ``epochs_s`` has up to 100 numbers of hosts that work; else the best one's
-        neighbours.
+        Whether ``epochs_s`` has up to 100 numbers of working hosts; otherwise the best one's
+        neighbors.
     stated, blocks
-        The shape that a job has, such as ``18,14``, and the blocks of its data and model, for a
-        plan of the way to the best one; ``shape_change``.
+        The present shape of the job, such as ``18,14``, and the blocks of its data and model, for a
+        plan of the way to the best shape; ``shape_change``.
 
     Raises
     ------
     SpecError
-        If a file is wrong, a job does not state its cost, or has none for a device of the cluster,
-        or the cluster has too few hosts, or too many kinds of them, or no such shape as is stated.
+        If a file is wrong; if a job does not state its cost, or has none for a device of the
+        cluster; or if the cluster has too few hosts, too many kinds of them, or no shape like the
+        stated one.
     """
     cluster = load_cluster(cluster_file, read, hosts_here)
     found = []
@@ -125,7 +127,7 @@ def advised_shapes(
 
 
 def _stated_cost(jobs_file: str, job: Job, cluster: Cluster) -> EpochCost:
-    """Return what a job states of its epoch; raises SpecError if that is not enough."""
+    """Return the epoch cost that a job states; raises SpecError if values are missing."""
 
     def problem(field: str, message: str) -> SpecError:
         return SpecError(Problem(file=jobs_file, field=f"{job.name}.{field}", message=message))
@@ -142,7 +144,7 @@ def _stated_cost(jobs_file: str, job: Job, cluster: Cluster) -> EpochCost:
 
 
 def _kinds(cluster_file: str, cost: EpochCost, cluster: Cluster) -> tuple[MachineKinds, IntArray]:
-    """Return the kinds of hosts, and which each is: by devices, what an item takes, and rate."""
+    """Return the kinds of hosts, and each host's kind: by devices, time of an item, and rate."""
     held: dict[str, list[str]] = {host.name: [] for host in cluster.hosts}
     for device in cluster.devices:
         held[device.host].append(device.type)
@@ -181,7 +183,7 @@ def _by_host(
 def _whole(parts: Mapping[str, float], total: int) -> dict[str, int]:
     """Round parts so that they sum to the total: the largest remainders up."""
     down = {name: int(part) for name, part in parts.items()}
-    # A float holds no number of twenty digits: what is left may be many bytes, or too many.
+    # A float holds no number of twenty digits: the remainder may be many bytes, or too many.
     more, left = divmod(total - sum(down.values()), len(parts))
     up = sorted(parts, key=lambda one: down[one] - parts[one])[:left]
     return {name: max(0, part + more + (name in up)) for name, part in down.items()}

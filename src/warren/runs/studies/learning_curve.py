@@ -1,4 +1,4 @@
-"""Predicting a learning curve of a file: which points are observed, and what comes later."""
+"""Prediction of a learning curve in a file: the observed points, and the later ones."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from warren.workload.text import decoded, fetch, unpacked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvePrediction:
-    """What a learning curve is predicted to be at one later step.
+    """The predicted value of a learning curve at one later step.
 
-    ``whole`` is the curve of the file, ``observed`` the part of it that the prediction looked at.
-    ``forecast`` is at one step. ``seconds``: real time that the forecast took. ``notes``: what of
-    the file was not used, and what was assumed.
+    ``whole`` is the curve of the file, ``observed`` the part of it that the prediction used.
+    ``forecast`` is at one step. ``seconds``: real time of the forecast. ``notes``: unused parts of
+    the file, and assumptions.
     """
 
     whole: Curve
@@ -70,16 +70,16 @@ def predict_curve(
     at
         The step to predict: a number, or ``N%`` of the last step of the file.
     observe
-        Up to which point the curve is looked at: a step, or ``N%`` of the points.
+        The last point of the curve that is used: a step, or ``N%`` of the points.
     target
-        A value; the prediction then tells the chance of it, or of a better one.
+        A value; the prediction then includes the probability of it, or of a better one.
     columns
         ``STEP,VALUE``: the columns of a table, or the keys of JSON; unless given ``step,value``, or
         those that trainers write.
     pattern
         A regular expression with a group ``value``, and perhaps ``step``: the file is a log.
     metric
-        What the values are, such as ``accuracy`` or ``training loss``; else the name of the column.
+        The quantity, such as ``accuracy`` or ``training loss``; by default the name of the column.
     cuts
         Steps from which on the learning rate is lower, ``100,150``; ``none``: it never is.
     seed
@@ -119,7 +119,7 @@ def predict_curve(
 
 
 def _notes(observed: Curve, kind: CurveKind) -> list[str]:
-    """Return what is not seen in a prediction: spikes, and a name that the values contradict."""
+    """Return facts that a prediction hides: spikes, and a name that the values contradict."""
     notes = []
     spikes = spikes_of(observed)
     if spikes.any():
@@ -163,7 +163,7 @@ def _cuts(text: str | None) -> tuple[float, ...] | None:
 
 
 def _observed(file: str, observe: str, whole: Curve) -> Curve:
-    """Return the points up to a step, or so many percent of them."""
+    """Return the points up to a step, or up to a percentage of them."""
     # A percentage counts points, not steps: reports may come at uneven distances.
     number, percent = _number("--observe", observe)
     try:

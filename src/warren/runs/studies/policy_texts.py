@@ -1,4 +1,4 @@
-"""What policies are, in words: a row of each, one in full, and what one makes of a cluster."""
+"""Descriptions of policies: a row of each, one in full, and one's preparation for a cluster."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from warren.store.files import read
 def policy_rows(question: str | None = None) -> list[dict[str, str]]:
     """Describe each shipped policy in a row, by question and name; place first.
 
-    ``question``: only those that are named for it; None: all. Raises SpecError if there is no such
-    question.
+    ``question``: only policies that are named for it; None: all. Raises SpecError if the question
+    does not exist.
     """
     _check_question(question)
     rows = []
@@ -41,8 +41,8 @@ def policy_rows(question: str | None = None) -> list[dict[str, str]]:
 def policy_in_full(name: str, question: str | None = None) -> dict[str, str]:
     """Describe one policy, shipped or ``FILE.py:Class``: its row, and its file's words as ``text``.
 
-    ``question``: what it is named for, where several questions have a policy of this name. Raises
-    SpecError if there is no such policy, or it cannot be loaded.
+    ``question``: the question it is named for, if several have a policy of this name. Raises
+    SpecError if the policy does not exist, or cannot be loaded.
     """
     _check_question(question)
     asked, policy = _policy(name, question)
@@ -50,10 +50,10 @@ def policy_in_full(name: str, question: str | None = None) -> dict[str, str]:
 
 
 def explain_on_cluster(name: str, path: str) -> str:
-    """Tell what a policy makes of a cluster file, for example its groups of GPUs.
+    """Describe a policy's preparation for a cluster file, for example its groups of GPUs.
 
-    A policy that prepares something for a cluster says it by its own ``explain_cluster``: of the
-    cluster and the costs of every shipped model there, a text. Raises SpecError if the policy
+    A policy that prepares something for a cluster describes it in its ``explain_cluster``: a text
+    from the cluster and the costs of every shipped model there. Raises SpecError if the policy
     prepares nothing, the cluster file is wrong, or no shipped model has a time on one of its device
     types.
     """
@@ -100,7 +100,7 @@ def _check_question(question: str | None) -> None:
 
 
 def _policy(name: str, question: str | None = None) -> tuple[str, AnyPolicy]:
-    """Make the policy of this name, without options; return what it is named for, too."""
+    """Make the policy of this name, without options; also return its question."""
     if is_foreign(name):
         asked = question or "place"
         return asked, foreign(name, {}, question=asked)
@@ -117,7 +117,7 @@ def _policy(name: str, question: str | None = None) -> tuple[str, AnyPolicy]:
 
 
 def _text(policy: AnyPolicy) -> str:
-    """Return What, Source and Differs: of the class where a file has several, else of its file."""
+    """Return What, Source and Differs: of the class if a file has several, else of its file."""
     own = inspect.getdoc(policy) or ""
     # A class with a source of its own shares its file with other policies.
     if "\nSource\n" in own:

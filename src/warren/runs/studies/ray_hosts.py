@@ -51,7 +51,7 @@ def cluster_yaml(address: str, nodes: Sequence[RayNode], testbed: str | None = N
         raise EngineError(f"Ray at {address}: no node has processors for tasks")
     names = Counter(node.name for node in nodes)
     for node in nodes:
-        # Two nodes of one name are told from each other by their addresses.
+        # Two nodes of one name are distinguished by their addresses.
         name = _quoted(node.name if names[node.name] == 1 else node.address)
         tenths = int(node.memory_bytes / 1e8)
         memory = f", memory: {tenths / 10} GB" if tenths else ""
@@ -66,5 +66,5 @@ def cluster_yaml(address: str, nodes: Sequence[RayNode], testbed: str | None = N
 
 
 def _quoted(name: str) -> str:
-    """Return a name as YAML takes it for a text, whatever it looks like."""
+    """Return a name quoted so that YAML always reads it as a text."""
     return name if re.fullmatch(r"[a-z]+[-_]?\d+", name) else json.dumps(name)

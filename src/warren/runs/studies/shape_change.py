@@ -14,7 +14,7 @@ from warren.model.job import EpochCost
 from warren.solve.shapes.block_moves import Holder, Operation, reconfiguration, stages
 
 BLOCKS: Final = (200, 128)
-"""In so many blocks lie data and model in Cruise, 3.4.6."""
+"""Numbers of blocks of data and of model in Cruise, 3.4.6."""
 _MOST_BLOCKS: Final = 10**6
 _COUNTS: Final = re.compile(r"\d{1,9}(\+\d{1,9})*,\d{1,9}(\+\d{1,9})*", re.ASCII)
 _PAIR: Final = re.compile(r"\d{1,9},\d{1,9}", re.ASCII)
@@ -24,10 +24,10 @@ _PAIR: Final = re.compile(r"\d{1,9},\d{1,9}", re.ASCII)
 class ChangeStep:
     """The step that a host makes on the way to another shape.
 
-    ``kind``: add, delete, switch or move. ``role``: what the host becomes, or was where it is
-    deleted; of a move, whose blocks: workers' (of the data) or servers' (of the model). They go to
-    ``target``. ``size_bytes``: None where nobody stated the size of the data. ``after``: places of
-    the steps that have to be over before.
+    ``kind``: add, delete, switch or move. ``role``: the host's new role, or its former one if it is
+    deleted; for a move, the owners of the blocks: workers (of the data) or servers (of the model).
+    They go to ``target``. ``size_bytes``: None if the size of the data is not stated. ``after``:
+    positions of the steps that must be over before.
     """
 
     kind: Literal["add", "delete", "switch", "move"]
@@ -94,11 +94,12 @@ def shape_change(
     Parameters
     ----------
     text
-        ``W,S``: how many work and serve; with several kinds of hosts ``W+W,S+S``, a number a kind.
+        ``W,S``: numbers of working and serving hosts; with several kinds ``W+W,S+S``, a number a
+        kind.
     hosts, kind_N, works_K
-        All hosts of the cluster, of which kind each is, by first hosts, and which kinds can work.
+        All hosts of the cluster, the kind of each, by first hosts, and the kinds that can work.
     items, server_bytes
-        The shape that is to be: what each host works on, and holds.
+        The new shape: the items that each host works on, and the bytes it holds.
 
     Raises
     ------
@@ -186,7 +187,7 @@ def _held(
 def _shares(
     hosts: Sequence[str], kind_N: IntArray, parts: Mapping[str, int]
 ) -> list[int | Fraction]:
-    """Return what hosts have in the mean of those of their kind that have something."""
+    """Return the mean share of hosts of each kind, over those that have something."""
     kinds = kind_N.tolist()
     some: dict[int, list[int]] = {}
     for kind, host in zip(kinds, hosts, strict=True):

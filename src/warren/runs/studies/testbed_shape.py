@@ -13,7 +13,7 @@ from warren.store.files import read
 class TestbedShape:
     """A testbed as a user asks for it, by ``file`` or by all the others.
 
-    ``hosts``: so many, each behind a ``link`` of this rate (``200Mbit``), with ``cpus`` processors
+    ``hosts``: number of hosts, each behind a ``link`` of this rate (``200Mbit``), with ``cpus``
     (None: all), addresses in ``subnet`` and a ``queue`` before its link (``fair`` or ``fifo``).
     """
 

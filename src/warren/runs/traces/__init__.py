@@ -1,1 +1,1 @@
-"""Traces read by what a user says of them: looked at, and turned into files of a run."""
+"""Traces read by a user's options: inspected, and converted to files of a run."""

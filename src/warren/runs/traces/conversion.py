@@ -1,4 +1,4 @@
-"""Traces as files of a run: jobs and what they cost, and lists of machines as clusters."""
+"""Traces as files of a run: jobs and their costs, and lists of machines as clusters."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from warren.workload.traces.rows import TraceRequest
 class ConvertedTrace:
     """A trace that became a jobs file.
 
-    ``profiles``: the file with what its jobs cost; None: the trace tells no costs, and the run
-    that reads the jobs must. ``notes``: remarks of the reader, for people.
+    ``profiles``: the file with the costs of its jobs; None: the trace has no costs, and the run
+    that reads the jobs must give them. ``notes``: remarks of the reader, for people.
     """
 
     format: str
@@ -32,9 +32,9 @@ class ConvertedTrace:
 def convert_trace(asked: TraceOptions, to: str, profiles: str | None = None) -> ConvertedTrace:
     """Write a trace as a jobs file, and the costs that its jobs name as a file of profiles.
 
-    ``to`` ends in ``.csv``; an old one goes. Costs go into ``profiles``; None: beside the jobs
-    file, ``.profiles.yaml``. Raises SpecError if the trace cannot be read, no row of it is a job,
-    or a file cannot be written.
+    ``to`` ends in ``.csv``; an existing file is replaced. Costs go into ``profiles``; None: beside
+    the jobs file, ``.profiles.yaml``. Raises SpecError if the trace cannot be read, no row of it is
+    a job, or a file cannot be written.
     """
     # Imported here: a trace that is only looked at is not written.
     from warren.workload.specs.write import dump_profiles
@@ -63,9 +63,9 @@ def convert_trace(asked: TraceOptions, to: str, profiles: str | None = None) -> 
 
 
 def convert_machines(file: str, to: str) -> Machines:
-    """Write a published list of machines as a cluster file, and return what is in it.
+    """Write a published list of machines as a cluster file, and return its machines.
 
-    Raises SpecError if the file is no such list, or holds no machine with a GPU, or cannot be
+    Raises SpecError if the file is no list of machines, holds no machine with a GPU, or cannot be
     written.
     """
     content = fetch(file, read)

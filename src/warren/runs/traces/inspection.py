@@ -1,4 +1,4 @@
-"""What a trace, or the workload of a run file, is like."""
+"""A description of a trace, or of the workload of a run file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ YAML: Final = (".yaml", ".yml")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectedTrace:
-    """A trace as ``warren trace inspect`` tells it.
+    """A trace as ``warren trace inspect`` describes it.
 
-    ``summary``: what ``--json`` prints. ``proposed``: how its columns were read, if it is a table
-    that Warren does not know.
+    ``summary``: the output of ``--json``. ``proposed``: the reading of its columns, if it is a
+    table that Warren does not know.
     """
 
     summary: Mapping[str, Any]

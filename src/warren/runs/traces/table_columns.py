@@ -13,16 +13,16 @@ from warren.workload.traces.formats.any_table import FIELDS, SEPARATORS, USUAL, 
 from warren.workload.traces.proposal import Proposal
 
 _SHOWN: Final = 12
-"""So many columns of a table are named in an error."""
+"""Most columns of a table that are named in an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedTable:
-    """How an unknown table is proposed to be read.
+    """The proposed reading of an unknown table.
 
-    ``spec``: what a run file says to read it so, as ``workload.trace``. ``options``: the same as
-    options of ``warren trace``. ``unused``: columns that the proposal does not use, as they may
-    stand in a line. ``has_gpus``: whether a column of GPUs was found.
+    ``spec``: the ``workload.trace`` of a run file for this reading. ``options``: the same as
+    options of ``warren trace``. ``unused``: columns that the proposal does not use, for a line of
+    text. ``has_gpus``: whether a column of GPUs was found.
     """
 
     spec: Mapping[str, Any]
@@ -50,18 +50,18 @@ def proposed_table(file: str, table: Proposal) -> ProposedTable:
 def given_table(columns: str, units: str | None, separator: str) -> dict[str, Any]:
     """Return the columns, units and separator of options as fields of a ``TraceRequest``.
 
-    Raises SpecError if they are not what a table can be read by.
+    Raises SpecError if a table cannot be read by them.
     """
     # From the fields to their units: each error names the option that it is in.
-    named, told = _pairs("--columns", columns), _pairs("--units", units or "")
+    named, unit_of = _pairs("--columns", columns), _pairs("--units", units or "")
     if unknown := [field for field in named if field not in FIELDS]:
         allowed = f"allowed: {', '.join(FIELDS)}"
         raise _wrong("--columns", f"unknown field {shown(unknown[0])}; {allowed}")
     if separator not in SEPARATORS:
         raise _wrong("--separator", f"{shown(separator)}; allowed: {', '.join(SEPARATORS)}")
-    if problem := mapping_problem(named, told):
+    if problem := mapping_problem(named, unit_of):
         raise _wrong("--units" if problem.startswith("units") else "--columns", problem)
-    return {"columns": named, "units": told, "delimiter": SEPARATORS[separator]}
+    return {"columns": named, "units": unit_of, "delimiter": SEPARATORS[separator]}
 
 
 def of_proposal(table: Proposal) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def of_proposal(table: Proposal) -> dict[str, Any]:
 
 
 def unknown_table(file: str, table: Proposal) -> SpecError:
-    """Make the error for a table that is to be read and of which nobody has said how."""
+    """Make the error for a table whose columns have no stated reading."""
     if table.problem:
         names = ", ".join(map(shown, table.header[:_SHOWN]))
         more = ", ..." if len(table.header) > _SHOWN else ""

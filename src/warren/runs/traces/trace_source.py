@@ -1,4 +1,4 @@
-"""Which trace is read, in which format, and what its reader is asked for."""
+"""The choice of a trace, its format, and the request to its reader."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from warren.workload.traces.rows import TraceRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceOptions:
-    """A trace and how to read it, as a user says it: the options of ``warren trace``.
+    """A trace and how to read it, as given by a user: the options of ``warren trace``.
 
-    ``gang`` and ``round`` say what jobs cost, so they matter only where a trace becomes jobs.
+    ``gang`` and ``round`` give the costs of jobs, so they matter only if a trace becomes jobs.
     """
 
     file: str
@@ -42,11 +42,12 @@ class TraceOptions:
 def trace_request(
     asked: TraceOptions, *, proposing: bool = False
 ) -> tuple[str, TraceRequest, Proposal | None]:
-    """Return the name of a trace's format, what to ask its reader, and how columns are proposed.
+    """Return the name of a trace's format, the request to its reader, and proposed columns.
 
-    The proposal is None where the format, or the user, says what the columns mean. ``proposing``: a
-    table that Warren does not know is read by what it proposes; else it is refused. Raises
-    SpecError if a file cannot be read, the trace is none that is known, or an option is wrong.
+    The proposal is None if the format, or the user, gives the meaning of the columns.
+    ``proposing``: a table that Warren does not know is read by the proposal; otherwise it is
+    refused. Raises SpecError if a file cannot be read, the trace has no known format, or an option
+    is wrong.
     """
     if asked.format not in ("auto", *TRACES):
         message = f"unknown format {asked.format!r}; allowed: auto, {', '.join(TRACES)}"
@@ -64,7 +65,7 @@ def trace_request(
         leave_out=asked.leave_out,
         throughputs_file=asked.throughputs or "",
         throughputs=table,
-        # What is wrong with that file is told of the option that names it.
+        # Faults of that file are reported under the option that names it.
         throughputs_field="--throughputs",
         gang=asked.gang,
         **how,
@@ -75,10 +76,9 @@ def trace_request(
 def _form(
     asked: TraceOptions, content: bytes, proposing: bool
 ) -> tuple[str, dict[str, Any], Proposal | None]:
-    """Return a trace's format; of a table also how its columns are read, and what is proposed.
+    """Return a trace's format; for a table also the reading of its columns, and the proposal.
 
-    What the user names counts first, then what the beginning of the file shows, and last what the
-    names of its columns tell.
+    The user's names count first, then the beginning of the file, and last the names of its columns.
     """
     if asked.columns is not None:
         if asked.format not in ("auto", "table"):
@@ -90,7 +90,7 @@ def _form(
     if asked.format not in ("auto", "table"):
         return asked.format, {}, None
     head = head_of(asked.file, content)
-    # Of a list of machines ``detected`` tells that it is no trace, and what takes it.
+    # For a list of machines ``detected`` says that it is no trace, and names the command for it.
     if asked.format == "auto" and (told_by(head) or is_cluster(head)):
         return detected(asked.file, content), {}, None
     proposed = propose(asked.file, content)
