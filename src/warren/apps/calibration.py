@@ -25,10 +25,10 @@ class _Vector(nn.Module):
 
 
 class Vector(TorchApp):
-    """A model of ``floats`` parameters of four bytes, of which a task only touches the first.
+    """A model of ``floats`` parameters of four bytes, of which a task changes only the first.
 
-    It multiplies matrices ``products`` times, about 0.3 ms each: a task that lasts, whatever the
-    size of its model.
+    It multiplies matrices ``products`` times, about 0.3 ms each, so that a task takes time at any
+    model size.
     """
 
     floats: int = 256
@@ -47,7 +47,7 @@ class Vector(TorchApp):
         assert isinstance(model, _Vector)
         for _ in range(self.products):
             torch.mm(_MATRIX, _MATRIX)
-        # A loss must depend on a parameter; the batch is zero, so the model stays as it is.
+        # A loss must depend on a parameter; the batch is zero, so the model does not change.
         zero: torch.Tensor = model.values[0] * batch.sum()
         return zero
 

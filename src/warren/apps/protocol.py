@@ -1,4 +1,4 @@
-"""Define what user code implements: one class an app.
+"""Define the interface of user code: one class an app.
 
 Importing this module is cheap; torch is imported only where a default needs it.
 """
@@ -70,8 +70,8 @@ class TorchApp:
     def dataset(self) -> Any:
         """Return a map-style ``Dataset``, a tensor, or a tuple or dict of tensors of equal length.
 
-        A batch is then what ``collate`` gives, a tensor, a tuple or a dict. Servers call
-        it too, so that ``evaluate`` finds what it sets.
+        A batch is then the result of ``collate``, a tensor, a tuple or a dict. Servers call it too,
+        so that ``evaluate`` finds the attributes it sets.
         """
         raise NotImplementedError(f"{type(self).__name__} must define dataset()")
 
@@ -92,13 +92,13 @@ class TorchApp:
     def optimizer(
         self, named_parameters: Iterable[tuple[str, nn.Parameter]]
     ) -> torch.optim.Optimizer:
-        """Return what steps once a round. Default: plain SGD at learning rate 0.1."""
+        """Return the optimizer, stepped once a round. Default: plain SGD at learning rate 0.1."""
         import torch
 
         return torch.optim.SGD(list(named_parameters), lr=0.1, fused=False)
 
     def schedule(self, optimizer: torch.optim.Optimizer) -> LRScheduler | None:
-        """Return what changes the learning rate, stepped once a round after the optimiser."""
+        """Return the schedule of the learning rate, stepped once a round after the optimizer."""
         return None
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
@@ -171,7 +171,7 @@ def _kinds(app: type[TorchApp]) -> dict[str, str]:
 
 
 def _problem(where: str, name: str, value: Any, known: Mapping[str, Any]) -> Problem | None:
-    """Return what is wrong with one parameter of a job; None if nothing is."""
+    """Return the fault of one parameter of a job; None if there is none."""
     field = f"params.{name}"
     if name not in known:
         allowed = ", ".join(sorted(known)) or "none"

@@ -1,4 +1,4 @@
-"""Name files that are no text by how they begin, with what makes text of them."""
+"""Recognize files that are no text by their beginning, and say how to make text of them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _PAGE: Final = re.compile(rb"\s*<(?:!doctype html|html)", re.IGNORECASE)
 
 
 def unreadable_kind(content: bytes) -> str:
-    """Return what a file is and what to do, if it is of a kind that is not read; else empty.
+    """Return the kind of a file that cannot be read, and a way out; empty if it can be read.
 
     The text follows the name of the file: ``is a Parquet file; write it as CSV``.
     """
@@ -51,7 +51,7 @@ def unreadable_kind(content: bytes) -> str:
         if start.startswith(magic):
             return _told(what, way)
     if start.startswith(b"PK\x03\x04"):
-        # The names of what is packed stand at the start of each part, and all at the end.
+        # The names of packed files stand at the start of each part, and all at the end.
         names = start + content[-_SNIFFED:]
         found = next((one for one in _ZIPPED if one[0] in names), None)
         return _told(*found[1:]) if found else _told("a zip archive", "unpack it first")

@@ -41,9 +41,9 @@ class JobSources:
     files: NamedFiles
 
     def of(self, workload: object) -> Trace | None:
-        """Return the jobs of a checked ``workload``; None where a file it names cannot be read.
+        """Return the jobs of a checked ``workload``; None if a file it names cannot be read.
 
-        Raises SpecError if a file is damaged, or nothing can be made of it.
+        Raises SpecError if a file is damaged, or no jobs can be made of it.
         """
         if isinstance(workload, HareMixSpec):
             return hare_mix(workload, self.ground)
@@ -66,7 +66,7 @@ class JobSources:
         table: bytes | None = None
         if spec.throughputs is not None:
             table = self.files.content((*at, "throughputs"), spec.throughputs)
-        # Both files are asked for before this, so that problems of both are told at once.
+        # Both files are requested before this, so that one reading reports problems of both.
         if content is None or (table is None and spec.throughputs is not None):
             return None
         file = self.files.joined(spec.path)
@@ -114,7 +114,7 @@ class JobSources:
 # Keys of a run file.
 WORKLOAD, HISTORY = "workload", "history"
 DEFAULT: Final = "default"
-"""What a run file writes for the user's own history database."""
+"""The text by which a run file names the user's own history database."""
 Recorded: TypeAlias = Callable[[str, Sequence[str]], Trace]
 """Gives the jobs of a history database that ran on one of these device types, and their costs.
 
@@ -124,11 +124,11 @@ An empty path names the user's own database, which may hold none.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsAndHistory:
-    """Finds the jobs under a ``key`` of a run file; what is wrong goes to ``files``.
+    """Finds the jobs under a ``key`` of a run file; problems go to ``files``.
 
-    ``stated``: what the file says there, unchecked; None: nothing. ``rows`` are costs by model,
-    ``batches`` by model those of jobs that state none. Where ``cluster`` is None it is wrong, so
-    nothing can be made for it; where ``recorded`` is None no database can be read.
+    ``stated``: the value in the file, unchecked; None: none. ``rows`` are costs by model,
+    ``batches`` by model those of jobs that state none. If ``cluster`` is None it is wrong, so no
+    jobs can be made for it; if ``recorded`` is None no database can be read.
     """
 
     key: str
@@ -142,7 +142,8 @@ class JobsAndHistory:
 
     def jobs(self, spec: object) -> Trace | None:
         """Return the jobs in their order; ``spec`` is the key's checked value, None a wrong one."""
-        # A jobs file is read even where the run file is wrong: all problems are told at once.
+        # A jobs file is read even if the run file is wrong, so that one reading reports all
+        # problems.
         named, path = self._file()
         if named is not None:
             return self._from_file(path, named, spec)

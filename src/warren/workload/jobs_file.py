@@ -1,4 +1,4 @@
-"""Make clusters and jobs of documents and ``jobs.csv``; what is wrong is added to a list."""
+"""Make clusters and jobs of documents and ``jobs.csv``; problems are added to a list."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RESULTS: Final = (
     "numerics",
     "app_sha256",
 )
-"""Columns that only the table written by a run has: what became of its jobs."""
+"""Columns that only the table of a run's results has: the outcome of its jobs."""
 _COLUMN_OF: Final = {field: column for column, field in COLUMNS.items()}
 _WHOLE: Final = frozenset({"batch", "scale", "rounds", "seed"})
 
@@ -45,7 +45,7 @@ _WHOLE: Final = frozenset({"batch", "scale", "rounds", "seed"})
 def parse_jobs_csv(file: str, text: str, ended: bool = False) -> Document:
     """Parse rows into a document of job mappings; empty cells are left out (defaults hold).
 
-    ``ended``: the table may be the one that a run writes; then only jobs that finished are taken.
+    ``ended``: the table may be a run's result; then only jobs that finished are taken.
     Raises SpecError if the text is no CSV, the header is wrong, or a row is too short or too long.
     """
     rows = _rows(file, text)
@@ -62,7 +62,7 @@ def parse_jobs_csv(file: str, text: str, ended: bool = False) -> Document:
     jobs: list[dict[str, Any]] = []
     places: list[Place] = []
     for line, cells in rows:
-        # The row is skipped and reading goes on, so that all wrong rows are told at once.
+        # The row is skipped and reading goes on, so that one reading reports all wrong rows.
         if len(cells) != len(columns):
             message = f"has {len(cells)} cells, the header {len(columns)}"
             problems.append(Problem(file=file, line=line, message=message))
@@ -78,8 +78,8 @@ def parse_jobs_csv(file: str, text: str, ended: bool = False) -> Document:
     if problems:
         raise SpecError(problems)
     # Jobs that are left out are counted by status in a note.
-    told = ", ".join(f"{count} {status}" for status, count in sorted(others.items()))
-    notes = (f"{file}: jobs left out: {told}",) if told else ()
+    left_out = ", ".join(f"{count} {status}" for status, count in sorted(others.items()))
+    notes = (f"{file}: jobs left out: {left_out}",) if left_out else ()
     return Document(file=file, data=jobs, place=(1, places), columns=_COLUMN_OF, notes=notes)
 
 
@@ -133,7 +133,7 @@ def _value(column: str, cell: str) -> Any:
     return cell
 
 
-# Keys by which a run file and a job are told apart.
+# Keys that distinguish a run file from a job.
 RUN_KEYS: Final = frozenset({"cluster", "workload"})
 JOB_KEYS: Final = frozenset({"app", "model"})
 
@@ -141,7 +141,7 @@ JOB_KEYS: Final = frozenset({"app", "model"})
 def documents(path: str, text: str, ended: bool = False) -> Document:
     """Parse a jobs file: CSV by its name, else YAML. ``ended``: its jobs have ended.
 
-    Raises SpecError if it cannot be read as such.
+    Raises SpecError if it cannot be read as that kind.
     """
     if path.endswith(".csv"):
         return parse_jobs_csv(path, text, ended)
@@ -180,7 +180,7 @@ def is_run(data: Any) -> bool:
 
 
 def _give_jobs(workload: Any) -> str:
-    """Return what to say of a run file that was given for a jobs file."""
+    """Return the advice for a run file that was given as a jobs file."""
     inside = workload.get("jobs") if isinstance(workload, dict) else workload
     if isinstance(inside, list):
         return "this is a run file; give a file of its jobs alone, as `workload:` lists them"

@@ -1,4 +1,4 @@
-"""Find and read the files that a run file names, and keep what is wrong with them."""
+"""Find and read the files that a run file names, and keep their problems."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class NamedFiles:
         return self.attempt(lambda: fetch(self.joined(named), self.read, by))
 
     def attempt(self, make: Callable[[], T]) -> T | None:
-        """Return what ``make`` gives; if it raises SpecError, keep the problems and return None."""
+        """Return the result of ``make``; on a SpecError, keep the problems and return None."""
         try:
             return make()
         except SpecError as error:

@@ -1,4 +1,4 @@
-"""Read what jobs showed in an earlier run: ``truth: {metrics: ...}`` of a run file.
+"""Read the metrics of jobs in an earlier run: ``truth: {metrics: ...}`` of a run file.
 
 It is the folder ``metrics`` of a result folder, with a table for each job, or its content: by the
 job's name a list of pairs, the rounds done and the value of the metric of its stop rule.
@@ -51,7 +51,7 @@ def _refuse(files: NamedFiles, name: str, message: str) -> None:
 
 
 def _wrong(points: Sequence[tuple[int, float]], job: Job) -> str:
-    """Say what is wrong with a job's values; empty if nothing is."""
+    """Describe the fault of a job's values; empty if there is none."""
     rounds = [done for done, _ in points]
     if rounds != sorted(set(rounds)) or (rounds and rounds[0] < 1):
         return "the rounds done must grow from pair to pair, from 1 on"

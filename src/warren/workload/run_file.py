@@ -1,4 +1,4 @@
-"""Make a ``Run`` of a run file and all that it names; every problem is told at once.
+"""Make a ``Run`` of a run file and all files that it names; one reading reports every problem.
 
 Nothing is opened here: ``read`` gives the content of a path. A path inside a file is relative
 to the file that names it. Cluster and job files alone are read here, too.
@@ -38,7 +38,7 @@ from warren.workload.validation import GIVEN, check
 from warren.workload.yaml_document import Document, Path, parse_document, parse_value
 
 _ELSEWHERE: Final = ("cluster", "profiles")
-"""Fields of a run file whose content may stand in a file of its own."""
+"""Fields of a run file whose content may be in a separate file."""
 
 _INDEX: Final = re.compile(r"\[(\d+)\]")
 """A position in a list, as some write it."""
@@ -53,8 +53,8 @@ def split_keys(values: Mapping[str, Any]) -> Overrides:
 
 
 def apply(document: Document, values: Mapping[Key, Any], problems: list[Problem]) -> None:
-    """Put overrides into the document; a problem where there is no such place."""
-    # The schema refuses such a document as a whole.
+    """Put overrides into the document; add a problem for a place that does not exist."""
+    # The schema refuses this document as a whole.
     if not isinstance(document.data, dict):
         return
     for path, value in values.items():
@@ -68,7 +68,7 @@ def apply(document: Document, values: Mapping[Key, Any], problems: list[Problem]
 def _put(data: dict[str, Any], path: Key, value: Any) -> Path:
     """Put a value at a path, making mappings on the way; return the path with positions as numbers.
 
-    Raises ValueError where something on the way is neither a mapping nor a list that is so long.
+    Raises ValueError if a value on the way is neither a mapping nor a long enough list.
     """
     if "" in path:
         raise ValueError("is no dotted key such as cluster.network.model")
@@ -145,7 +145,7 @@ class RunFile:
         self.problems = self.files.problems
         own, self.inner = divide(document.data, overrides)
         apply(document, own, self.problems)
-        # What the file says by its keys, unchecked.
+        # The content of the file by its keys, unchecked.
         self.stated = document.data if isinstance(document.data, dict) else {}
 
     def run(self) -> Run:
@@ -214,7 +214,7 @@ class RunFile:
         return FilesBeside(read=self.read, base=self.folder, folder=folder, here=self.here)
 
     def _profiles(self, spec: RunSpec | None) -> tuple[ProfileRow, ...]:
-        """Return the rows of costs that the run file states or names; none where it does not."""
+        """Return the rows of costs that the run file states or names; none if it does not."""
         named = self.stated.get("profiles")
         if isinstance(named, str):
             document = self.files.follow(("profiles",), named, parse_document)
@@ -258,7 +258,7 @@ class RunFile:
         return ended(found, self.document.file, self.problems)
 
     def _metrics(self, spec: RunSpec | None, jobs: Trace | None) -> MetricsByJob | None:
-        """Return what jobs showed in an earlier run; None where the run file names none."""
+        """Return the metrics of jobs in an earlier run; None if the run file names none."""
         if spec is None or jobs is None or spec.truth.metrics is None:
             return None
         return recorded_metrics(spec.truth.metrics, jobs.jobs, self.files)
@@ -314,21 +314,21 @@ def load_run(
     path
         The run file.
     read
-        Gives the content of a file; raises ``OSError`` where it cannot.
+        Returns the content of a file; raises ``OSError`` if it cannot.
     overrides
         Dotted keys and values as text, like ``{"scheduler.place": "srtf"}``; a value is read as
         it would be in the file. ``cluster.*`` and ``profiles.*`` also reach into the files named.
     batches
         Batch of a job that states none, by model: the reference batch of its profile row.
     named
-        The path that gives a run without ``name`` its name, where ``path`` says less of it.
+        The path that gives a run without ``name`` its name, if it says more than ``path``.
     rows
         Costs by model beside those of the run: generators draw from them. They also give
         ``batches``.
     recorded
-        Gives the jobs of a history database.
+        Returns the jobs of a history database.
     here
-        Gives the hosts that this machine is, for ``hosts: local``.
+        Returns the hosts that this machine is, for ``hosts: local``.
 
     Raises
     ------

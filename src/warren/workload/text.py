@@ -17,7 +17,7 @@ Reader: TypeAlias = Callable[[str], bytes]
 HostsHere: TypeAlias = Callable[[], list[dict[str, Any]]]
 """Gives the hosts that this machine is, as a cluster file would list them."""
 
-# Bounds of memory: a file as it is, and what a small gzip file may grow to.
+# Bounds of memory: a file in its own size, and a small gzip file after unpacking.
 MAX_BYTES: Final = 64 << 20
 MAX_UNPACKED_BYTES: Final = 1 << 30
 _GZIP: Final = b"\x1f\x8b"
@@ -44,7 +44,7 @@ def shown(value: object) -> str:
 
 
 def hint(name: str, allowed: Iterable[str]) -> str:
-    """Return ``did you mean NAME? `` where one of the names is near, else an empty text."""
+    """Return ``did you mean NAME? `` if one of the names is near, otherwise an empty text."""
     # The search takes time with the length of the name, which comes from outside.
     near = get_close_matches(name[:100], list(allowed), n=1)
     return f"did you mean {near[0]}? " if near else ""
@@ -78,7 +78,7 @@ def decoded(file: str, content: bytes, most_bytes: int = MAX_BYTES) -> str:
 
 
 def unpacked(file: str, content: bytes) -> bytes:
-    """Unpack the content of a ``.gz`` file, told by its first bytes; return other content as it is.
+    """Unpack the content of a ``.gz`` file, known by its first bytes; return others unchanged.
 
     Raises SpecError if it is damaged, or unpacks to more than ``MAX_UNPACKED_BYTES``.
     """
@@ -121,7 +121,7 @@ def fetch_text(file: str, read: Reader, named_by: str = "") -> str:
 def plain(value: Any, depth: int = 50) -> Any:
     """Return an object as a file would hold it: dicts, lists, strings, finite numbers, None.
 
-    Raises ValueError if it holds anything else; the text says what.
+    Raises ValueError if it holds anything else; the message names it.
     """
     if depth < 0:
         raise ValueError("is nested too deeply")

@@ -14,7 +14,7 @@ from warren.workload.text import hint, shown
 from warren.workload.yaml_document import Document, Path
 
 GIVEN: Final = " (given on the command line)"
-"""What is added to a problem of a value that stands in no file."""
+"""Addition to a problem of a value that is in no file."""
 MAX_PROBLEMS: Final = 200
 """More problems than this in one file are counted, not listed."""
 
@@ -55,7 +55,7 @@ def check(
 
 @cache
 def _adapter(kind: Kind) -> TypeAdapter[Any]:
-    """Return what checks a kind of value; it is built at the first check, since that takes long."""
+    """Return the validator of a kind of value; it is built at the first check, which is slow."""
     return TypeAdapter(kind)
 
 
@@ -95,7 +95,7 @@ def _same_way(one: Path, other: Path) -> bool:
 
 
 def _unknown(kind: Kind, path: Path) -> str:
-    """Return the message about an unknown field: what was meant, and what is allowed."""
+    """Return the message about an unknown field: the intended one, and the allowed ones."""
     models, name = _models_at(kind, path[:-1]), str(path[-1])
     for model in models:
         if instead := getattr(model, "INSTEAD", {}).get(name):

@@ -2,7 +2,7 @@
 
 Only the core of YAML is read: mappings, lists, strings, numbers, ``true``/``false`` and ``null``.
 Aliases, tags, merge keys, duplicate keys, several documents and NaN are refused, so a file means
-what it shows and cannot grow while it is read.
+exactly its visible text and cannot grow while it is read.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Document:
     columns: Mapping[str, str] | None = None
     """Columns of a table by the field that they hold; None where the file is no table."""
     notes: tuple[str, ...] = ()
-    """Remarks on what was left aside."""
+    """Remarks on ignored parts."""
 
     def line(self, path: Path) -> int | None:
         """Return the line of a field, or of the nearest thing around it; None if there is none."""
-        # What an override has put there stands in no line of the file.
+        # A value from an override is in no line of the file.
         if any(path[: len(known)] == known for known in self.overridden):
             return None
         place = self.place
@@ -65,7 +65,7 @@ class Document:
         return (place if isinstance(place, int) else place[0]) or None
 
     def where(self, path: Path) -> str:
-        """Return the file and line of a field, for messages about what it names."""
+        """Return the file and line of a field, for messages about the thing it names."""
         line = self.line(path)
         return self.file if line is None else f"{self.file}:{line}"
 
@@ -85,8 +85,8 @@ class Document:
 def parse_document(file: str, text: str) -> Document:
     """Read one YAML document.
 
-    Raises SpecError if the text is not YAML, or uses what is refused; all problems that can be told
-    from one reading.
+    Raises SpecError if the text is not YAML, or uses refused features; with all problems that one
+    reading can find.
     """
     builder = _Builder(file)
     try:
@@ -125,7 +125,7 @@ def _syntax(file: str, text: str, error: yaml.YAMLError) -> Problem:
 
 
 def _tab(text: str, mark: Any) -> str:
-    """Return what to say if the unreadable line is indented with a tab; empty if it is not."""
+    """Return the advice if the unreadable line is indented with a tab; empty if it is not."""
     lines = text.splitlines()
     line = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
     indent = line[: len(line) - len(line.lstrip())]
@@ -202,7 +202,7 @@ class _Builder:
         raise SpecError(self.problems)
 
     def _scalar(self, event: Any, path: Path) -> Any:
-        """Return the value of plain text; what is quoted is always text."""
+        """Return the value of plain text; quoted content is always text."""
         text = event.value
         # ``style`` is set for quoted text, ``implicit`` is false where a tag was written.
         if event.style or not event.implicit[0]:
@@ -214,7 +214,7 @@ class _Builder:
         if _NOT_A_NUMBER.fullmatch(text):
             self._refuse(event, path, f"{text} is not a number Warren can use")
             return 0
-        # Longer than any number that is meant; such text stays text, and the schema refuses it.
+        # Longer than any intended number; such text stays text, and the schema refuses it.
         if len(text) <= 400 and FLOAT.fullmatch(text):
             return self._finite(event, path, float(text))
         return text

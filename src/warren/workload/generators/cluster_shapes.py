@@ -41,7 +41,7 @@ def parts_of(total: int, parts: Mapping[str, float]) -> dict[str, int]:
         raise ValueError("all parts are 0; allowed: at least one above 0")
     exact = {name: total * part / whole for name, part in parts.items()}
     counts = {name: int(part) for name, part in exact.items()}
-    # Largest remainder: each part rounded down, then one more for those that lost most by it.
+    # Largest remainder: each part rounded down, then one more for those that lost most by that.
     left = total - sum(counts.values())
     for name in sorted(parts, key=lambda one: counts[one] - exact[one])[:left]:
         counts[name] += 1
@@ -53,7 +53,7 @@ def hosts_of(
 ) -> Iterator[tuple[str, int | None, dict[str, int]]]:
     """Yield name, count and devices of hosts: the full ones of a type, then one with the rest.
 
-    A count of n stands for the hosts ``NAME-0`` to ``NAME-<n - 1>``; None for one host.
+    A count of n means the hosts ``NAME-0`` to ``NAME-<n - 1>``; None means one host.
     """
     for kind, count in parts_of(devices, parts).items():
         # A host has devices of one type only.

@@ -116,8 +116,9 @@ def whole_cluster_s(comp_s: Mapping[str, float], devices: Mapping[str, int]) -> 
 def window_s(work_s: Sequence[float], load: float | None) -> float:
     """Return the window in which jobs arrive, in seconds: offered work / (capacity x load).
 
-    ``work_s`` is for each job what the whole cluster would need for it, so that capacity is 1. On
-    unequal devices a good schedule does more than that, since each takes what it is best at.
+    ``work_s`` is for each job the time that the whole cluster would need for it, so that capacity
+    is 1. On unequal devices a good schedule does more than that, since each takes the jobs it is
+    best at.
     Without a ``load`` the window is 0: all jobs arrive at once. Raises ValueError if it is outside
     the range of times.
     """

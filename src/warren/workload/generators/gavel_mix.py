@@ -1,9 +1,9 @@
 """``gavel-mix``: jobs as Gavel's own generator draws them, for any cluster.
 
 *Source.* ``generate_trace.py`` of stanford-futuredata/gavel (OSDI'20): a job type evenly from the
-table's; on one GPU, or where the table has its type on several: 1 GPU (70 %), 2 (10 %) or 4
-(20 %); a run time of 1, 2, 3 or 4 hours, evenly, on a V100 (on so many of them), which gives its
-steps; exponential times between arrivals; weight 1. ``generated_t120.trace`` was made so: all its
+table's; on one GPU, or where the table has its type on several: 1 GPU (70 %), 2 (10 %) or 4 (20 %);
+a run time of 1, 2, 3 or 4 hours, evenly, on that number of V100s, which gives its steps;
+exponential times between arrivals; weight 1. ``generated_t120.trace`` was made like this: all its
 run times are whole hours, 87, 7 and 26 jobs have 1, 2 and 4 GPUs, the mean gap is 391 s on 48 GPUs.
 
 *Differs.* Draws are not Gavel's (Python's generator there), so no trace is repeated job by job.
@@ -116,7 +116,7 @@ def _window_s(spec: GavelMixSpec, rows: Sequence[TraceRow], ground: GeneratorInp
         # The mean gap times the number of jobs.
         return spec.jobs * spec.gap
     devices = ground.devices()
-    # A job's work: what the whole cluster needs for a task, times tasks a round, times rounds.
+    # A job's work: the time of the whole cluster for a task, times tasks a round, times rounds.
     work_s = [
         whole_cluster_s({kind: comp for kind, (comp, _) in (row.prices or {}).items()}, devices)
         * row.gpus

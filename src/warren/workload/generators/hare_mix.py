@@ -11,20 +11,20 @@ have about 490,000 tasks. A quarter means exactly a quarter of the jobs.
 
 *Arrivals.* The paper takes the Google cluster trace of 2019, without saying which part or how fast
 it is played. The substitute is a Poisson process, played so that ``load`` is offered work over
-capacity: the jobs' work, in seconds of the whole cluster, arrives evenly over that / ``load``. With
-``together`` so many jobs, in the mean, arrive at one instant.
+capacity: the jobs' work, in seconds of the whole cluster, arrives evenly over that / ``load``.
+``together`` is the mean number of jobs that arrive at one instant.
 
 *Tail.* HLAS (TCC'24, IV-B) holds where many jobs are small and a few take most of the GPU time, as
 in Google's trace. Rounds drawn evenly are not so; with ``tail`` a job's are multiplied by a
 lognormal factor of mean 1.
 
-*Targets, searches.* With ``targets`` every job has a stop rule. ``searches`` puts so many percent
-of the jobs into searches, see ``warren.workload.generators.job_families``.
+*Targets, searches.* With ``targets`` every job has a stop rule. ``searches`` is the percentage of
+the jobs in searches, see ``warren.workload.generators.job_families``.
 
 *Batch factor.* A factor of 2 doubles a task's batch and halves the rounds: the same items are
 trained, which is how Fig. 19 can show no change for most policies.
 
-*Repeats.* With ``repeats`` jobs are runs of so many recurring kinds (see ``job_families``).
+*Repeats.* ``repeats`` is the number of recurring kinds of jobs (see ``job_families``).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from warren.workload.traces.rows import Trace
 _WEIGHTS: Final = 4
 TARGET: Final = Stop(metric="loss", falls_to=0.1)
 """The stop rule of every job, with ``targets``; the simulator draws the losses on the way."""
-# Numbers of the streams: what a new option draws must not move the draws of the others.
+# Numbers of the streams: the draws of a new option must not move the draws of the others.
 _ORDER, _ROUNDS, _SCALES, _OF_WEIGHTS, _ARRIVALS = range(5)
 _BURSTS, _TAILS = range(13, 15)
 

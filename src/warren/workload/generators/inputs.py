@@ -1,4 +1,4 @@
-"""Give a generator what it needs of the run: its cluster, its costs, its seed."""
+"""Give a generator its inputs from the run: cluster, costs, seed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from warren.model.costs import ProfileRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratorInputs:
-    """What a generator is given of a run.
+    """The inputs of a generator from a run.
 
-    ``rows`` are costs by model, the run file's before the shipped; ``file`` and ``field`` stand in
-    messages.
+    ``rows`` are costs by model, the run file's before the shipped; ``file`` and ``field`` name the
+    place in messages.
     """
 
     cluster: Cluster

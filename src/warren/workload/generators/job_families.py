@@ -3,15 +3,15 @@
 *Domains.* The four of Hare's Table 2: their models, and limits of their jobs' rounds.
 
 *Searches* are jobs that try the same thing with other settings. *Ours*; HLAS's section V-A only
-says that such groups exist and that jobs of them are stopped when they fall behind. A search is
+says that these groups exist and that jobs of them are stopped when they fall behind. A search is
 eight jobs that arrive one after another and are alike; one of them, the leader, keeps its rounds,
 and the others are stopped at 20 to 60 % of these, evenly drawn.
 
-*Recurring jobs* are runs of a few kinds, alike in all that a cluster is told and about as long.
-*Ours*, for policies that use what the past tells. A kind fixes model, scale, user and the median
-of its jobs' rounds; which kind a job is of is drawn evenly. A run has the median times a lognormal
-factor: twice the median is as likely as half of it. The kinds have a seed of their own, so that a
-history and a workload of different seeds are runs of the same kinds.
+*Recurring jobs* are runs of a few kinds, alike in all that a cluster knows of them, and about as
+long. *Ours*, for policies that use the past. A kind fixes model, scale, user and the median of its
+jobs' rounds; the kind of a job is drawn evenly. A run has the median times a lognormal factor:
+twice the median is as likely as half of it. The kinds have a seed of their own, so that a history
+and a workload of different seeds are runs of the same kinds.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ from 0.01 to 0.05 s; a job F tau from 50 to 300 s. ``jobs`` keeps the parts.
 
 *Ours*, since the paper does not say: F and tau are drawn evenly, and again while F tau is below 50
 s (it is never above 300 s); sizes come in a drawn order. tau is a round alone: ``exchange`` of it
-is what the gradients take on the NIC of the slowest host without other traffic, which gives the
-model's bytes, and the rest is COMP. What contention and overhead add depends on the cluster's
-``network``. The paper has both within 15 % of the time: see ``experiments/sjf-bco``, whose
-parameters give that at most even if every GPU of the largest host belongs to another ring.
+is the time of the gradients on the NIC of the slowest host without other traffic, which gives the
+model's bytes, and the rest is COMP. The time that contention and overhead add depends on the
+cluster's ``network``. The paper has both within 15 % of the time: see ``experiments/sjf-bco``,
+whose parameters give that at most, even if every GPU of the largest host belongs to another ring.
 
 All jobs are there at time 0, unless ``load`` is given.
 """
@@ -34,7 +34,7 @@ from warren.workload.specs.workload import SjfBcoSpec
 from warren.workload.traces.rows import Trace
 
 GPUS: Final = {"1": 80, "2": 14, "4": 26, "8": 30, "16": 8, "32": 2}
-"""Of 160 jobs, how many ask for so many GPUs."""
+"""Number of the 160 jobs by the number of GPUs that they ask for."""
 # The paper's F, tau in seconds, and least F tau in seconds.
 ROUNDS: Final = (1000, 6000)
 ROUND_S: Final = (0.01, 0.05)
@@ -80,7 +80,7 @@ def sjf_bco(spec: SjfBcoSpec, ground: GeneratorInputs) -> Trace:
 
 
 def _lengths(seed: int, jobs: int) -> _Lengths:
-    """Draw F and tau of each job, and again for those whose F tau is too short so far."""
+    """Draw F and tau of each job, and again for jobs whose F tau is too short so far."""
     rounds_J = np.zeros(jobs, dtype=np.int64)
     round_s_J = np.zeros(jobs)
     stream, short_J = _LENGTHS, np.ones(jobs, dtype=np.bool_)

@@ -1,1 +1,1 @@
-"""One file a kind of user file: what may stand in it, and what it becomes."""
+"""One module for each kind of user file: its allowed content, and the objects made of it."""

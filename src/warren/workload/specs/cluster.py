@@ -1,4 +1,4 @@
-"""Define what a cluster file may say."""
+"""The allowed content of a cluster file."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class HostSpec(Spec):
     name: Name = Field(description="1 to 80 of A-Z a-z 0-9 . _ -; differs from other hosts.")
     # None and 1 differ: with a count of 1 the host is called NAME-0.
     count: int | None = Field(
-        None, ge=1, le=MAX_HOSTS, description="So many hosts; default: one, called name."
+        None, ge=1, le=MAX_HOSTS, description="Number of hosts; default: one, called name."
     )
     devices: dict[Name, Annotated[int, Field(ge=1, le=MAX_DEVICES)]] = Field(
         default_factory=dict, description="Devices of each type, like {V100: 4}."
@@ -154,7 +154,7 @@ class GeneratedHostsSpec(Spec):
     """Hosts in the shape of a paper's simulations, in place of a list."""
 
     generate: Annotated[str, *choice(*SHAPES)] = Field(description="Whose shape it is.")
-    devices: int = Field(ge=1, le=MAX_DEVICES, description="So many devices in all.")
+    devices: int = Field(ge=1, le=MAX_DEVICES, description="Number of devices in all.")
     heterogeneity: Annotated[str, *choice(*HETEROGENEITY)] = Field(
         "high",
         description="Types, in equal parts: low V100; mid V100 and K80; high V100, T4, K80, M60.",
@@ -177,7 +177,7 @@ class ServersSpec(Spec):
     """Servers of 4, 8, 16 or 32 GPUs, drawn evenly, as SJF-BCO simulates them."""
 
     generate: Annotated[str, *choice("sjf-bco")] = Field(description="Whose shape it is.")
-    servers: int = Field(20, ge=1, le=MAX_DEVICES // 32, description="So many hosts.")
+    servers: int = Field(20, ge=1, le=MAX_DEVICES // 32, description="Number of hosts.")
     # Not the run's seed: the same cluster stands in runs of other seeds.
     seed: Seed = Field(0, description="Of the draws.")
     nic: RateBps = Field(10e9, description="Of every host.")
@@ -250,7 +250,7 @@ class NetworkSpec(Spec):
 
 
 class NetworkFileSpec(NetworkSpec):
-    """What ``warren calibrate --rings`` writes."""
+    """The file that ``warren calibrate --rings`` writes."""
 
     format: Format = 1
     machine: Free = Field(default_factory=dict, description="Which machine; for people.")
@@ -293,7 +293,7 @@ class LocalSpec(Spec):
     )
     lease: Annotated[PositiveTimeNs, AfterValidator(_lease)] | None = Field(
         default=None,
-        description="Hosts have agents, which end all when cut off for so long; ray: else 10 s.",
+        description="Hosts have agents, which end all when cut off that long; ray: default 10 s.",
     )
     spill: bool = Field(
         default=False, description="Input data go to disk where a host has too little memory."
@@ -304,7 +304,7 @@ class LocalSpec(Spec):
 
 
 class ClusterSpec(Spec):
-    """Hosts, their devices and what connects them."""
+    """Hosts, their devices and the network between them."""
 
     format: Format = 1
     hosts: Annotated[

@@ -1,6 +1,6 @@
 """Build a ``Cluster`` of a checked cluster file: hosts counted out, devices named, costs measured.
 
-What was measured stands inside the file or in one of its own: overheads, network, switching.
+Measured values are inside the file or in one of their own: overheads, network, switching.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ SomeSpec = TypeVar("SomeSpec", bound=Spec)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesBeside:
-    """Where files that a cluster names are found: relative to ``folder``, which is in ``base``.
+    """The place of files that a cluster names: relative to ``folder``, which is in ``base``.
 
-    ``here`` looks at this machine, which a cluster may be; None: nobody does.
+    ``here`` looks at this machine, which a cluster may be; None: no look at the machine.
     """
 
     read: Reader
@@ -117,7 +117,7 @@ def _overheads(spec: OverheadsSpec) -> Overheads:
 
 
 def wrong_switching(spec: ClusterSpec, types: Sequence[str]) -> Iterator[tuple[Path, str]]:
-    """Yield what is wrong with switching: types without a time or unknown, costs counted twice."""
+    """Yield the faults of switching: types without a time or unknown, costs counted twice."""
     if spec.switching is None:
         return
     # Measured rows have a ``switch`` column already; charging both would count it twice.
@@ -153,7 +153,7 @@ def build_cluster(
 ) -> Cluster | None:
     """Build the cluster, or return None and add problems; ``at`` is its place in the document.
 
-    ``nearby`` says what the paths in it are relative to.
+    ``nearby`` gives the folder of relative paths in it.
     """
     if spec.hosts == HERE and nearby.here is None:
         message = f"{HERE} is this machine, which is not looked at here; allowed: a list of hosts"
@@ -162,7 +162,7 @@ def build_cluster(
     listed = _listed(spec, nearby.here)
     types = _types(spec, listed)
     names = [kind.name for kind in types]
-    # All checks run before anything is built, so that one reading tells all problems.
+    # All checks run before anything is built, so that one reading reports all problems.
     found = [
         *_too_many(listed),
         *_same_names(listed),
@@ -225,7 +225,7 @@ def _listed(spec: ClusterSpec, here: HostsHere | None) -> list[HostSpec]:
 
 
 def host_names(spec: HostSpec) -> Iterator[str]:
-    """Yield ``v-0``, ``v-1``, ... where a count is stated (also 1), else the plain name."""
+    """Yield ``v-0``, ``v-1``, ... if a count is stated (also 1), otherwise the plain name."""
     if spec.count is None:
         yield spec.name
     else:
@@ -280,7 +280,7 @@ def _unknown_slower(spec: ClusterSpec, hosts: list[HostSpec]) -> Iterator[tuple[
 
 
 def _wrong_spill(spec: ClusterSpec, hosts: list[HostSpec]) -> Iterator[tuple[Path, str]]:
-    """Yield what is wrong with spilling: nothing says how much, or that it is done at all."""
+    """Yield the faults of spilling: without its amount, or an amount without spilling."""
     local = spec.local
     if local.disk_ratio is not None and not local.spill:
         yield ("local", "disk_ratio"), "is read with spill: true only"
@@ -291,7 +291,7 @@ def _wrong_spill(spec: ClusterSpec, hosts: list[HostSpec]) -> Iterator[tuple[Pat
 
 
 def _wrong_lease(spec: ClusterSpec) -> Iterator[tuple[Path, str]]:
-    """Yield what hosts with agents cannot do (yet)."""
+    """Yield the features that hosts with agents do not have (yet)."""
     local, ray = spec.local, isinstance(spec.engine, dict)
     if local.lease is None and not ray:
         return

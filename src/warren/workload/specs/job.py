@@ -1,4 +1,4 @@
-"""Define what a job file may say, and make checked job files a sorted ``Workload``."""
+"""The allowed content of a job file, and a sorted ``Workload`` made of checked job files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _cost_kind(value: object) -> str | None:
 class EvaluateSpec(Spec):
     """When the job is evaluated."""
 
-    every: Count = Field(description="Evaluate inside the barrier of every so many rounds.")
+    every: Count = Field(description="Rounds from one evaluation, inside a barrier, to the next.")
 
 
 class StopSpec(Spec):
@@ -80,7 +80,7 @@ class RateScheduleSpec(Spec):
 class CheckpointSpec(Spec):
     """When the job is checkpointed."""
 
-    every: Count = Field(description="Keep a copy every so many rounds.")
+    every: Count = Field(description="Rounds from one kept copy to the next.")
 
 
 class JobServersSpec(Spec):
@@ -113,7 +113,7 @@ class JobWorkersSpec(Spec):
 
 
 class EpochCostSpec(Spec):
-    """What an epoch of a job consists of, for ``warren shape``."""
+    """The content of a job's epoch, for ``warren shape``."""
 
     items: Count = Field(description="Items of the data.")
     item: dict[Line, PositiveTimeS] = Field(
@@ -125,7 +125,7 @@ class EpochCostSpec(Spec):
 
 
 class JobSpec(Spec):
-    """One training job: what it computes, never where or when."""
+    """One training job: its computation, never its place or time."""
 
     INSTEAD: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("command", "cmd", "script", "entrypoint"),
@@ -303,7 +303,7 @@ def _batch(spec: JobSpec, context: JobContext) -> int | None:
     if spec.batch is not None:
         return spec.batch
     if isinstance(spec.cost, str) or spec.model is None or spec.app is not None:
-        # What an app computes must not depend on a profile.
+        # The results of an app must not depend on a profile.
         return 1
     known = context.batches.get(spec.model)
     # A row of batch 0 holds for any batch.

@@ -1,4 +1,4 @@
-"""Define what a file of measured overheads, and a cluster file of switching, may say."""
+"""The allowed content of a file of measured overheads, and of switching in a cluster file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Short = Annotated[TimeNs, AfterValidator(_short)]
 
 
 class ConstantsSpec(Spec):
-    """The constants, in real time. Those marked *told* are not used by the simulator."""
+    """The constants, in real time. The simulator does not use those marked *Report*."""
 
     cores: int = Field(ge=1, le=10_000, description="Processor cores of the machine.")
     dispatch: Short = Field(
@@ -53,27 +53,27 @@ class ConstantsSpec(Spec):
         default=0, description="How much longer it takes where the gang was on other devices."
     )
     task_alone: Short | None = Field(
-        default=None, description="Told: wall time a task that computes nothing, one device."
+        default=None, description="Report: wall time a task that computes nothing, one device."
     )
     task_busy: Short | None = Field(
-        default=None, description="Told: the same a task of all devices, one a core, all busy."
+        default=None, description="Report: the same a task of all devices, one a core, all busy."
     )
     barrier: Short | None = Field(
-        default=None, description="Told: a round's last COMP to the next one's start, queued ahead."
+        default=None, description="Report: a round's last COMP to the next one's start, if queued."
     )
     barrier_decided: Short | None = Field(
-        default=None, description="Told: the same where a policy decides in between."
+        default=None, description="Report: the same where a policy decides in between."
     )
     transport: DiskRate | None = Field(
-        default=None, description="Told: bytes a second from trainer to server and back."
+        default=None, description="Report: bytes a second from trainer to server and back."
     )
     step: DiskRate | None = Field(
-        default=None, description="Told: bytes of parameters a second of plain SGD on one core."
+        default=None, description="Report: bytes of parameters a second of plain SGD on one core."
     )
 
 
 class OverheadsSpec(Spec):
-    """What the live engine of one machine takes beside the tasks themselves."""
+    """The costs of the live engine on one machine, beside the tasks themselves."""
 
     format: Format = 1
     machine: Free = Field(default_factory=dict, description="Which machine; for people.")
@@ -83,7 +83,7 @@ class OverheadsSpec(Spec):
 
 
 class SwitchingSpec(Spec):
-    """What a simulation charges a device that goes from one job's task to another job's."""
+    """The cost that a simulation charges a device for a change from one job to another."""
 
     scheme: Annotated[str, *choice(*SCHEMES)] | None = Field(
         None,

@@ -1,4 +1,4 @@
-"""Define what a run file may say, and build its smaller parts: scheduler, grain, truth, rows.
+"""The allowed content of a run file, and its smaller parts: scheduler, grain, truth, rows.
 
 ``cluster``, ``profiles`` and jobs may stand in it or be a path. ``grain`` is 1, ``N rounds`` or a
 time.
@@ -48,7 +48,7 @@ def parse_grain(value: object) -> Grain:
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError(f"{shown(value)} is not a grain; {_ALLOWED}")
     text = shown(value) if isinstance(value, int) else value.strip()
-    # Bounds the search of the patterns below, and what a message repeats.
+    # Bounds the search of the patterns below, and the text that a message repeats.
     if len(text) > 100:
         raise ValueError(f"{shown(value)} is not a grain; {_ALLOWED}")
     rounds = _ROUNDS.fullmatch(text)
@@ -87,10 +87,10 @@ def _scheduler(value: object) -> object:
 
 
 def split_options(policy: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the options of policies by what they are named for; of a flat mapping, as place's.
+    """Return the options of policies by the question they are named for; flat ones as place's.
 
-    A key that is called as a question (or ``joint``) and holds a mapping makes it nested. Raises
-    ValueError if other keys stand beside such a one.
+    A key that is named as a question (or ``joint``) and holds a mapping makes it nested. Raises
+    ValueError if other keys stand beside it.
     """
     nested = [key for key in _NAMED_FOR if isinstance(policy.get(key), Mapping)]
     flat = [shown(key) for key in policy if key not in nested]
@@ -103,7 +103,7 @@ def split_options(policy: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _options(value: dict[str, Any]) -> dict[str, Any]:
-    """Refuse options of which nobody knows whose they are."""
+    """Refuse options whose policy is not clear."""
     split_options(value)
     return value
 
@@ -245,7 +245,7 @@ class RunSpec(Spec):
         str, BeforeValidator(_grain), WithJsonSchema({"type": ["integer", "string"]})
     ] = Field("1", description='1, "N rounds", or a time like "60 s".')
     truth: TruthSpec = Field(
-        # Each run has a truth; this one has no noise, so what happens is what the profile says.
+        # Each run has a truth; this one has no noise, so the profile's times happen.
         default_factory=lambda: TruthSpec(task_cv=0.0, job_cv=0.0, losses=None, metrics=None),
         description="Noise of a simulation; default: none.",
     )
@@ -296,7 +296,7 @@ def build_scheduler(spec: RunSpec) -> Scheduler:
 def build_truth(
     spec: RunSpec, metrics: Mapping[str, tuple[tuple[int, float], ...]] | None = None
 ) -> Truth:
-    """Build the hidden truth of a simulation; ``metrics``: what was recorded, if it is to be."""
+    """Build the hidden truth of a simulation; ``metrics``: the recorded ones, if given."""
     truth, losses = spec.truth, spec.truth.losses
     return Truth(
         task_cv=truth.task_cv,

@@ -78,7 +78,7 @@ class BedHostSpec(Spec):
         description="1 to 63 of a-z 0-9 - as in host names; differs from other hosts."
     )
     count: int | None = Field(
-        None, ge=1, le=MAX_HOSTS, description="So many hosts; default: one, called name."
+        None, ge=1, le=MAX_HOSTS, description="Number of hosts; default: one, called name."
     )
     link: Annotated[
         int, BeforeValidator(link_bps), WithJsonSchema({"type": ["string", "number"]})
@@ -165,7 +165,7 @@ def _hosts(spec: BedHostSpec) -> list[BedHost]:
 
 
 def _wrong_number(number: int, subnet: str) -> str:
-    """Return what is wrong with a number of hosts; empty if nothing is."""
+    """Return the fault of a number of hosts; empty if there is none."""
     # Two addresses of a network are no hosts: its own and that of broadcasts.
     most = min(MAX_HOSTS, ipaddress.IPv4Network(subnet).num_addresses - 2)
     if 2 <= number <= most:

@@ -54,11 +54,11 @@ class Spec(BaseModel):
     ALSO: ClassVar[tuple[str, ...]] = ()
     """Keys that make it another schema: allowed in its place."""
     INSTEAD: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Keys of other programs that people try, with what to write instead."""
+    """Keys of other programs that people try, with the right ones."""
 
 
 def _time_ns(value: object) -> int:
-    # What ``write`` has written: whole nanoseconds, read without a float in between.
+    # The output of ``write``: whole nanoseconds, read without a float in between.
     exact = _EXACT_NS.fullmatch(value) if isinstance(value, str) and len(value) < 100 else None
     if exact is None:
         return seconds_to_ns(_quantity(parse_time_s, value))
@@ -95,8 +95,8 @@ def _disk_bytes_per_s(value: object) -> float:
 
 
 def _quantity(parse: Callable[[object], Any], value: object) -> Any:
-    """Call a parser of ``units`` on what it can take; it may only answer or raise ValueError."""
-    # Bounds what the parsers' patterns and a message are given.
+    """Call a parser of ``units`` on a suitable value; it may only answer or raise ValueError."""
+    # Bounds the input of the parsers' patterns and of a message.
     if isinstance(value, str) and len(value) > 100:
         raise ValueError(f"{shown(value)} is too long")
     if isinstance(value, int) and abs(value) > 10**30:
@@ -218,7 +218,7 @@ Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 
 
 def path_or(inline: str) -> Discriminator:
-    """Return what tells a path from an inline value; ``inline`` is its kind, mapping or list."""
+    """Return the discriminator of a path and an inline value; ``inline``: mapping or list."""
     kind = {"mapping": Mapping, "list": list}[inline]
 
     def tag(value: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""Define what ``workload`` of a run file may say: jobs, a trace, or a generator and options."""
+"""The allowed ``workload`` of a run file: jobs, a trace, or a generator and options."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TraceSpec(Spec):
     """A public trace as workload."""
 
     format: Annotated[str, *choice("auto", *TRACES)] = Field(
-        "auto", description="Whose trace it is; auto: told from its beginning."
+        "auto", description="Format of the trace; auto: found from its beginning."
     )
     path: FilePath = Field(description="The trace; may be gzipped.")
     round_s: Annotated[PositiveTimeS, Field(ge=0.001)] = Field(
@@ -57,7 +57,7 @@ class TraceSpec(Spec):
     gang: bool = Field(
         default=False, description="Gavel: a task costs the step on all of its job's GPUs."
     )
-    limit: Count | None = Field(None, description="Use the first so many jobs by arrival.")
+    limit: Count | None = Field(None, description="Number of jobs to use, the first to arrive.")
     gpus_max: Count | None = Field(None, description="Leave out jobs of more GPUs.")
     leave_out: list[Line] = Field(
         default_factory=list, description="Philly, Helios: virtual clusters."
@@ -93,7 +93,7 @@ class TraceSpec(Spec):
         stated = [
             name for name in ("columns", "units", "separator") if name in self.model_fields_set
         ]
-        # Only ``table`` asks what its columns mean; all other formats know theirs.
+        # Only ``table`` asks for the meaning of its columns; all other formats know theirs.
         if self.format != "table" and stated:
             raise ValueError(f"{stated[0]} needs format: table")
         if self.format == "table" and (problem := mapping_problem(self.columns, self.units)):
@@ -105,10 +105,10 @@ class TraceSpec(Spec):
 
 
 class GeneratorSpec(Spec):
-    """What all generators take."""
+    """The options that all generators take."""
 
     generate: Annotated[str, *choice(*GENERATORS)] = Field(description="Name of the generator.")
-    jobs: int = Field(ge=1, le=_MAX_JOBS, description="So many jobs.")
+    jobs: int = Field(ge=1, le=_MAX_JOBS, description="Number of jobs.")
     load: Load | None = Field(
         1.0, description="Offered work over the cluster's capacity; null: all arrive at time 0."
     )
@@ -143,7 +143,7 @@ class HareMixSpec(GeneratorSpec):
         0.0, ge=0, le=100, description="Percent of the jobs that belong to searches of eight."
     )
     repeats: int = Field(
-        0, ge=0, le=_MAX_JOBS, description="Jobs are runs of so many kinds; 0: each is its own."
+        0, ge=0, le=_MAX_JOBS, description="Number of recurring kinds; 0: each job is its own."
     )
     kinds_seed: Seed = Field(0, description="Of the kinds, so that other jobs may share them.")
     spread: float = Field(
@@ -173,7 +173,7 @@ class GavelMixSpec(GeneratorSpec):
 
     @model_validator(mode="after")
     def _one_pace(self) -> GavelMixSpec:
-        # ``load`` has a default, so what counts is whether the user wrote it.
+        # ``load`` has a default, so the question is whether the user wrote it.
         if self.gap is not None and "load" in self.model_fields_set:
             raise ValueError("needs at most one of: load, gap")
         return self

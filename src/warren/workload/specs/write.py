@@ -1,10 +1,10 @@
 """Write a run as one YAML file that needs no other: ``run.yaml`` of a result folder.
 
-``load_run`` of the text gives an equal run, whatever folder the file lies in: times are written
-as whole nanoseconds, rates and costs as the shortest decimal that reads back equal, jobs with
-the seeds they had, costs of a trace as profile rows. ``base`` is written as it stands; a caller
-that wants apps to be found from any working folder resolves a run whose ``base`` is absolute.
-Every line is a key and a JSON value, which YAML reads.
+``load_run`` of the text gives an equal run, whatever folder the file lies in. Times are written as
+whole nanoseconds, rates and costs as the shortest decimal that reads back equal, jobs with the
+seeds they had, costs of a trace as profile rows. ``base`` is written unchanged; a caller that wants
+apps to be found from any working folder resolves a run whose ``base`` is absolute. Every line is a
+key and a JSON value, which YAML reads.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _lines(run: Run) -> Iterator[str]:
     yield f"base: {_json(run.base)}"
     yield f"seed: {run.seed}"
     yield f"grain: {_json(run.grain.text)}"
-    # What has its default is left out here and below: the reader fills it in.
+    # Defaults are left out here and below: the reader fills them in.
     if run.verify != VERIFY:
         yield f"verify: {run.verify}"
     scheduler = {**asdict(run.scheduler)}
@@ -129,7 +129,7 @@ def _local(local: Local) -> dict[str, Any]:
 
 
 def _ns(time_ns: int) -> str | None:
-    """Return a time as it is written; None, which is left out, for 0."""
+    """Return a time in its written form; None, which is left out, for 0."""
     return f"{time_ns} ns" if time_ns else None
 
 
@@ -158,7 +158,7 @@ def _switching(switching: Switching) -> dict[str, Any]:
 
 
 def _bytes_per_s(rate: float | None) -> str | None:
-    """Return a rate as it is written; ``repr`` is the shortest decimal that reads back equal."""
+    """Return a rate in its written form; ``repr`` is the shortest decimal that reads back equal."""
     return None if rate is None else f"{rate!r} B/s"
 
 
@@ -254,7 +254,7 @@ def _servers(job: Job) -> dict[str, Any] | None:
 
 
 def _stated(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that are not None: what is left out reads back as the default."""
+    """Return the values that are not None: omitted ones read back as the default."""
     return {key: value for key, value in values.items() if value is not None}
 
 

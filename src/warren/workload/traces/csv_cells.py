@@ -74,7 +74,7 @@ class CsvCells:
             raise BadRow(f"{column} is not a time", value) from None
 
     def name(self, column: str = "") -> str:
-        """Return the job's name as the trace has it, else ``row-<number>``."""
+        """Return the job's name in the trace, or ``row-<number>`` without one."""
         return self.values.get(column, "") or self.row_name
 
     @property
@@ -86,7 +86,8 @@ class CsvCells:
 def since_1970_ns(when: str) -> int:
     """Return the nanoseconds since 1970 of ``YYYY-MM-DD HH:MM:SS``.
 
-    Raises ValueError if it is no such text, no such day, before 1970 or after 2100.
+    Raises ValueError if the text has another form, the day does not exist, or is before 1970 or
+    after 2100.
     """
     if not _WHEN.fullmatch(when):
         raise ValueError(when)
@@ -138,13 +139,13 @@ def cells_of(
             there = ", ".join(map(shown, names[:_NAMES])) + (", ..." if len(names) > _NAMES else "")
             message = f"columns missing: {', '.join(missing)}; there are {there}"
             raise SpecError(Problem(file=request.file, line=1, message=message))
-        # Rows may lack cells at the end that nobody reads.
+        # Rows may lack cells at the end that are not read.
         least = 1 + max(names.index(name) for name in needs)
         for number, row in enumerate((row for row in rows if row), start=1):
             if len(row) < least:
                 yield NoJob(line=reader.line_num, reason="too few cells")
                 continue
-            # A separator inside of a cell: what stands behind it belongs to other columns.
+            # A separator inside of a cell: the cells behind it belong to other columns.
             if any(cell.strip() for cell in row[len(names) :]):
                 yield NoJob(line=reader.line_num, reason="too many cells")
                 continue

@@ -1,4 +1,4 @@
-"""Define what a trace format is: one such value a file, listed in ``registry.py``."""
+"""Define a trace format: one value a file, listed in ``registry.py``."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class TraceHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceFormat:
-    """A kind of trace: how it is told and read, and what its jobs cost.
+    """A kind of trace: its detection, its reader, and the costs of its jobs.
 
-    ``types`` are the device types where no cluster gives them. ``unit``: what a row is called in
-    messages. ``costs``: where T^c and T^s come from, for the profile rows.
+    ``types`` are the device types if no cluster gives them. ``unit``: the name of a row in
+    messages. ``costs``: the source of T^c and T^s, for the profile rows.
     """
 
     looks: Callable[[TraceHead], bool]

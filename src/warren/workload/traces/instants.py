@@ -18,7 +18,7 @@ _NAMED_UTC: Final = re.compile(r"\s*(?:UTC|GMT|[zZ])$")
 
 
 def instant(text: str) -> datetime | None:
-    """Return the instant of ``2020-04-01 12:30:00``, a T and a time zone allowed; None: no such."""
+    """Return the instant of ``2020-04-01 12:30:00``, a T and a time zone allowed; or None."""
     try:
         return datetime.fromisoformat(_NAMED_UTC.sub("+00:00", text))
     except ValueError:
@@ -39,7 +39,7 @@ def since_1970_ns(when: datetime) -> int | None:
 
 
 class Zones:
-    """The time zones that the times of a table state, by what the clock showed."""
+    """The time zones that the times of a table state, by their clock times."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         known = {
@@ -51,9 +51,9 @@ class Zones:
         self._clocks = [clock for clock, _ in self._known]
 
     def placed(self, when: datetime) -> tuple[datetime, str]:
-        """Return an instant with a zone, and what that was assumed to be; empty: it states one.
+        """Return an instant with a zone, and the remark on an assumed one; empty: it states one.
 
-        Of two equally near times the earlier one counts. Where no time states a zone, nothing is
+        Of two equally near times the earlier one counts. If no time states a zone, nothing is
         assumed.
         """
         if when.tzinfo is not None or not self._known:

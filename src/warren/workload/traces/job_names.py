@@ -45,9 +45,9 @@ def name_notes(file: str, new: Mapping[str, str]) -> Iterator[str]:
     others = [name for name, one in new.items() if one != name and name not in {*numbers}]
     if others:
         what = "name" if len(others) == 1 else "names"
-        told = ", ".join(f"{shown(name)} is called {new[name]}" for name in others[:_SHOWN])
+        renamed = ", ".join(f"{shown(name)} is called {new[name]}" for name in others[:_SHOWN])
         more = ", ..." if len(others) > _SHOWN else ""
-        yield f"{file}: {len(others)} {what} cannot name a file: {told}{more}"
+        yield f"{file}: {len(others)} {what} cannot name a file: {renamed}{more}"
 
 
 def _is_number(name: str) -> bool:

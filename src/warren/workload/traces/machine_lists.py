@@ -30,7 +30,7 @@ _MAX_HOSTS: Final = 100_000
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Machine:
-    """What makes two machines equal; ordered by type, GPUs and memory."""
+    """The attributes that make two machines equal; ordered by type, GPUs and memory."""
 
     type: str
     gpus: int
@@ -55,7 +55,7 @@ def is_cluster(head: TraceHead) -> bool:
 def read_cluster(request: TraceRequest) -> Machines:
     """Make a cluster file of a list of machines.
 
-    Raises SpecError if it is no such list, or holds no machine with a GPU.
+    Raises SpecError if the text is no list of machines, or holds no machine with a GPU.
     """
     unused = UnusedRows()
     counts: dict[_Machine, int] = {}

@@ -1,6 +1,6 @@
-"""Propose which column of an unknown table of jobs means what, by names and first rows.
+"""Propose a meaning for each column of an unknown table of jobs, by names and first rows.
 
-A proposal to look at, never used unsaid: a name tells little of a unit.
+A proposal to look at, never used silently: a name says little about a unit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from warren.workload.traces.formats.any_table import (
 
 _LOOKED_AT_BYTES: Final = 1 << 16
 _LOOKED_AT_ROWS: Final = 50
-# Names in small letters without what stands between words; earlier ones are preferred.
+# Names in small letters without separators of words; earlier ones are preferred.
 _NAMES: Final[Mapping[str, str]] = {
     "name": "jobid id job jobname name jobidraw uuid",
     "submitted": "submit submitted submittime submittedat submissiontime submission submitat "
@@ -78,12 +78,12 @@ class Proposal:
 
     @property
     def problem(self) -> str:
-        """Return what it lacks; empty if a table can be read by it."""
+        """Return its gap; empty if a table can be read by it."""
         return mapping_problem(self.columns, self.units)
 
 
 def propose(file: str, content: bytes) -> Proposal | None:
-    """Propose what a table's columns mean; None if it is no table with a first line of names.
+    """Propose the meaning of a table's columns; None if it is no table with a line of names.
 
     Raises SpecError if it is damaged gzip data.
     """
@@ -129,7 +129,7 @@ def _words(name: str) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    """Return a name in small letters, without what stands between words and without its unit."""
+    """Return a name in small letters, without separators of words and without its unit."""
     words = _words(name)
     return "".join(words[:-1] if len(words) > 1 and words[-1] in _SPELT else words)
 
@@ -140,7 +140,7 @@ def _samples(header: Sequence[str], rows: Sequence[Sequence[str]], name: str) ->
 
 
 def _unit(field: str, name: str, samples: Sequence[str]) -> str:
-    """Return a time's unit: of the name if that has one, else by the cells' look; else seconds."""
+    """Return a time's unit: from the name if it has one, or the form of the cells, or seconds."""
     last = _words(name)[-1]
     if last in _SPELT:
         return _SPELT[last]

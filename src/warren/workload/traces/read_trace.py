@@ -4,7 +4,7 @@ Jobs of a trace that knows run times only may be given models, so that device ty
 run time T draws one of the models asked for, by (the run's seed, its name), all equally
 likely. It becomes ceil(T / T^c) rounds, T^c that of the cluster's type which is fastest for the
 model: run alone on its GPUs, all of that type, it computes for T. On other types it takes longer,
-and synchronisation comes on top. What the trace's jobs really trained is not known; this keeps
+and synchronization comes on top. The real models of the trace's jobs are not known; this keeps
 their arrivals, their GPUs and their run times.
 """
 
@@ -40,8 +40,8 @@ def modelled(row: TraceRow, request: TraceRequest) -> TraceRow:
     Raises SpecError if no device type of the cluster has a cost for the model.
     """
     # A trace that names models, steps or prices knows better than a draw.
-    told = row.model or row.steps is not None or row.prices is not None
-    if told or not request.models or row.run_ns is None:
+    priced = row.model or row.steps is not None or row.prices is not None
+    if priced or not request.models or row.run_ns is None:
         return row
     # By name: a job draws the same model whatever rows are left out before it.
     drawn = sha256(f"{request.run_seed}/{row.name}".encode()).digest()[:8]
@@ -66,7 +66,7 @@ class TraceRows:
 
 
 def read_rows(name: str, request: TraceRequest) -> TraceRows:
-    """Read the rows of a trace of the format ``name``, without those that ``request`` leaves out.
+    """Read the rows of a trace of the format ``name``, except those that ``request`` leaves out.
 
     Raises SpecError if the text is not of this format, or has no row at all.
     """
@@ -109,9 +109,9 @@ def read_trace(name: str, request: TraceRequest) -> Trace:
 def jobs_of(rows: Iterable[TraceRow], name: str, form: TraceFormat, request: TraceRequest) -> Trace:
     """Make jobs in the order of the rows, and one cost row for all that cost the same.
 
-    A row with steps and prices is so many rounds of that cost; one with a run time T alone is
-    ceil(T / ``round_s``) rounds of ``round_s``, or what ``modelled`` makes of it; one with steps
-    alone costs what its model does.
+    A row with steps and prices becomes that number of rounds of that cost; a row with only a run
+    time T becomes ceil(T / ``round_s``) rounds of ``round_s``, or the result of ``modelled``; a row
+    with only steps has the costs of its model.
     """
     rows = [modelled(row, request) for row in rows]
     costs = _Costs(name=name, form=form, request=request)
@@ -166,7 +166,7 @@ class _Costs:
         """Return the name of the cost row with these prices; others of its stem get numbers."""
         if (stem, prices) not in self._named:
             name, number = stem, 1
-            # One stem may have several prices, such as jobs of one model with other durations.
+            # One stem may have several prices, for example jobs of one model with other durations.
             while name in self.rows:
                 number += 1
                 name = f"{stem} ({number})"

@@ -56,7 +56,7 @@ def detected(file: str, content: bytes) -> str:
         raise SpecError(Problem(file=file, message=kind))
     how = "name its format, by --format or `format:` in a run file"
     message = f"is no trace that Warren knows; {how}: {', '.join(TRACES)}"
-    # Only of what can be such a table: else the advice would lead here again.
+    # Only for a possible table: otherwise the advice would lead here again.
     if propose(file, content) is not None:
         message += "; `warren trace inspect` proposes the columns of a table"
     raise SpecError(Problem(file=file, message=message))

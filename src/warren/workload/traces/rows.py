@@ -1,4 +1,4 @@
-"""Define what a trace reader is asked, and its answer to each row: a job, or why it is none."""
+"""Define the request to a trace reader, and its answer for each row: a job, or a reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from warren.model.costs import ProfileRow
 from warren.model.job import Job
 from warren.workload.text import shown
 
-# Why a row is no job, in several formats: one text, so that such rows are counted together.
+# Reasons why a row is no job, in several formats: one text, so that rows are counted together.
 NO_DURATION: Final = "duration is 0: nothing to train"
 STEP: Final = "is a step of another row's job"
 PART_OF_GPU: Final = "asks for a part of a GPU and gets a whole one"
@@ -34,13 +34,12 @@ class Resample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceRequest:
-    """A request to read a trace: its text, the cluster's device types, and what to take of it.
+    """A request to read a trace: its text, the cluster's device types, and the rows to take.
 
     ``gang``: price Gavel's jobs as gangs. ``look``: rows are only looked at, so costs may be
     missing. ``throughputs_field`` names the option in messages. ``models``: costs of the models
-    that jobs of which only a run time is known are said to train; empty: no model. ``columns``,
-    ``units`` and ``delimiter`` are those of ``any_table``. ``resample``: how the jobs are drawn
-    from the rows; None: each row is a job.
+    assumed for jobs with only a run time; empty: no model. ``columns``, ``units`` and ``delimiter``
+    are those of ``any_table``. ``resample``: the draw of jobs from rows; None: each row is a job.
     """
 
     file: str
@@ -65,13 +64,13 @@ class TraceRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceRow:
-    """One job as a trace tells it.
+    """One job of a trace.
 
-    ``line`` is where it stands; ``name`` is the job's own, of any characters. ``run_ns`` is its run
-    time alone on its ``gpus``, None where the trace does not know it. ``steps`` are its rounds
-    where the trace counts them; ``prices`` then gives T^c and T^s of a step in seconds by device
-    type, without the types it does not fit. ``pool`` is the part of the cluster it was submitted
-    to. ``remarks`` say what was changed, or assumed.
+    ``line`` is its place in the file; ``name`` is the job's own, of any characters. ``run_ns`` is
+    its run time alone on its ``gpus``, None if the trace does not have it. ``steps`` are its rounds
+    if the trace counts them; ``prices`` then gives T^c and T^s of a step in seconds by device type,
+    without the types it does not fit. ``pool`` is the part of the cluster it was submitted to.
+    ``remarks`` describe changes and assumptions.
     """
 
     line: int
@@ -123,7 +122,7 @@ FIRST: Final = 10
 
 @dataclass(slots=True)
 class UnusedRows:
-    """Counts of rows that were not used. ``unit`` is what a row is called in the notes."""
+    """Counts of rows that were not used. ``unit`` is the name of a row in the notes."""
 
     unit: str = "line"
     rows: dict[str, list[tuple[int, str]]] = field(default_factory=dict)

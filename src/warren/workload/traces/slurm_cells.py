@@ -11,7 +11,7 @@ from typing import Final
 PART: Final = 0.5
 """GPUs of a job that asks for shares of one alone: less than a whole."""
 NOTHING: Final = frozenset({"", "unknown", "none", "n/a", "(null)", "null", "-", "invalid"})
-"""What a cell holds, in small letters, that tells nothing."""
+"""Contents of a cell, in small letters, that mean no value."""
 WAITING: Final = frozenset(
     {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "QUEUED", "WAITING"}
 )
@@ -40,13 +40,14 @@ def gpus_of(text: str) -> float | None:
     """Return the GPUs of a list of resources, such as ``cpu=8,gres/gpu=2`` or ``gpu:a100:2``.
 
     A count without a type is the sum of all types, so the typed counts beside it add nothing. A
-    list without GPUs has 0, or ``PART`` where it has shares of one. None if it is no such list.
+    list without GPUs has 0, or ``PART`` if it has shares of one. None if the text is no list of
+    resources.
     """
     items = [item.strip() for item in _PARENTHESES.sub("", text).split(",")]
     if not all(_LISTED.fullmatch(item) for item in items):
         return None
     whole = [match for item in items if (match := _WHOLE.fullmatch(item.lower()))]
-    # A name without a count stands for one.
+    # A name without a count means one.
     untyped = [int(one["count"] or 1) for one in whole if one["type"] is None]
     found = sum(untyped or [int(one["count"] or 1) for one in whole])
     shares = [match for item in items if (match := _SHARE.fullmatch(item.lower()))]

@@ -1,7 +1,7 @@
 """Summarise a trace: sizes, arrivals, and how heavy its tail is.
 
-A job's *work* is its run time times its GPUs. The tail is told in three ways, since a policy that
-serves the least served job first rests on it: the work of the largest jobs, the coefficient of
+A job's *work* is its run time times its GPUs. Three figures describe the tail, since a policy that
+serves the least served job first depends on it: the work of the largest jobs, the coefficient of
 variation of work (1 for an exponential distribution), and Hill's estimate of the tail index over
 the largest twentieth (Hill 1975): alpha = k / sum of ln(x_i / x_(k+1)), where work beyond x falls
 as x ** -alpha. Below 2 the variance is infinite: a heavy tail.
@@ -65,7 +65,7 @@ def _arrivals(rows: Sequence[TraceRow]) -> dict[str, Any]:
         "in_order": bool(np.all(submitted[1:] >= submitted[:-1])),
         "equal_rows": sum(count - 1 for count in same.values()),
         "gap_s": _quantiles(gaps_s),
-        # One gap varies by nothing.
+        # One gap has no variation.
         "gap_cv": _cv(gaps_s) if len(gaps_s) > 1 else None,
         "gaps_of_0": int(np.count_nonzero(gaps_s == 0)),
         "gpus_busy": _ratio(float(_work(rows).sum()), _busy_span_s(rows)),
@@ -75,7 +75,7 @@ def _arrivals(rows: Sequence[TraceRow]) -> dict[str, Any]:
 def _busy_span_s(rows: Sequence[TraceRow]) -> float:
     """Return the time from the first arrival to the last end, if no job had to wait.
 
-    Of the jobs with a known run time, since no others count as work.
+    Only jobs with a known run time count, since others are no known work.
     """
     known = [(row.submitted_ns, row.run_ns) for row in rows if row.run_ns is not None]
     if not known:
@@ -85,7 +85,7 @@ def _busy_span_s(rows: Sequence[TraceRow]) -> float:
 
 
 def _told(row: TraceRow) -> tuple[object, ...]:
-    """Return what a trace says of a job, its id apart."""
+    """Return the content of a trace's row, without its id."""
     when = (row.submitted_ns, row.gpus, row.run_ns, row.steps)
     return (*when, row.model, row.batch, row.weight, row.user, row.group, row.pool)
 

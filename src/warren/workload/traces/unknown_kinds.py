@@ -12,14 +12,14 @@ from warren.workload.traces.formats.any_table import SEPARATORS
 SACCT: Final = (
     "`sacct -P --format=JobID,User,Partition,Submit,Start,End,Elapsed,State,AllocTRES,ReqTRES`"
 )
-"""The command that writes a table of Slurm's accounting as it is read."""
+"""The command that writes a table of Slurm's accounting in the expected form."""
 _LOOKED_AT_BYTES: Final = 1 << 16
 _SHOWN: Final = 12
 _RULE: Final = re.compile(r"\s*-{2,}(\s+-{2,})+\s*")
 
 
 def unknown_kind(file: str, content: bytes) -> str:
-    """Return what a file that is no known trace is, and what to do; empty if it cannot be told.
+    """Return the kind of a file that is no known trace, and a way out; empty if it is unknown.
 
     Raises SpecError if it is damaged gzip data.
     """
@@ -38,8 +38,8 @@ def unknown_kind(file: str, content: bytes) -> str:
     if separators and len(lines) == 1 and re.search("[A-Za-z]", lines[0]):
         most = max(separators, key=lines[0].count)
         names = cells_in(lines[0], most)
-        told = ", ".join(map(shown, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
-        return f"has a header and no row: {told}"
+        columns = ", ".join(map(shown, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
+        return f"has a header and no row: {columns}"
     return ""
 
 

@@ -5,9 +5,9 @@
 deletion_time, scheduled_time``, times in seconds.
 
 *Differs.* A device is not shared here: a pod that asks for thousandths of a GPU gets a whole one,
-and such pods are counted in the notes. A pod runs from ``scheduled_time`` to ``deletion_time``;
-one that was never scheduled is no job. ``gpu_spec``, the types a pod may use, is not kept: run
-times hold on every device type.
+and the notes count these pods. A pod runs from ``scheduled_time`` to ``deletion_time``; a pod that
+was never scheduled is no job. ``gpu_spec``, the types a pod may use, is not kept: run times hold on
+every device type.
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ times in seconds from a moment that was made unknown. ``pai_job_*_100K.csv`` of 
 one: ``job_id, num_inst, submit_time, num_cpu, num_gpu, gpu_type, duration, user`` and others.
 
 *Differs.* A device is not shared here: an instance that asks for a part of a GPU gets a whole one,
-and such jobs are counted in the notes. A job of the task table has the GPUs of all its tasks, from
-the first start to the last end; its submission is in another table (``pai_job_table``), so its
-first start stands for it and queueing is lost. Tasks that have not ended leave their job out.
-Types of GPUs are not kept: run times hold on every device type.
+and the notes count these jobs. A job of the task table has the GPUs of all its tasks, from the
+first start to the last end. Its submission is in another table (``pai_job_table``), so its first
+start takes that place and queueing is lost. Tasks that have not ended leave their job out. Types of
+GPUs are not kept: run times hold on every device type.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _of_tasks(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
         try:
             _add(tasks, cells)
         except BadRow as bad:
-            # The first fault of a job is told; its other tasks may not make it a job again.
+            # The first fault of a job is reported; its other tasks may not make it a job again.
             tasks.bad = tasks.bad or bad
     yield from map(_row, jobs.values())
 
@@ -123,7 +123,7 @@ def _whole(gpus: float) -> int:
 
 
 def _looks(head: TraceHead) -> bool:
-    # A table without a header is told by its number of columns and the state in the fourth.
+    # A table without a header is known by its number of columns and the state in the fourth.
     tasks = len(head.columns) == len(_TASKS) and head.columns[3] in _STATES
     return tasks or head.has(*_TASKS) or head.has(*_JOBS)
 

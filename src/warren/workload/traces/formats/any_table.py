@@ -1,4 +1,4 @@
-"""Read any table of jobs: its user says which column means what, and in which unit.
+"""Read any table of jobs: its user gives the meaning of each column, and its unit.
 
 *Source.* None: ``workload.trace.columns`` and ``units`` in ``docs/files.md``.
 
@@ -78,7 +78,7 @@ _CLOCK: Final = re.compile(r"(?:(?:(\d{1,5})-)?(\d{1,5}):)?(\d{1,2}):(\d{1,2}(?:
 
 
 def mapping_problem(columns: Mapping[str, str], units: Mapping[str, str]) -> str:
-    """Return what is wrong with a choice of columns and units, in one line; empty if nothing."""
+    """Return the fault of a choice of columns and units, in one line; empty if there is none."""
     lacks = [name for name in ("submitted",) if name not in columns]
     # Lengths of jobs: a run time, both its ends, or rounds of a model that has a price.
     runs = "run" in columns or {"started", "ended"} <= {*columns}
@@ -124,7 +124,7 @@ def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
 
 
 class _Table:
-    """What a row needs to know of the others: their time zones, and the ids of all jobs."""
+    """Facts about all rows that each one needs: their time zones, and the ids of all jobs."""
 
     def __init__(self, request: TraceRequest) -> None:
         name = request.columns.get("name")
@@ -140,7 +140,7 @@ class _Table:
 
 
 class _Fields:
-    """The cells of a row by what they mean, and remarks on what is assumed of them."""
+    """The cells of a row by their meaning, and remarks on assumptions about them."""
 
     def __init__(self, request: TraceRequest, table: _Table, cells: CsvCells) -> None:
         self._columns = request.columns
@@ -150,7 +150,7 @@ class _Fields:
         self.remarks: dict[str, None] = {}
 
     def text(self, field: str) -> str:
-        """Return a text; empty where the table has no such column."""
+        """Return a text; empty if the table does not have the column."""
         return self._cells.text(self._columns[field]) if field in self._columns else ""
 
     def count(self, field: str) -> int | None:
@@ -245,7 +245,7 @@ def _weight(cells: CsvCells, column: str) -> float:
 
 
 FORMAT: Final = TraceFormat(
-    # Never detected: a table is read so only where the user says what its columns mean.
+    # Never detected: a table is read like this only if the user gives the meaning of its columns.
     looks=lambda head: False,
     read=_read,
 )

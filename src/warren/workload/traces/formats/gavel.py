@@ -7,8 +7,8 @@ needs data, total steps, GPUs, priority weight, SLO s, arrival s. Shockwave's 12
 the weight and a duration (s) after the SLO.
 
 *Differs.* One step is one round of as many tasks as the job has GPUs. SLOs and modes are not used:
-batch sizes do not change during a run. A line of 12 fields costs what the throughputs say; where
-none are given, its duration over its steps on every device type, all of it T^c.
+batch sizes do not change during a run. The throughputs give the cost of a line of 12 fields;
+without throughputs it is its duration over its steps on every device type, all of it T^c.
 
 *Throughputs* (``simulation_throughputs.json`` there) are ``{worker type: {"('JOB TYPE', GPUS)":
 {"null": steps a second alone}}}``. *Differs.* T^c is the least of the step on one GPU and the step
@@ -41,7 +41,7 @@ Throughputs = Mapping[tuple[str, int], Mapping[str, float]]
 def read_throughputs(file: str, content: bytes, types: tuple[str, ...]) -> Throughputs:
     """Read the table for these device types; its worker types match them in any case.
 
-    Raises SpecError if it is no such table.
+    Raises SpecError if the content is no such table.
     """
     try:
         table = json.loads(decoded(file, unpacked(file, content)))
@@ -110,7 +110,7 @@ _FIELDS: Final[Mapping[int, Mapping[str, int]]] = {
         "arrival": 11,
     },
 }
-"""Position of what is used, by the number of fields of a line."""
+"""Position of each used field, by the number of fields of a line."""
 _BATCH: Final = re.compile(r"\(batch size (\d{1,9})\)")
 
 Prices = Mapping[str, tuple[float, float]]
@@ -131,7 +131,7 @@ def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
             yield NoJob(line=line, reason=reason, value=f"{len(fields)} fields")
             continue
         values = {name: fields[place].strip() for name, place in where.items()}
-        # Without throughputs such a row has no costs: the whole trace is refused.
+        # Without throughputs this row has no costs: the whole trace is refused.
         if table is None and "duration" not in values and not request.look:
             raise SpecError(_no_throughputs(request))
         cells = CsvCells(line=line, number=line, values=values)

@@ -1,15 +1,15 @@
 """Slurm's accounting, as ``sacct -P`` writes it: a row a job, and a row a step of it.
 
 *Source.* The manual of ``sacct``: JobID or JobIDRaw; Submit; Elapsed or ElapsedRaw, else Start and
-End; AllocTRES, ReqTRES, AllocGRES or ReqGRES; and State, Start, User, JobName, Partition, NNodes
-where they are there.
+End; AllocTRES, ReqTRES, AllocGRES or ReqGRES; and State, Start, User, JobName, Partition, NNodes if
+they are there.
 
 *Differs.* Steps (``7.batch``) are parts of their job's row and counted. Jobs that completed, failed
-or were cancelled while they ran are all jobs; one that has not ended counts by what it has run.
+or were cancelled while they ran are all jobs; a job that has not ended counts by its time so far.
 Several rows of one id, user and name are runs of one requeued job: it is submitted with the first,
 and takes the time of all. A component of a heterogeneous job (``7+1``) is a job. GPUs are those of
-AllocTRES; where that has none, of ReqTRES, AllocGRES or ReqGRES, the last of which counts those of
-one node.
+AllocTRES; if that has none, of ReqTRES, AllocGRES or ReqGRES, the last of which counts those of one
+node.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class _Cells:
         return found
 
     def gpus(self) -> tuple[float, str]:
-        """Return the GPUs of the row, and what was assumed of them."""
+        """Return the GPUs of the row, and the assumption about them."""
         for name in _GPUS:
             value = self[name]
             if tells_nothing(value):
@@ -188,7 +188,7 @@ def _add(jobs: dict[tuple[str, ...], _Job], key: tuple[str, ...], cell: _Cells, 
 
 
 def _row(job: _Job) -> TraceRow | NoJob:
-    # A job that asks for no GPU is told as such, whether it ran or not.
+    # A job that asks for no GPU is reported for that, whether it ran or not.
     if not job.runs and job.gpus and job.waits is not None:
         return job.waits
     if job.gpus != ceil(job.gpus):
@@ -206,7 +206,7 @@ def _row(job: _Job) -> TraceRow | NoJob:
 
 
 def _header(head: TraceHead) -> tuple[dict[str, str], str]:
-    """Return the columns by their names in small letters, and what stands between cells."""
+    """Return the columns by their names in small letters, and the separator of cells."""
     line = head.text.split("\n", 1)[0].rstrip("\r")
     delimiter = max(SEPARATORS.values(), key=line.count)
     # Reversed: of two columns of one name the first counts.

@@ -1,4 +1,4 @@
-"""Share what traces that count iterations have in common: an iteration is one round."""
+"""Shared code of traces that count iterations: an iteration is one round."""
 
 from __future__ import annotations
 
