@@ -1,1 +1,1 @@
-"""The command: options, a call of ``runs``, and what a person sees of it."""
+"""The command: options, a call of ``runs``, and its output for people."""

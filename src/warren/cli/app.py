@@ -38,7 +38,7 @@ COMMANDS: Final = {
     "hosts": ("user_files:hosts_app", "Write a cluster file of the nodes of a Ray cluster."),
     "flow": ("flow:app", "Order on links for jobs of any framework, by their logs."),
 }
-"""A command's file in ``warren.cli.commands``, what it is called there, and its line of help."""
+"""The file in ``warren.cli.commands``, the name there and the line of help of each command."""
 
 
 @cache
@@ -53,11 +53,11 @@ def _loaded(name: str) -> Any:
 
 
 class _Commands(TyperGroup):
-    """The group of all commands, whose files are loaded one at a time."""
+    """The group of all commands; it loads their files one at a time."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        # The library reads the names alone; what each one is, ``get_command`` tells when asked.
+        # The library reads the names alone; ``get_command`` gives the command of a name.
         self.commands: Any = dict.fromkeys(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

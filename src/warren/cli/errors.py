@@ -1,8 +1,8 @@
-"""How a command ends: one clear line an error on standard error, and the exit code.
+"""The end of a command: one clear line an error on standard error, and the exit code.
 
-0 done, 1 some failed, 2 wrong input, 130 interrupted. A traceback never reaches the terminal:
-that of an error nobody foresaw is written to a file, and the line says where. What was typed wrong
-becomes a line that names what is allowed.
+0 done, 1 some failed, 2 wrong input, 130 interrupted. A traceback never reaches the terminal: that
+of an unforeseen error is written to a file, and the line says where. A typing error becomes a line
+that names the allowed words.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def usage_line(error: Any) -> str | None:
     """Return the line for a usage error of the command-line library; None for any other error.
 
-    Such an error is told by its attributes, since the library moves its classes between versions.
+    The error is known by its attributes, since the library moves its classes between versions.
     """
     if not hasattr(error, "format_message") or not hasattr(error, "exit_code"):
         return None
@@ -41,7 +41,7 @@ def usage_line(error: Any) -> str | None:
 
 
 def _said(error: Any, command: Any) -> tuple[str, str]:
-    """Return what is wrong, and what is allowed; empty where only the help tells that."""
+    """Return the fault, and the allowed words; empty if only the help lists them."""
     # By name of the class, as ``usage_line`` says; each kind has attributes of its own.
     kind = type(error).__name__
     commands = getattr(command, "commands", None)
@@ -53,7 +53,7 @@ def _said(error: Any, command: Any) -> tuple[str, str]:
     if kind == "MissingParameter":
         return f"{_name(error.param)} is missing", _usage(error.ctx)
     if kind == "UsageError" and commands:
-        # The library's sentence quotes what was typed, and keeps it nowhere else.
+        # The library's sentence quotes the typed word, and keeps it nowhere else.
         typed = error.message.partition("'")[2].partition("'")[0]
         return f"no command {typed!r}{_meant(typed, commands)}", ", ".join(commands)
     if kind == "UsageError":
@@ -64,8 +64,8 @@ def _said(error: Any, command: Any) -> tuple[str, str]:
 
 
 def _meant(typed: str, allowed: Iterable[str]) -> str:
-    """Return ``; did you mean NAME?`` where one of the names is near, else an empty text."""
-    # Imported here: the command as it is usually typed has no use for it.
+    """Return ``; did you mean NAME?`` if one of the names is near, otherwise an empty text."""
+    # Imported here: a correctly typed command does not need it.
     from difflib import get_close_matches
 
     near = get_close_matches(typed[:100], list(allowed), n=1)
@@ -73,8 +73,8 @@ def _meant(typed: str, allowed: Iterable[str]) -> str:
 
 
 def _value_problem(error: Any) -> str:
-    """Return what is wrong with the value of an option in our words; empty for other problems."""
-    # The library's sentence is made of what checked the value, which is the error's cause.
+    """Return the fault of an option's value in our words; empty for other problems."""
+    # The library makes its sentence from the validator's error, which is the error's cause.
     found = getattr(error.__cause__, "errors", lambda: ())()
     if not found:
         return ""
@@ -96,7 +96,7 @@ def _options(command: Any) -> list[str]:
 
 
 def _name(param: Any) -> str:
-    """Return what the help calls an argument or an option."""
+    """Return the name of an argument or an option in the help."""
     return str(param.metavar if param.param_type_name == "argument" else param.opts[0])
 
 
@@ -137,11 +137,11 @@ def complain(text: str) -> None:
 
 
 def end_of(error: BaseException) -> int:
-    """Say what went wrong, and return the exit code."""
+    """Report an error, and return the exit code."""
     # Imported here: help and usage errors need no model.
     from warren.model.errors import SpecError, WarrenError, one_line, short_line
 
-    # What the command-line library raises to end a command has its exit code.
+    # An exception by which the command-line library ends a command has its exit code.
     code = getattr(error, "exit_code", None)
     # Usage errors have an exit code as well, so they are looked for first.
     line = usage_line(error)
@@ -153,7 +153,7 @@ def end_of(error: BaseException) -> int:
     if _is_interrupt(error):
         complain("interrupted")
         return INTERRUPTED
-    # Whoever read the output has gone, as ``head`` does: nobody is there to be told.
+    # The reader of the output has gone, as ``head`` does: there is no reader for a message.
     if isinstance(error, BrokenPipeError):
         return FAILED
     if isinstance(error, WarrenError):
@@ -172,8 +172,8 @@ def end_of(error: BaseException) -> int:
 
 
 def _is_interrupt(error: BaseException) -> bool:
-    """Tell whether an error is an interrupt, or what a library made of one while it was loaded."""
-    # RuntimeError: what Python 3.11 makes of it where a class names its fields.
+    """Tell whether an error is an interrupt, or a library's version of one from its import."""
+    # RuntimeError: Python 3.11 raises it instead where a class names its fields.
     from warren.model.errors import chain_of
 
     for one in chain_of(error):
@@ -199,7 +199,7 @@ def keep_traceback(error: BaseException) -> str:
     """
     try:
         text = "".join(traceback.format_exception(error))
-    except BaseException:  # its own methods, or those of what it was raised from, raise
+    except BaseException:  # its own methods, or those of its cause, raise
         text = "".join(traceback.format_tb(error.__traceback__))
     try:
         handle, path = tempfile.mkstemp(prefix="warren-error-", suffix=".txt")

@@ -12,16 +12,16 @@ def main() -> None:
     import os
     import signal
 
-    # Almost no object of a run becomes garbage in a cycle. To search for cycles after every 700
-    # new objects, as the interpreter does, takes a twelfth of a short run; so many objects are
-    # about what all libraries make when they are imported.
+    # Almost no object of a run becomes garbage in a cycle. To search for cycles after every 700 new
+    # objects, as the interpreter does, takes a twelfth of a short run. The imports of all libraries
+    # make about as many objects as this limit.
     gc.set_threshold(200_000)
     # A second thread of numpy's BLAS costs more to start than all it would do here, and sums in
     # another order. User code runs in processes of its own, which have their own setting.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Until the handlers stand, Ctrl-C ends the process without a word.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    # The name of a file need not be UTF-8: what cannot be printed is printed as an escape.
+    # The name of a file need not be UTF-8: a character that cannot be printed becomes an escape.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     code = call(sys.argv[1:])
@@ -43,7 +43,7 @@ def call(arguments: list[str]) -> int:
                 # A signal that comes meanwhile must not cut off the line that tells of the error.
                 with held():
                     return _end(error)
-    except KeyboardInterrupt:  # it came while another error was being told
+    except KeyboardInterrupt:  # it came while another error was being reported
         return 130
 
 
@@ -77,9 +77,9 @@ def _end(error: BaseException) -> int:
 
 
 def _drop_stdout() -> None:
-    """Send standard output nowhere, since nobody reads it any more.
+    """Send standard output nowhere, since its reader has gone.
 
-    What is still buffered must not raise again while the interpreter ends.
+    Buffered text must not raise again while the interpreter ends.
     """
     import os
 

@@ -47,5 +47,5 @@ def examples(*lines: str) -> str:
 
 
 def one_command() -> typer.Typer:
-    """Return what a file of one command registers it with."""
+    """Return the registry with which a file registers its one command."""
     return typer.Typer(rich_markup_mode=None, add_completion=False, context_settings=CONTEXT)

@@ -1,4 +1,4 @@
-"""Who may print where: answers alone on standard output, everything else on standard error."""
+"""Rules for printing: answers alone on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _SAID: Final = _Said()
 
 
 _answers: list[str] = []
-"""What was answered and not yet printed."""
+"""Answers that are not yet printed."""
 
 
 def answer(text: str) -> None:
-    """Answer a line of what was asked for; it is printed when the command is done."""
+    """Answer with a line; it is printed when the command is done."""
     _answers.append(text)
 
 
@@ -70,10 +70,10 @@ def answer_now(text: str) -> None:
 def answers_alone() -> Iterator[None]:
     """Let only ``answer`` reach standard output while the block runs.
 
-    What anything else prints there meanwhile, a library or a user's file, goes to standard error,
+    Everything else printed there meanwhile, by a library or a user's file, goes to standard error,
     also from compiled code.
     """
-    # What a command before it left, in a process that calls several, is not its answer.
+    # Lines left by a command before it, in a process that calls several, are not its answer.
     _answers.clear()
     # Without ``propagate`` a line is said once, whatever handlers the root logger has.
     LOGGER.addHandler(_SAID)
@@ -92,7 +92,7 @@ def answers_alone() -> Iterator[None]:
         if saved is not None:
             os.dup2(saved, 1)
             os.close(saved)
-        # Also after an error: what was answered before it holds.
+        # Also after an error: earlier answers hold.
         for text in _answers:
             print(text)
         _answers.clear()
@@ -101,7 +101,7 @@ def answers_alone() -> Iterator[None]:
 def _point_stdout_at_stderr() -> int | None:
     """Send the descriptor of standard output to standard error; return a copy of the real one.
 
-    None where there is none: whoever started the process may have closed it.
+    None if there is none: the parent process may have closed it.
     """
     try:
         sys.stdout.flush()

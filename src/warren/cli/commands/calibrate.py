@@ -1,4 +1,4 @@
-"""``warren calibrate``: what this machine takes beside the tasks, and what tasks take on it."""
+"""``warren calibrate``: the costs of this machine beside the tasks, and task times on it."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _measured(jobs: str | None, tasks: int, overrides: Sequence[str], pin: bool)
     # Without a run there is no field to set.
     if jobs is None and overrides:
         raise _wrong("--set", "needs --jobs RUN.yaml")
-    # Imported here: help on the command needs nothing of what measures.
+    # Imported here: help on the command needs no measuring code.
     from warren.runs.calibration.machine_files import overheads_text, profile_rows_text
 
     if jobs is None:

@@ -46,7 +46,7 @@ def compare(
         typer.Option("--sweep", metavar="KEY=A,B,C", help="Simulate with each value; repeatable."),
     ] = None,
     jobs: Annotated[
-        int, typer.Option("--jobs", metavar="N", min=1, help="Simulate in so many processes.")
+        int, typer.Option("--jobs", metavar="N", min=1, help="Processes that simulate at once.")
     ] = 1,
     against: Annotated[
         str | None,
@@ -77,7 +77,7 @@ def compare(
     "same_params": one entry another live run of the same jobs, and which have the same bits.
     One of several seeds has "over_seeds": "seeds", "mean" and "ci95" by key, and "against".
     """
-    # Before simulations, which may take long: files that could not be written are told first.
+    # Before simulations, which may take long: files that could not be written are reported first.
     _check_page(out)
     if csv is not None and not Path(csv).absolute().parent.is_dir():
         raise refused(Path(csv).parent, "no such folder; make it first")
@@ -98,7 +98,7 @@ def compare(
 
 
 def _print(found: Comparison, against: str | None) -> None:
-    """Print a row a run, how well simulations predicted live runs, and whose bits are the same."""
+    """Print a row a run, the errors of simulations of live runs, and the runs with equal bits."""
     from warren.report.compare import comparison_lines, jct_errors, means
     from warren.report.same_params import agreement_line, same_params
     from warren.report.seeds import seeds_note
@@ -113,7 +113,7 @@ def _print(found: Comparison, against: str | None) -> None:
 
 
 def _check_page(out: str | None) -> None:
-    """Refuse a page that could not be written, or would replace what is no page."""
+    """Refuse a page that could not be written, or that would replace another kind of file."""
     if out is not None and Path(out).is_dir():
         raise refused(Path(out), "is a folder; --out names the page to write, such as compare.html")
     if out is not None and not Path(out).absolute().parent.is_dir():
@@ -132,7 +132,7 @@ def _write_page(out: str, found: Comparison, against: str | None) -> None:
     """Write the comparison as an HTML page."""
     from warren.report.page.page import page
 
-    # What is no page may have come there while simulations ran.
+    # Another file may have come there while simulations ran.
     text = page(found.records(), found.rows(), against)
     write_atomic(Path(out), text, replace=_is_page(out))
     say(f"page: {out}")

@@ -48,7 +48,7 @@ from warren.live.enforcement.watched_jobs import WatchedJobs, stated_kind
 app = typer.Typer(
     name="flow",
     help="Order on links for jobs of any framework that Warren did not start.\n\n"
-    "Their logs are read; of two jobs on a link, the one that will gain more accuracy in the next "
+    "Their logs are read; of two jobs on a link, the job that will gain more accuracy in the next "
     "period goes first. Needs Linux, nft and, but for --dry-run, root.",
     epilog=examples(
         "warren flow watch --log a.log --port 29500 --log b.log --port 29600 --dry-run",

@@ -58,7 +58,8 @@ def group(
     are then, and whether CPU, the network or one job limits it; beside it the mean round of each
     job in the simulation while the group stood.
     """
-    # Before the simulation, which may take long: a picture that cannot be written is told first.
+    # Before the simulation, which may take long: a picture that cannot be written is reported
+    # first.
     picture = None if out is None else picture_path(out)
     run = run_of(run_file, None, set_ or [])
     with named_after(run_file, run):

@@ -1,4 +1,4 @@
-"""``warren policies``: all policies, one in full, or what one makes of a cluster."""
+"""``warren policies``: all policies, one in full, or one's preparation for a cluster."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def policies(
     if json_:
         print_json(rows)
         return
-    # Two lines a policy: the second has only its source, below what the policy is.
+    # Two lines a policy: the second has only its source, below the description.
     width = max((len(row["name"]) for row in rows), default=0)
     for row in rows:
         answer(f"{row['question']:5}  {row['name']:{width}}  {row['kind']:8}  {row['what']}")
@@ -69,7 +69,7 @@ def _show_one(name: str, question: str | None, json_: bool) -> None:
 
 
 def _explain(name: str | None, path: str, json_: bool) -> None:
-    """Print what a policy makes of a cluster file."""
+    """Print a policy's preparation for a cluster file."""
     if name is None:
         raise SpecError(Problem(file="--explain", message="needs the NAME of a policy"))
     text = explain_on_cluster(name, path)

@@ -1,4 +1,4 @@
-"""``warren predict``: a learning curve is read, and what it will come to is told."""
+"""``warren predict``: a learning curve is read, and its later course predicted."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def _told(file: str, found: CurvePrediction) -> dict[str, Any]:
     }
 
 
-def _text(told: dict[str, Any]) -> str:
+def _text(row: dict[str, Any]) -> str:
     """Return a prediction as lines for people."""
-    seen = told["observed"]
+    seen = row["observed"]
     lines = [
-        f"{told['curve']}: {told['direction']}; {seen['points']} points to step {seen['step']:g}, "
+        f"{row['curve']}: {row['direction']}; {seen['points']} points to step {seen['step']:g}, "
         f"the last {seen['value']:.6g}",
-        *(f"  {note}" for note in told["notes"]),
-        f"at step {told['at']:g}: {told['mean']:.6g}, with 80 % between {told['low']:.6g} and "
-        f"{told['high']:.6g}",
+        *(f"  {note}" for note in row["notes"]),
+        f"at step {row['at']:g}: {row['mean']:.6g}, with 80 % between {row['low']:.6g} and "
+        f"{row['high']:.6g}",
     ]
-    if told["target"] is not None:
-        lines.append(f"{told['target']:g} or better: {100 * told['p_target']:.0f} %")
+    if row["target"] is not None:
+        lines.append(f"{row['target']:g} or better: {100 * row['p_target']:.0f} %")
     return "\n".join(lines)
 
 
@@ -128,7 +128,8 @@ def predict(
     any unit; of several runs the last one counts. Accuracies rise late, when the learning rate is
     cut: --cuts says when. With 80 % the value measured then lies between low and high.
     """
-    # Before the prediction, which may take seconds: a picture that cannot be written is told first.
+    # Before the prediction, which takes seconds: a picture that cannot be written is reported
+    # first.
     picture = None if plot is None else picture_path(plot)
     found = predict_curve(
         curve_file,
@@ -143,11 +144,11 @@ def predict(
     )
     if picture:
         _draw(picture, found)
-    told = _told(curve_file, found)
+    row = _told(curve_file, found)
     if json_:
-        print_json(told)
+        print_json(row)
     else:
-        answer(_text(told))
+        answer(_text(row))
 
 
 def _draw(picture: Path, found: CurvePrediction) -> None:

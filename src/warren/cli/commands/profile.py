@@ -1,4 +1,4 @@
-"""``warren profile``: tasks are measured, and what was measured is shown, removed or handed on."""
+"""``warren profile``: tasks are measured, and their times shown, removed or exported."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _COMMANDS = "measure, list, show, forget, export"
 
 
 def _export_jobs(path: Path, to: Path, json_: bool) -> None:
-    """Write the finished jobs of a database, and what they cost."""
+    """Write the finished jobs of a database, and their costs."""
     found = export_jobs(path, to)
     say(f"written: {to}, {found.jobs} jobs; their costs, for `profiles:`, in {found.costs}")
     if json_:
@@ -101,7 +101,7 @@ _MEASURE: Final = "measure"
 
 
 class _JobOrCommand(TyperGroup):
-    """Anything but the name of a command is what ``measure`` takes."""
+    """A group in which anything except the name of a command is an argument of ``measure``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put ``measure`` before a job file and its options."""
@@ -171,8 +171,9 @@ def measure(
     """Measure a few tasks of each job.
 
     `warren profile JOB.yaml` is the same as `warren profile measure JOB.yaml`.
-    What is known by as many tasks is not measured again: the same app, parameters, batch,
-    numerics and machine. A job without an app is skipped; one that fails is told, with exit code 1.
+    Tasks that are known by as many measurements are not measured again: the same app, parameters,
+    batch, numerics and machine. A job without an app is skipped; a job that fails gives exit code
+    1.
     Device types that this machine lacks need `emulate` in the cluster.
     """
     run = _run(job_file, cluster, job or [])
@@ -186,7 +187,7 @@ def measure(
     for one in [] if json_ else jobs:
         for line in _lines(one, profiles[one.index], rows[one.name]):
             answer(line)
-    # What was measured is told first: a job that fails costs the others nothing.
+    # The measured jobs are reported first: a job that fails costs the others nothing.
     if found.failed:
         complain(str(SpecError(found.failed)))
         raise typer.Exit(1)

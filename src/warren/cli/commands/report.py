@@ -49,7 +49,7 @@ def report(
 
 
 def _check(folder: str, files: dict[str, bytes], json_: bool) -> None:
-    """Print what is wrong with a folder; exit code 1 if something is."""
+    """Print the faults of a folder; exit code 1 if it has any."""
     from warren.report.checks.check import check
 
     faults = [str(fault) for fault in check(files)]

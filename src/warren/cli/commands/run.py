@@ -198,12 +198,12 @@ def run(
 
 
 def _overrides(set_: Sequence[str] | None, seed: int | None) -> list[str]:
-    """Return what the options change of the run file."""
+    """Return the options' changes to the run file."""
     return [*(set_ or ()), *(() if seed is None else (f"seed={seed}",))]
 
 
 def _watch_start(run: Run, path: str, past: Sequence[RoundsDone]) -> Attend:
-    """Say that a live run begins, and return what then says how far it is."""
+    """Say that a live run begins, and return the function that then shows its progress."""
     from warren.cli.views.live_view import live_view
 
     _say_start(run)
@@ -221,7 +221,7 @@ def _go_on(
 ) -> None:
     """Go on with the run of a folder.
 
-    ``given``: arguments that do not go with it, by name; those that were typed are refused.
+    ``given``: arguments that do not go with it, by name; any of them that was typed is refused.
     """
     from warren.cli.views.live_view import live_view
     from warren.runs.resume import resume
@@ -316,7 +316,7 @@ def finish(record: Record, out: str | None, json_: bool, note: str = "") -> None
 
 
 def _notes(run: Run) -> tuple[str, ...]:
-    """Return what readers remarked on the jobs, and on those of the history."""
+    """Return the readers' remarks on the jobs, and on those of the history."""
     past = () if run.history is None else run.history.notes
     return (*run.workload.notes, *(f"history: {note}" for note in past))
 

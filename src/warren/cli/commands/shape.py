@@ -32,7 +32,7 @@ _From = Annotated[
     typer.Option(
         "--from",
         metavar="W,S",
-        help="Plan the change from so many hosts that work and serve; W+W,S+S for two kinds.",
+        help="Plan the change from W working and S serving hosts; W+W,S+S for two kinds.",
     ),
 ]
 _Blocks = Annotated[
@@ -103,8 +103,8 @@ def shape(
         draw_shapes(picture, found)
         say(f"written: {picture}")
     if json_:
-        told = [shape_json(one) for one in found]
-        print_json(told if job is None else told[0])
+        shown = [shape_json(one) for one in found]
+        print_json(shown if job is None else shown[0])
     else:
         for one in found:
             answer(shape_text(one))

@@ -22,9 +22,9 @@ from warren.runs.studies.testbed_shape import TestbedShape, bed_of
 
 
 def _told(one: TestbedStatus, measured: bool, json_: bool) -> tuple[dict[str, Any], bool]:
-    """Return a testbed for ``--json``, and tell whether all of it is as it should be.
+    """Return a testbed for ``--json``, and whether all of it is in order.
 
-    Without ``--json`` it is also printed. Links are measured only where nothing else is wrong.
+    Without ``--json`` it is also printed. Links are measured only if there is no other fault.
     """
     for fault in one.faults:
         complain(f"{one.name}: {fault}; `warren testbed down --name {one.name}` removes it")
@@ -85,7 +85,7 @@ def _root(context: typer.Context) -> None:
 def up(
     hosts: Annotated[
         int | None,
-        typer.Option("--hosts", metavar="N", help="So many hosts: h0, h1, ..., 2 to 64."),
+        typer.Option("--hosts", metavar="N", help="Number of hosts: h0, h1, ..., 2 to 64."),
     ] = None,
     link: Annotated[
         str | None,
@@ -122,7 +122,7 @@ def up(
 ) -> None:
     """Make a testbed, and measure its links.
 
-    One that is up in the same shape is left as it is; one of another shape is refused. Where an
+    A testbed of the same shape that is up is left alone; one of another shape is refused. Where an
     earlier attempt was killed, what it left is removed first. Exit code 1: it is up, but a link
     is more than 10 % off.
     """
@@ -134,16 +134,16 @@ def up(
     if made.repaired:
         say(f"{name}: what an earlier attempt had left was removed")
     say(f"{name} is {'up' if made.changed else 'up already; nothing was changed'}")
-    # Looked at again: what is told is what is there, not what was asked for.
+    # Looked at again: the report is of what is there, not of the request.
     (found,) = standing(name)
-    told, fine = _told(found, measure, json_)
+    shown, fine = _told(found, measure, json_)
     address = start_ray(bed) if ray and fine and made.changed else None
     if ray and not made.changed:
         say(f"Ray is started in a new testbed alone; `warren testbed down --name {name}` first")
     if address is not None:
         say(f"Ray is up; engine: {{ray: {address}}}, local: {{testbed: {bed.name}}}")
     if json_:
-        print_json({**told, "changed": made.changed, **({"ray": address} if address else {})})
+        print_json({**shown, "changed": made.changed, **({"ray": address} if address else {})})
     if not fine:
         raise typer.Exit(FAILED)
 
@@ -169,8 +169,8 @@ def exec_(
     """
     from warren.live.testbed.exec import become
 
-    # Not under ``answers_alone``: this process becomes the command, and what stands on standard
-    # output is the command's.
+    # Not under ``answers_alone``: this process becomes the command, and standard output is the
+    # command's.
     become(checked_name(name), host, command)
 
 
@@ -187,10 +187,10 @@ def status(
     found = standing(None if name is None else checked_name(name))
     if not found:
         say("no testbed is up" if name is None else f"{name} is not up")
-    told = [_told(one, measure, json_) for one in found]
+    shown = [_told(one, measure, json_) for one in found]
     if json_:
-        print_json([value for value, _ in told])
-    if not all(fine for _, fine in told):
+        print_json([value for value, _ in shown])
+    if not all(fine for _, fine in shown):
         raise typer.Exit(FAILED)
 
 

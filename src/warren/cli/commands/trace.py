@@ -1,4 +1,4 @@
-"""``warren trace``: what a trace is like, and a trace as jobs.csv."""
+"""``warren trace``: a description of a trace, and a trace as jobs.csv."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ app = typer.Typer(
 TraceFile = Annotated[str, typer.Argument(metavar="FILE", help="The trace.", show_default=False)]
 Format = Annotated[
     str,
-    typer.Option("--format", metavar="NAME", help="Whose trace it is; auto: told from its start."),
+    typer.Option("--format", metavar="NAME", help="Format of the trace; auto: read off its start."),
 ]
 Throughputs = Annotated[
     str | None,
@@ -73,7 +73,7 @@ Types = Annotated[
     ),
 ]
 Limit = Annotated[
-    int | None, typer.Option("--limit", metavar="N", min=1, help="The first so many jobs.")
+    int | None, typer.Option("--limit", metavar="N", min=1, help="Use N jobs, the first.")
 ]
 GpusMax = Annotated[
     int | None, typer.Option("--gpus-max", metavar="N", min=1, help="Leave out larger jobs.")
@@ -210,9 +210,9 @@ def convert(
 
     The costs that its jobs name go into a file of their own, which `profiles:` of a run can name.
     A published list of machines (openb's nodes, Tiresias's cluster_spec) becomes a cluster file.
-    Files of these names are written anew.
+    Existing files of these names are replaced.
     """
-    # The kind of file that is asked for tells what the trace must be: jobs, or machines.
+    # The kind of the requested file tells what the trace must be: jobs, or machines.
     if Path(to).suffix in YAML:
         _convert_cluster(file, to, json_)
         return

@@ -1,4 +1,4 @@
-"""``warren schema`` and ``warren hosts``: what users write, and a file of theirs to begin with."""
+"""``warren schema`` and ``warren hosts``: the form of users' files, and one to begin with."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def hosts(
     Each node is a host, with a device for each processor that Ray may use there. The file is yours
     to change: leave nodes out, name devices by type, state links.
     """
-    # Imported here, as for ``schema``: what it needs takes long to load.
+    # Imported here, as for ``schema``: its imports take long to load.
     from warren.runs.studies.ray_hosts import ray_hosts
 
     answer_yaml(ray_hosts(address, testbed), out, json_)

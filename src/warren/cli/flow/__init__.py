@@ -1,1 +1,1 @@
-"""What the commands of ``warren flow`` share, and those that speak between hosts."""
+"""Shared code of the commands of ``warren flow``, and the commands that talk between hosts."""

@@ -74,7 +74,7 @@ def coordinator(
     ] = 0.5,
     keep: Annotated[
         int,
-        typer.Option("--keep", metavar="N", help="For so many periods gains and classes stand."),
+        typer.Option("--keep", metavar="N", help="Periods for which gains and classes stand."),
     ] = 5,
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", help="Of the draws and of the predictions.")
@@ -107,9 +107,9 @@ def coordinator(
     ) as served:
         say(f"coordinator: listens at {served.address}")
         for rows in served.periods(periods):
-            told = {"period": core.period, "dry_run": dry_run, "agents": core.agents, "jobs": rows}
+            row = {"period": core.period, "dry_run": dry_run, "agents": core.agents, "jobs": rows}
             if json_:
-                answer_now(json_line(told))
+                answer_now(json_line(row))
             else:
                 say(_period_line(core, rows))
 
@@ -158,14 +158,14 @@ def agent(
     name = name or _host_name()
     served = FlowAgent(name, jobs, where, read_secret(token_file), say, queues=set_up is not None)
     try:
-        told = {"agent": name, "label": label, "dry_run": dry_run}
+        head = {"agent": name, "label": label, "dry_run": dry_run}
         if dry_run:
             _show(jobs, set_up, json_)
-            _serve(served, periods, told, json_)
+            _serve(served, periods, head, json_)
         else:
             with helper_for(label, sudo, set_up) as helper:
                 jobs.ask = helper.ask
-                _serve(served, periods, told, json_)
+                _serve(served, periods, head, json_)
     finally:
         served.close()
 
@@ -179,10 +179,10 @@ def _show(jobs: WatchedJobs, set_up: SetUpQueues | None, json_: bool) -> None:
     jobs.ask = lambda request: answer_now(shown(request).rstrip())
 
 
-def _serve(served: FlowAgent, periods: int | None, told: dict[str, Any], json_: bool) -> None:
+def _serve(served: FlowAgent, periods: int | None, head: dict[str, Any], json_: bool) -> None:
     for rows in served.orders(periods):
         if json_:
-            answer_now(json_line({**told, "jobs": rows}))
+            answer_now(json_line({**head, "jobs": rows}))
         else:
             say(_order_line(rows))
 

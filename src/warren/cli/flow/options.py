@@ -1,4 +1,4 @@
-"""Options that the commands of ``warren flow`` share, and what is made of them."""
+"""Options that the commands of ``warren flow`` share, and the objects made of them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ Pattern = Annotated[
     ),
 ]
 Period = Annotated[float, typer.Option("--period", metavar="SECONDS", help="Between two orders.")]
-Periods = Annotated[int | None, typer.Option("--periods", metavar="N", help="End after so many.")]
+Periods = Annotated[int | None, typer.Option("--periods", metavar="N", help="End after N periods.")]
 Queues = Annotated[
     str, typer.Option("--queues", metavar="htb|prio|ets", help="Which kind of queues.")
 ]
@@ -90,7 +90,7 @@ def check_periods(period: float, periods: int | None) -> None:
 def flows_of(
     logs: list[str], ports: list[str] | None, addresses: list[str] | None, pids: list[int] | None
 ) -> list[WatchedFlows]:
-    """Return what is to be watched, a job a log. Raises SpecError."""
+    """Return the flows to watch, a job a log. Raises SpecError."""
     for name, given in (("--port", ports), ("--address", addresses), ("--pid", pids)):
         if given and len(given) != len(logs):
             raise wrong(name, f"{len(given)} for {len(logs)} logs; allowed: one for each, or none")
@@ -150,8 +150,8 @@ def line_of(rows: list[dict[str, Any]]) -> str:
     parts = []
     for row in rows:
         known = "not known yet" if row["gain"] is None else f"gain {row['gain']:.4f}"
-        told = known if row["state"] == "watched" else f"{known}, {row['state']}"
-        parts.append(f"{row['job']}: {class_of(row)} ({told})")
+        state = known if row["state"] == "watched" else f"{known}, {row['state']}"
+        parts.append(f"{row['job']}: {class_of(row)} ({state})")
     return "; ".join(parts)
 
 

@@ -1,1 +1,1 @@
-"""What ``warren calibrate --rings`` says and draws."""
+"""The output of ``warren calibrate --rings``: text and pictures."""

@@ -18,7 +18,7 @@ def calibrate_rings_command(
     local: bool, testbed: str | None, quick: bool, plot: str | None, out: str | None, json_: bool
 ) -> None:
     """Measure how rings slow each other, fit a network, and write it and its picture."""
-    # Imported here: help on ``warren calibrate`` needs nothing of what measures rings.
+    # Imported here: help on ``warren calibrate`` needs no code that measures rings.
     from warren.runs.calibration.ring_measurement import calibrate_rings
     from warren.runs.calibration.ring_network_file import network_yaml
 

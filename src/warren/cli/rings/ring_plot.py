@@ -1,4 +1,4 @@
-"""The picture of a calibrated network: rounds measured, the curves fitted, and what is left."""
+"""The picture of a calibrated network: rounds measured, the curves fitted, and the residuals."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from warren.cli.views.pictures import pyplot, save_picture
 from warren.runs.calibration.ring_network_file import RingCalibration
 
-# A colour and a mark a kind of ring; the last of both is left to what remains.
+# A color and a mark for each kind of ring; the last of both is for all remaining kinds.
 _COLOURS: Final = ("#0b5394", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#7f6000")
 _MARKS: Final = "os^Dvp"
 _OTHERS: Final = "others"
 
 
 def draw_rings(path: Path, found: RingCalibration) -> None:
-    """Draw rounds by rings on the busiest link, a colour a kind of ring, and what the fit is off.
+    """Draw rounds by rings on the busiest link, a color a kind of ring, and the errors of the fit.
 
     Above: measured rounds as marks, fitted ones as lines. Below: fitted / measured - 1, in percent.
     Raises SpecError if the file cannot be written.
@@ -70,8 +70,8 @@ def _dress(above: Any, below: Any, found: RingCalibration) -> None:
 def _kinds(found: RingCalibration) -> list[tuple[str, NDArray[np.bool_]]]:
     """Group the points of one size on as many hosts, with or without compute time.
 
-    Each group has a label. The one of the most points is first, of equal ones that of the larger
-    message; what is left when the colours but one are used is one group, the last.
+    Each group has a label. The group of the most points is first, of equal ones that of the larger
+    message. When all colors but one are used, the remaining points are one group, the last.
     """
     points = found.points
     # A column a point: points of one kind have equal columns.

@@ -1,1 +1,1 @@
-"""What a command shows: text, progress, pictures."""
+"""The views of a command: text, progress, pictures."""

@@ -13,7 +13,7 @@ _DRAWN: Final = 121
 
 
 def draw_curve(path: Path, prediction: CurvePrediction) -> None:
-    """Draw what was observed, what the file holds beyond it, and the prediction.
+    """Draw the observed points, the later points of the file, and the prediction.
 
     Raises SpecError if the file cannot be written.
     """
@@ -22,8 +22,8 @@ def draw_curve(path: Path, prediction: CurvePrediction) -> None:
     target = prediction.target
     found = prediction.band(_DRAWN)
     figure, axes = new_picture()
-    # What the file has between the last point observed and the step predicted: it shows how good
-    # the prediction is. Points beyond that step would only shrink the part that matters.
+    # The file's points between the last observed one and the predicted step show how good the
+    # prediction is. Points beyond that step would only shrink the part that matters.
     later = whole.steps > seen.steps[-1]
     within = later & (whole.steps <= found.at[-1])
     axes.fill_between(

@@ -1,4 +1,4 @@
-"""The picture of a run's groups like Harmony's Fig. 4.7: who computes and who sends, and idle time.
+"""The picture of a run's groups like Harmony's Fig. 4.7: computing, sending, and idle time.
 
 A pair of axes a group, with a lane for CPU and one for the network. Steps with bold lines are those
 that limit the group, and red hatched boxes are idle time.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_GROUPS: Final = 12
-"""So many groups are drawn."""
+"""Most groups drawn."""
 _ITERATIONS: Final = 3
 _NAMED: Final = 0.05
 """A step has the name of its job in it from this part of the picture's width on."""

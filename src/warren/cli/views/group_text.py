@@ -93,7 +93,7 @@ def _group_lines(number: int, group: GroupPrediction, hosts: Sequence[str]) -> l
 
 
 def limit_text(group: GroupPrediction) -> str:
-    """Say what limits a group."""
+    """Say which resource or job limits a group."""
     names = {"cpu": "CPU", "network": "the network", "job": f"job {group.job}"}
     return names[group.limit]
 

@@ -27,7 +27,7 @@ class JobProgress:
 
     @property
     def how(self) -> str:
-        """Tell by what the ends of jobs are expected, in words."""
+        """Say by what the ends of jobs are expected, in words."""
         return "as simulated before" if self._predicted else "at its pace so far"
 
     def note(self, event: RoundsDone) -> None:
@@ -53,7 +53,7 @@ class JobProgress:
             return f"{ns_to_seconds(self._end_ns.get(job, state.now_ns)):.0f} s"
         if phase.is_terminal:
             return ""
-        # A prediction that has passed tells nothing any more: then the pace so far counts.
+        # A prediction that has passed is of no use any more: then the pace so far counts.
         if self._predicted.get(job, -1) > state.now_ns:
             return f"~{ns_to_seconds(self._predicted[job]):.0f} s"
         since_ns, had = self._first.get(job, (0, 0))

@@ -1,4 +1,4 @@
-"""The live table: what every job does now, how far it is, and when it will be done."""
+"""The live table: each job's present work, its progress, and its expected end."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _ORDER: Final = (Phase.ACTIVE, Phase.FAILED, Phase.PENDING, Phase.FINISHED, Phas
 
 
 class LiveTable:
-    """The table of a live run: the core's state, with what ``progress`` has noted beside it."""
+    """The table of a live run: the core's state, beside the notes of ``progress``."""
 
     def __init__(self, run: Run, core: Core, progress: JobProgress) -> None:
         self._run = run
@@ -123,7 +123,7 @@ class LiveTable:
         ]
 
     def _phase(self, state: State, job: int, phase: Phase) -> str:
-        """Return what a job does now, or what it waits for."""
+        """Return a job's present work, or the reason of its wait."""
         if phase is Phase.PENDING:
             return f"at {ns_to_seconds(int(state.arrival_ns_J[job])):.0f} s"
         if phase is Phase.ACTIVE:
@@ -140,7 +140,7 @@ class LiveTable:
             max(wide, _LEAST.get(name, 0))
             for (name, _), wide in zip(_COLUMNS, self._widths, strict=True)
         ]
-        # What all other columns may need, with three for the space between two columns.
+        # The width that all other columns may need, with three for the space between two columns.
         others = sum(grown) - grown[_DEVICES] + 3 * len(_COLUMNS)
         if len(" ".join(names)) > min(width - others, _WIDEST):
             return f"{len(names)}" if names else ""

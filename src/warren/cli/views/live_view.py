@@ -1,4 +1,4 @@
-"""What a person sees while a live run goes on: a table on a terminal, elsewhere lines.
+"""A person's view of a live run: a table on a terminal, elsewhere lines.
 
 The observers here are called at every step of the core, so they look at the clock and little else
 unless it is time to draw.
@@ -33,14 +33,14 @@ _SELDOM: Final = 0.1
 _MOST_S: Final = 60.0
 """How far lines are apart at most."""
 _JOBS: Final = 10
-"""So many jobs have a line each."""
+"""Most jobs with a line each."""
 
 
 def live_view(run: Run, folder: str, past: Sequence[RoundsDone] = ()) -> Attend:
-    """Make what watches a live run: a table on a terminal, elsewhere lines.
+    """Make the observer of a live run: a table on a terminal, elsewhere lines.
 
     There is a line when a job ends, and now and then one a job. ``past``: the rounds that were done
-    when a run that goes on was cut off.
+    before a resumed run was cut off.
     """
     is_terminal = sys.stderr.isatty()
     # Before the run begins: the simulation that predicts ends would take time from it.
@@ -49,7 +49,7 @@ def live_view(run: Run, folder: str, past: Sequence[RoundsDone] = ()) -> Attend:
         far.note(event)
 
     def attend(core: Core) -> AbstractContextManager[Observer]:
-        """Say what begins; return what watches it."""
+        """Announce the run; return its observer."""
         jobs = count(len(run.workload.jobs), "job")
         devices = count(len(run.cluster.devices), "device")
         what = f"training {jobs} on {devices} under {core.policy.name}"
@@ -94,7 +94,7 @@ def _watch_lines(run: Run, core: Core, far: JobProgress) -> Iterator[Observer]:
     ends = RoundsDone, ServersMoved, JobFailed, JobCancelled
 
     def observe(state: State, events: tuple[AnyEvent, ...]) -> None:
-        """Take the events of a step, and print what is due."""
+        """Take the events of a step, and print the lines that are due."""
         nonlocal due
         for event in events:
             if type(event) is RoundsDone:

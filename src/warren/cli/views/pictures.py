@@ -18,7 +18,7 @@ DARK: Final = "#0b5394"
 ORANGE: Final = "#e69f00"
 GREY: Final = "#b0b0b0"
 COLOURS: Final = (DARK, ORANGE, "#009e73", "#d55e00", "#56b4e9", "#882255", "#117733", GREY)
-"""Colours that are told apart without colour vision too."""
+"""Colors that differ without color vision too."""
 
 
 def picture_path(name: str) -> Path:
@@ -35,7 +35,7 @@ def picture_path(name: str) -> Path:
 
 
 def pyplot() -> Any:
-    """Load what draws; the same picture is the same file."""
+    """Load the drawing library; the same picture is the same file."""
     # Imported here: matplotlib takes long to load, and few commands draw.
     import matplotlib
 
@@ -48,14 +48,14 @@ def pyplot() -> Any:
 
 
 def new_picture(width: float = 7.0, height: float = 3.6) -> tuple[Figure, Axes]:
-    """Return an empty picture of so many inches, with one pair of axes."""
+    """Return an empty picture of ``width`` by ``height`` inches, with one pair of axes."""
     figure, axes = pyplot().subplots(figsize=(width, height), layout="constrained")
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
 
 
 def save_picture(figure: Figure, axes: Axes, path: Path, **legend: Any) -> None:
-    """Write a picture with a legend of what has a label, above it unless ``legend`` says where.
+    """Write a picture with a legend of labeled items, above it unless ``legend`` gives a place.
 
     Raises SpecError if the file cannot be written.
     """
@@ -67,7 +67,7 @@ def save_picture(figure: Figure, axes: Axes, path: Path, **legend: Any) -> None:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a picture as it is.
+    """Write a picture without changes.
 
     Raises SpecError if the file cannot be written.
     """

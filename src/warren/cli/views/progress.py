@@ -1,4 +1,4 @@
-"""What a person sees while a simulation goes on: a bar on a terminal, else plain lines.
+"""A person's view of a simulation: a bar on a terminal, else plain lines.
 
 An observer is called at every step of the core, so it looks at the clock and little else unless it
 is time to draw.
@@ -58,7 +58,7 @@ def progress_lines(core: Core) -> Iterator[None]:
 
 
 def _line(core: Core, passed_s: float) -> str:
-    """Return how far a simulation is; ``passed_s``: real seconds so far, without compiling."""
+    """Return the progress of a simulation; ``passed_s``: real seconds so far, without compiling."""
     if COMPILING.is_compiling:
         return f"  {COMPILING.line}"
     # Read from another thread while the core goes on: figures may be of two steps.
@@ -75,7 +75,7 @@ REFRESH_S: Final = 0.2
 
 
 def progress(run: Run) -> Attend:
-    """Return what shows a spinner while a plan is made, then a bar over tasks."""
+    """Return an observer that shows a spinner while a plan is made, then a bar over tasks."""
     # Imported here: a simulation whose lines go to a file draws no bar.
     from rich.console import Console
     from rich.progress import (
@@ -98,7 +98,7 @@ def progress(run: Run) -> Attend:
 
     @contextmanager
     def attend(core: Core) -> Iterator[Observer]:
-        """Show the bar while the block runs; yield what moves it at each step."""
+        """Show the bar while the block runs; yield the function that moves it at each step."""
         columns = (
             SpinnerColumn(),
             TextColumn("{task.description}"),

@@ -1,4 +1,4 @@
-"""Pictures of runs for a paper: who completes when, who runs where, how busy devices are."""
+"""Pictures of runs for a paper: completions of jobs, jobs on devices, and use of devices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from warren.report.slices import joined_to_fit, span_ns
 _SLICES: Final = 20_000
 """Boxes in a picture at most: stretches are joined over small gaps until no more are left."""
 _NAMED: Final = 7
-"""So many jobs have a colour that is not grey, and a name; of more, those that computed longest."""
+"""Most jobs with a color other than grey, and a name: those that computed longest."""
 
 
 def plot_cdf(records: Sequence[Record], names: Sequence[str], path: Path) -> None:

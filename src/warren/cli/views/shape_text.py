@@ -10,7 +10,7 @@ from warren.runs.studies.job_shape import ShapeAdvice
 from warren.runs.studies.shape_change import ChangeStep, ShapeChange
 
 _MOST_LINES: Final = 60
-"""So many steps of a stage are told one by one."""
+"""Most steps of a stage that are listed one by one."""
 _PROVED: Final = 1 - 1e-6
 """A bound that is this part of an epoch proves it, for people."""
 _CHANGES: Final = {
@@ -22,7 +22,7 @@ _CHANGES: Final = {
 
 def shape_json(one: ShapeAdvice) -> dict[str, Any]:
     """Return an advice as ``--json`` prints it."""
-    told = {
+    shown = {
         "job": one.job,
         "workers": list(one.items),
         "servers": list(one.server_bytes),
@@ -33,7 +33,7 @@ def shape_json(one: ShapeAdvice) -> dict[str, Any]:
         "reading": one.reading,
         "bound_s": one.bound_s,
     }
-    return told if one.change is None else told | {"plan": _plan_json(one.change)}
+    return shown if one.change is None else shown | {"plan": _plan_json(one.change)}
 
 
 def _plan_json(plan: ShapeChange) -> dict[str, Any]:
@@ -52,16 +52,16 @@ def _plan_json(plan: ShapeChange) -> dict[str, Any]:
 
 
 def _step_json(step: ChangeStep) -> dict[str, Any]:
-    """Return a step: what every one has, and what only moves have."""
-    told: dict[str, Any] = {
+    """Return a step: the fields of all steps, and those of moves."""
+    shown: dict[str, Any] = {
         "kind": step.kind,
         "host": step.host,
         "role": step.role,
         "after": list(step.after),
     }
     if step.kind == "move":
-        told |= {"to": step.target, "blocks": step.blocks, "bytes": step.size_bytes}
-    return told
+        shown |= {"to": step.target, "blocks": step.blocks, "bytes": step.size_bytes}
+    return shown
 
 
 def shape_text(one: ShapeAdvice) -> str:
@@ -100,7 +100,7 @@ def _rows(one: ShapeAdvice, parts: Mapping[str, int], verb: str, unit: str) -> l
 
 
 def _plan_lines(plan: ShapeChange) -> list[str]:
-    """Return what moves in all, and then each stage of the plan with its steps."""
+    """Return a line on all moves, and then each stage of the plan with its steps."""
     moved = [
         f"{blocks} of {of} blocks of {name} move" + ("" if size is None else f" ({size:,} bytes)")
         for name, of, (_, blocks, size) in (
@@ -113,8 +113,8 @@ def _plan_lines(plan: ShapeChange) -> list[str]:
     lines = [start + ", ".join([*moved, *changes])]
     for number, places in enumerate(plan.stages, start=1):
         steps = [plan.steps[place] for place in places]
-        told = ", ".join(_counts(steps, "move", *_CHANGES))
-        lines.append(f"  {number}. at once: {told}")
+        moves = ", ".join(_counts(steps, "move", *_CHANGES))
+        lines.append(f"  {number}. at once: {moves}")
         lines += [f"     {_step_line(step)}" for step in steps[:_MOST_LINES]]
         if len(steps) > _MOST_LINES:
             lines.append(f"     and {len(steps) - _MOST_LINES:,} more, which --json tells")
@@ -134,7 +134,7 @@ def _counts(steps: Sequence[ChangeStep], *kinds: str) -> list[str]:
 
 
 def _step_line(step: ChangeStep) -> str:
-    """Return what a host does in a step."""
+    """Return the action of a host in a step."""
     if step.kind == "move":
         what = "data" if step.role == "worker" else "the model"
         return f"{step.host} to {step.target}: {count(step.blocks, 'block')} of {what}"

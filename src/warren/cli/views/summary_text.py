@@ -13,9 +13,9 @@ from warren.report.overruns import slow_machine
 def summary_lines(
     values: Mapping[str, Any], notes: Sequence[str] = (), time_scale: float | None = None
 ) -> list[str]:
-    """Return what a run's ``summary.json`` says, in a few lines; ``notes`` come first.
+    """Return a run's ``summary.json`` in a few lines; ``notes`` come first.
 
-    ``time_scale`` is one at which nearly all tasks would have kept their emulated time.
+    ``time_scale`` is a scale at which nearly all tasks would have kept their emulated time.
     """
     lines = [*notes]
     lines.append(
@@ -47,7 +47,7 @@ def summary_lines(
         lines.append(slow)
     if losses := loss_sentence(values):
         lines.append(losses)
-    # Only the run itself could measure these: one that was cut off has none.
+    # Only the run itself could measure these: a run that was cut off has none.
     if values["decide_s"] is not None and values["wall_s"] is not None:
         parts = [f"decided in {duration(values['decide_s'])}"]
         if "compile_s" in values:

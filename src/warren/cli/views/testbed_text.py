@@ -1,4 +1,4 @@
-"""A testbed as a table, as JSON, and what is shown while its links are measured."""
+"""A testbed as a table, as JSON, and the progress of measuring its links."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def hosts_lines(one: TestbedStatus) -> list[str]:
 
 
 def measured_lines(bed: Bed, found: Sequence[MeasuredLink]) -> list[str]:
-    """Return what was measured as an aligned table."""
+    """Return measured rates as an aligned table."""
     rows = [("fills", "flows", "expected", "measured", "off by", "")]
     for one in found:
         names = [host.name for host in bed.hosts]
@@ -92,9 +92,9 @@ def _rate(rate_bps: float) -> str:
 
 @contextmanager
 def measured_view(bed: Bed) -> Iterator[Callable[[int, int, MeasuredLink], None]]:
-    """Show how far a measurement is on standard error: a bar on a terminal, elsewhere lines.
+    """Show the progress of a measurement on standard error: a bar on a terminal, elsewhere lines.
 
-    Yields what is to be called with how many are done, of how many, and the last one.
+    Yields a function to call with the number done, the number of all, and the last one.
     """
     if not sys.stderr.isatty():
         yield lambda done, total, last: print(

@@ -30,7 +30,7 @@ def proposal_text(file: str, table: ProposedTable) -> str:
 
 
 def _left_out(table: ProposedTable) -> list[str]:
-    """Return lines on unused columns, and on what follows where no column of GPUs was found."""
+    """Return lines on unused columns, and on the effect of a missing column of GPUs."""
     lines = []
     if table.unused:
         lines += ["", f"  columns not used: {', '.join(table.unused)}"]
@@ -43,5 +43,5 @@ def _yaml(value: Any) -> str:
     """Return a text, or a mapping of texts, as YAML in one line."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{key}: {_yaml(one)}' for key, one in value.items())}}}"
-    # A column may have any name: one that is not plain is quoted, and a tab in it escaped.
+    # A column may have any name: an unusual one is quoted, and a tab in it escaped.
     return value if set(value) <= _PLAIN else f'"{value}"'.replace("\t", "\\t")

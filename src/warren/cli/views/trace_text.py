@@ -18,12 +18,12 @@ _NAMES: Final = 8
 
 
 def trace_text(summary: Mapping[str, Any]) -> str:
-    """Return the lines of ``warren trace inspect``, from what its --json prints."""
+    """Return the lines of ``warren trace inspect``, from the output of --json."""
     return "\n".join(_lines(summary))
 
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines; of what the trace does not tell there are none."""
+    """Yield the lines; facts that the trace does not have are left out."""
     yield f"{found['file']}: {found['format']}"
     unused = found["unused_rows"]
     yield _line("jobs", f"{found['jobs']:,}; rows not used: {unused:,}")

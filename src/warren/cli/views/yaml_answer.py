@@ -9,7 +9,7 @@ from warren.store.files import write_atomic
 
 
 def answer_yaml(text: str, out: str | None, json_: bool, size: str = "") -> None:
-    """Write a text to the file ``out``; without one print it, and with ``--json`` what it holds.
+    """Write a text to the file ``out``; without one print it, and with ``--json`` its content.
 
     ``size`` tells people how much was written.
     """
