@@ -108,10 +108,10 @@ MUTANTS: Final = (
     ),
     Mutant(
         "lease-late-hear", _HOST_LEASE,
-        '        """Take what the controller says."""\n'
+        '        """Take a message of the controller."""\n'
         "        if self.holds and now_ns >= self._until_ns:\n"
         "            yield from self._stop()\n",
-        '        """Take what the controller says."""\n',
+        '        """Take a message of the controller."""\n',
         (RULES,),
     ),
     # Checkpoints.

@@ -36,9 +36,9 @@ def static_owners(layout: Layout, parts: int) -> tuple[int, ...]:
 def owners_of(layout: Layout, parts: int, model_bytes: Sequence[int]) -> tuple[int, ...]:
     """Return the part that owns each entry, shape (entries,), as ``model_bytes`` states.
 
-    ``model_bytes``: the bytes that each part is to hold, of which only the proportions count;
-    without any all parts hold about the same. Parts have runs of neighbours, in order; an entry is
-    of the part in whose share of all bytes its middle lies.
+    ``model_bytes``: the bytes that each part should hold, of which only the proportions count; if
+    empty, all parts hold about the same. Parts have runs of neighbors, in order; an entry belongs
+    to the part in whose share of all bytes its middle lies.
     """
     stated = sum(model_bytes)
     if not stated:
@@ -46,7 +46,7 @@ def owners_of(layout: Layout, parts: int, model_bytes: Sequence[int]) -> tuple[i
     # Middle / total against end / stated, as products: whole numbers are exact.
     ends = [2 * layout.total_bytes * end for end in accumulate(model_bytes)]
     found = (bisect_right(ends, (begin + end) * stated) for begin, end in _spans(layout))
-    # What is empty and stands last has its middle at the end of all.
+    # Empty entries at the end have their middle at the end of all.
     return tuple(min(owner, parts - 1) for owner in found)
 
 

@@ -107,7 +107,7 @@ class Batches:
         return self.later(round_no, shard)()
 
     def later(self, round_no: int, shard: int) -> Callable[[], Any]:
-        """Return what gives the batch of a task; of a plain data set another thread may call it."""
+        """Return the function that gives a task's batch; for plain data any thread may call it."""
         picked = self._picked(round_no, shard)
         if self._reader is not None:
             return partial(self._reader.take, (round_no, shard), picked)

@@ -29,14 +29,14 @@ _THEN_EVERY: Final = 16
 
 
 class Evaluation:
-    """Calls ``evaluate`` of an app; the first times and some later it checks what the app keeps.
+    """Calls ``evaluate`` of an app; the first times and some later it checks the app's kept values.
 
-    A server that is lost forgets what is in no checkpoint, and another one goes on: metrics may
-    not depend on numbers and generators that evaluations change, nor on what the first one drew.
-    Where an evaluation has left something else, the next is made once more without it, and has to
-    give the same.
-    ``tasks`` are the rules of tasks of the same app that run in this process too. Evaluations and
-    tasks do not see what the other leaves, just as where they are processes apart.
+    A server that is lost forgets every value that is in no checkpoint, and another one goes on. So
+    metrics may not depend on numbers and generators that evaluations change, nor on the random
+    numbers of the first one. If an evaluation has left another value, the next is made once more
+    without it, and has to give the same. ``tasks`` are the rules of tasks of the same app that run
+    in this process too. Evaluations and tasks do not see each other's values, just as if they were
+    in separate processes.
     """
 
     def __init__(self, built: BuiltApp, job: Job, tasks: TaskRules | None = None) -> None:
@@ -48,7 +48,7 @@ class Evaluation:
 
     @property
     def left(self) -> Iterable[KeptValue]:
-        """Return what evaluations have left in the app."""
+        """Return the values that evaluations have left in the app."""
         return self._kept.left.values()
 
     def of(self, model: nn.Module) -> dict[str, float]:
@@ -57,10 +57,11 @@ class Evaluation:
         Raises
         ------
         SpecError
-            They are no numbers, or depend on what the app keeps.
+            They are no numbers, or depend on values that the app keeps.
         """
         if self._tasks is not None:
-            # Servers apart from trainers do not see what tasks leave in the app: hide it here too.
+            # Servers apart from trainers do not see values that tasks leave in the app: hide them
+            # here too.
             self._tasks.kept.hide()
             self._kept.show()
         watched = self._times < _ALL or self._times % _THEN_EVERY == 0
@@ -72,7 +73,7 @@ class Evaluation:
         return checked_metrics(metrics, self._job)
 
     def rehearse(self, model: nn.Module) -> None:
-        """Evaluate a model, and forget what that leaves in the app."""
+        """Evaluate a model, and forget the values left in the app."""
         kept = OutsideState(self._built)
         kept.begin()
         self._call(model)
@@ -87,7 +88,7 @@ class Evaluation:
         return metrics
 
     def _watched(self, model: nn.Module) -> object:
-        """Evaluate, refuse what the app may not keep, and evaluate again where that may matter."""
+        """Evaluate, refuse forbidden values of the app, and evaluate again if that may matter."""
         earlier = min(self._kept.left, default="")
         self._kept.begin()
         generators = generator_states()
@@ -104,7 +105,7 @@ class Evaluation:
         if new and content(generators) != content(generator_states()):
             with _unchanged(model):
                 self._draw_again(model, new)
-        # What earlier evaluations left must not change the metrics.
+        # Values left by earlier evaluations must not change the metrics.
         if earlier:
             with _unchanged(model):
                 self._without(model, generators, metrics, earlier)
@@ -128,7 +129,7 @@ class Evaluation:
             raise refuse(self._job, "evaluate()", message)
 
     def _alone(self, model: nn.Module, generators: Any) -> object:
-        """Return the metrics from the same random numbers, and undo what the call leaves."""
+        """Return the metrics from the same random numbers, and undo the call's changes."""
         set_generator_states(generators)
         self._kept.begin()
         metrics = self._call(model)
@@ -142,15 +143,15 @@ class Evaluation:
         return {name: repr(value) for name, value in checked.items()}
 
     def _draw_again(self, model: nn.Module, new: Sequence[KeptValue]) -> None:
-        """Evaluate with other random numbers: what is kept from then on must be the same.
+        """Evaluate with other random numbers: the values kept from then on must be the same.
 
         Raises
         ------
         SpecError
-            It is not, so a process that goes on with this job would keep something else.
+            They differ, so a process that goes on with this job would keep other values.
         """
         found = self._otherwise(model)
-        # What the second call left untouched is kept from the first one on.
+        # Values that the second call left untouched are kept from the first one on.
         stay = [one for one in new if one.name in found and found[one.name].mark == one.mark]
         self._kept.hide()
         found = self._otherwise(model) if stay else {}

@@ -1,8 +1,8 @@
 """Clip gradients by their global norm, to the same bits however many servers hold them.
 
-It computes what ``torch.nn.utils.clip_grad_norm_`` does with the Euclidean norm, but adds squares
-in double precision: those of a tensor in its own order, those of tensors in the order of the model.
-So a server can say what its tensors contribute, and all come to the same factor.
+It computes the result of ``torch.nn.utils.clip_grad_norm_`` with the Euclidean norm, but adds
+squares in double precision: those of a tensor in its own order, those of tensors in the order of
+the model. So a server can state the contribution of its tensors, and all get the same factor.
 """
 
 from __future__ import annotations

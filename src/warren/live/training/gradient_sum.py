@@ -1,4 +1,4 @@
-"""Compute a barrier's means over shards, in shard order, straight from what was sent."""
+"""Compute a barrier's means over shards, in shard order, straight from the received bytes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class GradientMeans:
         self.renew()
 
     def renew(self) -> None:
-        """Allocate new memory and leave the old to whoever holds it."""
+        """Allocate new memory and leave the old to its other holders."""
         flat = fresh(self._layout.total_bytes)
         pieces = [flat[begin:end] for begin, end in self._ranges]
         self._outs = [pieces[r.at][r.begin : r.end].view(r.dtype) for r in self._runs]

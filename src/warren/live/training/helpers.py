@@ -9,18 +9,19 @@ from typing import Final, TypeVar
 
 _T = TypeVar("_T")
 HELPERS: Final = 4
-"""So many threads share the work of a process at most where GPUs compute: processors wait."""
+"""Most threads that share the work of a process if GPUs compute: processors wait then."""
 _WORTH_BYTES: Final = 8 << 20
 """With less the caller is done in about a millisecond."""
 _SHARES: Final = 2
-"""So many shares a thread, for one that is slower than the others."""
+"""Shares for each thread, so that a slower thread takes fewer."""
 
 
 class Helpers:
     """Threads of one process; each part of some work is done by one of them, in one go.
 
-    What a part computes must not depend on the others, and must let other threads run: functions of
-    torch, of the hash library and ``memmove`` do. ``count`` below two: the caller does all of it.
+    The result of a part must not depend on the others, and its function must let other threads run:
+    functions of torch, of the hash library and ``memmove`` do. ``count`` below two: the caller does
+    all of it.
     """
 
     def __init__(self, count: int) -> None:
@@ -28,7 +29,7 @@ class Helpers:
         self._threads = ThreadPoolExecutor(self._count) if self._count > 1 else None
 
     def share(self, size_bytes: int) -> bool:
-        """Tell whether there are threads, and so much work is worth to be shared by them."""
+        """Tell whether there are threads, and the work is large enough to share."""
         return self._threads is not None and size_bytes >= _WORTH_BYTES
 
     def shares(self, sizes: Sequence[int]) -> list[list[int]]:
@@ -38,7 +39,7 @@ class Helpers:
         return [order[begin::count] for begin in range(count)]
 
     def each(self, work: Callable[[int], _T], sizes: Sequence[int]) -> list[_T]:
-        """Do part 0, 1, ... of some work, of these sizes in bytes; return what each gives."""
+        """Do part 0, 1, ... of some work, of these sizes in bytes; return the result of each."""
         if self._threads is None or not self.share(sum(sizes)):
             return [work(at) for at in range(len(sizes))]
         shares = self.shares(sizes)

@@ -1,4 +1,4 @@
-"""Pin and name the numerics class: what is equal where two processes compute the same bits."""
+"""Pin and name the numerics class: the facts that must be equal for two processes' equal bits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PINNED_ENV: Final[Mapping[str, str]] = {
     "PYTHONHASHSEED": "0",
     "PYTHONUTF8": "1",
     "TOKENIZERS_PARALLELISM": "false",
-    # What has threads cannot be forked safely: pandas loads Arrow, and that would start one.
+    # A process with threads cannot be forked safely: pandas loads Arrow, and that would start one.
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
     # Memory that was freed stays in the process: a fresh page costs more than the work on it.
     "MALLOC_MMAP_MAX_": "0",
@@ -68,14 +68,14 @@ def pin() -> None:
     # Benchmarking would choose kernels by timings, which differ from run to run.
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = True
-    # As torch has it unless told otherwise: convolutions of float32 on the tensor cores of GPUs.
+    # The defaults of torch: convolutions of float32 on the tensor cores of GPUs.
     torch.backends.cudnn.allow_tf32 = True
 
 
 def numerics_class(threads: int | None = None) -> str:
     """Return for example ``torch 2.13.0+cpu; x86_64 AVX512; 1 thread``; call it after ``pin()``.
 
-    ``threads``: of a process that is pinned, asked in one that is not; None: of this one.
+    ``threads``: of a pinned process, asked in one without a pin; None: of this one.
     """
     import torch
 

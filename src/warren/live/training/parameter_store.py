@@ -36,8 +36,8 @@ class ParameterStore:
     """The parameters, buffers, optimiser and schedule of one job, or one server's part of them.
 
     ``version`` counts steps made, so it is the round whose tasks may be computed next. A round is
-    ``add`` for each task, ``step``, and on part 0 ``conclude``; where ``wants_whole`` after the
-    step, part 0 takes the other parts' blocks in between.
+    ``add`` for each task, ``step``, and on part 0 ``conclude``; if ``wants_whole`` after the step,
+    part 0 takes the other parts' blocks in between.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class ParameterStore:
         self.known = KnownHashes(self.layout, job)
         self._archive = Archive()
         self._saved = b""
-        # What no checkpoint can keep is refused now, and not when the first one is due.
+        # Values that no checkpoint can keep are refused now, and not when the first one is due.
         checkpoint.check(self._replica)
         self._results: dict[int, TaskResult] = {}
         self._loss: float | None = None
@@ -113,7 +113,7 @@ class ParameterStore:
         return self._state
 
     def spot(self, state: tuple[memoryview, ...]) -> SharedSlot | None:
-        """Return where other processes find a state while it is held; None: it has to be sent."""
+        """Return the place where other processes find a held state; None: it has to be sent."""
         return self._replica.spot(state)
 
     def previous_state(self) -> tuple[memoryview, ...]:
@@ -202,7 +202,7 @@ class ParameterStore:
     def step(self, squares: Sequence[float] | None = None) -> None:
         """Combine, step the optimiser and the schedule; ``version`` is then one more.
 
-        ``squares``: what ``combine`` gave on all parts, in their order; None: there are no others.
+        ``squares``: the results of ``combine`` on all parts, in order; None: there are no others.
         """
         own = self.combine()
         # The state before the step is kept for tasks of this round that may have to run again.
@@ -229,12 +229,13 @@ class ParameterStore:
         self._replica.take(ranges, buffers)
 
     def conclude(self) -> RoundOutcome:
-        """Evaluate if due and say what the last step gave. Part 0 only, once after each step.
+        """Evaluate if due and return the outcome of the last step. Part 0 only, once after each
+        step.
 
         Raises
         ------
         SpecError
-            What the app evaluates breaks its contract.
+            The app's evaluation breaks its contract.
         ValueError
             There was no step, or blocks of another part are missing.
         """
@@ -289,7 +290,7 @@ class ParameterStore:
         return digest(self._replica.model.state_dict())
 
     def checkpoint_part(self) -> memoryview:
-        """Return what of this part the next round depends on, without the round in progress.
+        """Return the part's state on which the next round depends, without the round in progress.
 
         The bytes stay as they are while anyone has them.
 
@@ -306,7 +307,7 @@ class ParameterStore:
     def restore(self, parts: Sequence[Buffer]) -> None:
         """Go back to a checkpoint of the same job, made by any number of servers.
 
-        ``parts`` are all of them, in any order. What was added since is dropped.
+        ``parts`` are all of them, in any order. Results added since are dropped.
 
         Raises
         ------
@@ -329,7 +330,7 @@ class ParameterStore:
 
     @property
     def keeps_more(self) -> bool:
-        """Tell whether code runs at its barriers of which it is not known what it keeps."""
+        """Tell whether code with unknown kept values runs at its barriers."""
         replica = self._replica
         schedule = replica.schedule
         known = schedule is None or type(schedule).__module__ == LRScheduler.__module__
@@ -342,23 +343,23 @@ class ParameterStore:
         return self._replica.recorded is not None
 
     def watch(self) -> None:
-        """Save this version, and note what steps are made by from now on.
+        """Save this version, and note the inputs of steps from now on.
 
         Raises
         ------
         SpecError
-            Barriers have changed something that a checkpoint cannot keep.
+            Barriers have changed a value that a checkpoint cannot keep.
         """
         self._saved = bytes(self.checkpoint_part())
         self._replica.recorded = []
 
     def unwatch(self) -> None:
-        """Forget what ``watch`` has saved and noted."""
+        """Forget the saved version and inputs of ``watch``."""
         self._saved = b""
         self._replica.recorded = None
 
     def verify(self, app: TorchApp) -> None:
-        """Make the steps since ``watch`` again, on a copy of what was saved then.
+        """Repeat the steps since ``watch``, on a copy of the version saved then.
 
         ``app``: another object of the app; this store is of no use afterwards.
 
@@ -384,10 +385,10 @@ class ParameterStore:
         return repr(replica.evaluate())
 
     def piece_for(self, part: int, homes: int, model_bytes: Sequence[int]) -> memoryview:
-        """Return what of this part server ``part`` of ``homes`` servers to come will own.
+        """Return the piece of this part that server ``part`` of ``homes`` future servers will own.
 
-        ``model_bytes``: how many bytes of the model each of them is to hold; empty: about the same.
-        They hold what a checkpoint would of it.
+        ``model_bytes``: bytes of the model that each of them holds; empty: about the same. They
+        hold what a checkpoint would of it.
 
         Raises
         ------
@@ -403,19 +404,19 @@ class ParameterStore:
         )
 
     def inherit(self, pieces: Sequence[Buffer]) -> None:
-        """Begin where other servers of the job have ended: ``pieces`` are one of each of them.
+        """Begin where other servers of the job have ended: ``pieces`` has one of each of them.
 
         Raises
         ------
         SpecError
-            The pieces do not belong together, or are not what this part owns.
+            The pieces do not belong together, or are not of this part.
         """
         self.version, self.finished = checkpoint.decode(pieces, self._replica, owned_only=True)
         self.known.go_on_from(self.version)
         self._begin(None)
 
     def _in_order(self) -> list[TaskResult]:
-        """Return the results in shard order, whatever order they came in."""
+        """Return the results in shard order, in whatever order they came."""
         return [self._results[shard] for shard in range(self._tasks)]
 
     def _need_evaluated(self) -> None:

@@ -1,4 +1,4 @@
-"""Keep one server's copy of a job: whole model and optimiser, of which it steps what it owns."""
+"""One server's copy of a job: whole model and optimizer, of which it steps its own part."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Replica:
         self._tensorwise = tensorwise(self.optimizer)
         self._helpers = helpers
         self._seeded: int | None = None
-        # Inputs of the steps since some round, while these may have to be made again.
+        # Inputs of the steps since some round, while these may have to be repeated.
         self.recorded: list[StepInput] | None = None
 
     @property
@@ -118,7 +118,7 @@ class Replica:
             self._means.touch()
 
     def spot(self, packed: Sequence[memoryview]) -> SharedSlot | None:
-        """Return where other processes find a state that was packed; None: it has to be sent."""
+        """Return the place where other processes find a packed state; None: it has to be sent."""
         return self._pool.spot(packed)
 
     def combine(self, results: Sequence[TaskResult]) -> tuple[float, ...]:
@@ -136,7 +136,7 @@ class Replica:
         limit = self.app.clip_norm
         if limit is not None and (factor := factor_of(squares, limit)) is not None:
             for tensor in self._owned_parameters():
-                # Not in place: the gradient may be a view of what a trainer sent.
+                # Not in place: the gradient may be a view of a trainer's bytes.
                 tensor.grad = None if tensor.grad is None else tensor.grad * factor
         if self.recorded is not None:
             self.recorded.append(self._input(round_no))
@@ -158,7 +158,7 @@ class Replica:
             self._advance(round_no)
 
     def _input(self, round_no: int) -> StepInput:
-        """Return copies of what the step at hand begins with beside the state."""
+        """Return copies of the inputs of the present step, beside the state."""
         params = len(self.layout.params)
         found = self._tensors()
         gradients = [None if one.grad is None else one.grad.clone() for one in found[:params]]
@@ -188,7 +188,7 @@ class Replica:
 
     @torch.no_grad()
     def take(self, ranges: Ranges, buffers: Sequence[Buffer]) -> None:
-        """Put what lies in these ranges of the state, one buffer each, into the model."""
+        """Put the contents of these ranges of the state, one buffer each, into the model."""
         target, taken = self._tensors(), set()
         for index, _, view in views_in(self.layout, ranges, buffers):
             target[index].copy_(view)
@@ -209,7 +209,7 @@ class Replica:
         return metrics
 
     def rehearse(self) -> None:
-        """Evaluate the model and forget it: what that changes is put back."""
+        """Evaluate the model and forget it: its changes are undone."""
         before = [tensor.detach().clone() for tensor in self._tensors()]
         self._evaluation.rehearse(self.model)
         self._places.put_back_buffers()
@@ -219,7 +219,7 @@ class Replica:
         self._seeded = None
 
     def _left(self, rules: TaskRules | None) -> Iterable[KeptValue]:
-        """Return what evaluations, and tasks of the same app, have left in this process."""
+        """Return the values that evaluations, and tasks of the same app, have left here."""
         tasks = () if rules is None else rules.kept.left.values()
         return chain(self._evaluation.left, tasks)
 
@@ -230,7 +230,7 @@ class Replica:
         for index, entry, mean in self._mean(results):
             tensor = target[index]
             if entry.kind == "param":
-                # A gradient that no task had stays None: optimisers skip such a parameter.
+                # A gradient that no task had stays None: optimizers skip that parameter.
                 present = any(result.present[index] for result in results)
                 tensor.grad = _gradient(tensor, mean) if present else None
             elif entry.kind == "float_buffer":
@@ -256,7 +256,7 @@ class Replica:
         """Return index, entry and mean of each owned tensor; integer buffers have none."""
         # A clipping step waits for the squares of other servers, without views of updates.
         waits = self.parts > 1 and self.app.clip_norm is not None
-        # The mean of one result is that result: views of it, as it was sent.
+        # The mean of one result is that result: views of its received bytes.
         if len(results) == 1 and self._large and self._tensorwise and not waits:
             return views_in(self.layout, self.ranges, results[0].update)
         # The optimiser may still hold the means of the last round.

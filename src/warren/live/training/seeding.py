@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 BARRIER: Final = -1
-"""The shard number that stands for a round's barrier (optimiser step and evaluation)."""
+"""The shard number of a round's barrier (optimizer step and evaluation)."""
 
 
 def reseed(seed: int, round_no: int, shard: int) -> None:
@@ -39,7 +39,7 @@ def seed_schedule(seed: int) -> None:
 
 
 def seed_otherwise(seed: int) -> None:
-    """Set the generators to what no other call does, to see what depends on them."""
+    """Set the generators as no other call does, to reveal values that depend on them."""
     _set_generators(f"otherwise {seed}")
 
 

@@ -37,7 +37,7 @@ def shared_step(optimizer: optim.Optimizer, helpers: Helpers) -> None:
         type(optimizer).step(twins[at])
 
     helpers.each(step, [sum(one.nbytes for own in share for one in own) for share in shares])
-    # Whatever counts its steps (a schedule does) finds one more.
+    # Any counter of its steps (a schedule has one) finds one more.
     try:
         for group in groups:
             group["params"] = []

@@ -1,6 +1,6 @@
-"""Keep what tasks gave, by hash: sent to servers, reported at a barrier, and kept on disk.
+"""The results of tasks, by hash: sent to servers, reported at a barrier, and kept on disk.
 
-So tasks that are computed again after a loss, or in a later life of their job, can be compared.
+So tasks that are repeated after a loss, or in a later life of their job, can be compared.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ MARK_BYTES: Final = 4
 class TaskResult:
     """The outcome of one task.
 
-    ``update`` has the places of the state: gradients where the parameters are, buffers as the
-    forward pass left them; absent gradients and padding are zero. It comes in one piece a range,
-    for whoever it is meant. ``present`` has one byte a parameter of the whole model, 1 where it
-    has a gradient, 0 where that is None. ``marks`` are ``marks_of`` all of it.
+    ``update`` has the places of the state: gradients in the places of parameters, buffers as the
+    forward pass left them; absent gradients and padding are zero. It comes in one piece a range of
+    the receiver. ``present`` has one byte a parameter of the whole model, 1 if it has a gradient, 0
+    if that is None. ``marks`` are ``marks_of`` all of it.
     """
 
     loss: float
@@ -44,7 +44,7 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundOutcome:
-    """What the barrier of ``round`` gave: mean loss in shard order, metrics where evaluated."""
+    """The outcome of ``round``'s barrier: mean loss in shard order, metrics if evaluated."""
 
     round: int
     loss: float
@@ -85,7 +85,7 @@ def nondeterministic(layout: Layout, round_no: int, shard: int, known: bytes, ma
 
 
 def differing(layout: Layout, one: bytes, other: bytes) -> tuple[str, ...]:
-    """Return the names of the tensors whose marks differ; none where only loss or mask do."""
+    """Return the names of the tensors whose marks differ; none if only loss or mask do."""
     return tuple(
         entry.name
         for at, entry in enumerate(layout.entries, start=1)
@@ -108,8 +108,8 @@ def marks_path(folder: str | Path, part: int, parts: int) -> Path:
 class HashLog:
     """The marks of a job's tasks since an old checkpoint, in one file.
 
-    Records are written at once and unbuffered: whatever the process dies of, what was appended is
-    there. When the machine dies the last ones may be missing; then less is compared, no more.
+    Records are written at once and unbuffered: however the process dies, appended records are
+    there. When the machine dies the last ones may be missing; then fewer are compared.
 
     Parameters
     ----------
@@ -164,11 +164,11 @@ class HashLog:
         self._write(record + _CRC.pack(zlib.crc32(record)))
 
     def expected(self, round_no: int, shard: int) -> bytes | None:
-        """Return the marks of a task if it was computed before, else None."""
+        """Return the marks of a task if it was computed before, otherwise None."""
         return self._known.get((round_no, shard))
 
     def forget_before(self, round_no: int) -> None:
-        """Forget tasks of earlier rounds, which will not run again; write the file anew, by rename.
+        """Forget tasks of earlier rounds, which will not run again; replace the file by rename.
 
         Raises
         ------
@@ -233,7 +233,7 @@ class KnownHashes:
         self.expected: Expected | None = None
 
     def check(self, round_no: int, shard: int, marks: bytes) -> None:
-        """Compare a task with what it gave before, as far as that is known.
+        """Compare a task with its earlier result, if that is known.
 
         A job of ``numerics: mixed`` may get other bits on another kind of device.
 
@@ -248,8 +248,8 @@ class KnownHashes:
         if known is None or known == marks or self._job.numerics == "mixed":
             return
         message = nondeterministic(self._layout, round_no, shard, known, marks)
-        # The round of a copy begins with the same state to the bit; a later one with what the
-        # optimiser made of it.
+        # The round of a copy begins with the same state to the bit; a later one with the
+        # optimizer's result.
         if self._copied is not None and round_no > self._copied:
             message += (
                 f"; or its optimizer, schedule or attributes keep what no checkpoint has: since "

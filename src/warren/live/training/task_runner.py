@@ -24,7 +24,7 @@ from warren.live.transport.frames import Buffer
 from warren.model.job import Job
 
 MemoryOf: TypeAlias = Callable[[BuiltApp, Layout], ModelMemory]
-"""Brings a model that was built, and what its app keeps, to where tasks are computed."""
+"""Brings a built model, and the tensors its app keeps, to the device of tasks."""
 
 
 def in_main_memory(built: BuiltApp, layout: Layout) -> ModelMemory:
@@ -58,7 +58,7 @@ class TaskRunner:
         self._params = len(self.layout.params)
         # User code never runs early, so only batches of plain tensors are built ahead.
         self._builds_ahead = self._batches.plain and not self._batches.spilled
-        # Of a coming task: a batch that a thread builds, and one that is ready.
+        # For a coming task: a batch that a thread builds, and a batch that is ready.
         self._coming: tuple[tuple[int, int], Future[Any]] | None = None
         self._expected: tuple[tuple[int, int], Any] | None = None
 
@@ -70,7 +70,7 @@ class TaskRunner:
     def expect(self, round_no: int, shard: int) -> None:
         """Prepare a task before its state is here: set its generators, build its batch.
 
-        Whatever else runs in this process before the task does, ``expect_nothing`` comes first.
+        ``expect_nothing`` comes first if other code runs in this process before the task does.
         """
         self.expect_nothing()
         reseed(self._job.seed, round_no, shard)
@@ -88,11 +88,11 @@ class TaskRunner:
             self._coming = None if build is None else ((round_no, shard), build)
 
     def read_ahead(self, round_no: int, shard: int) -> None:
-        """Begin to read what a coming task needs from disk, where data are spilled."""
+        """Begin to read a coming task's data from disk, if data are spilled."""
         self._batches.ahead(round_no, shard)
 
     def expect_nothing(self) -> None:
-        """Forget what ``expect`` prepared: generators were changed, or the task does not come."""
+        """Forget the work of ``expect``: generators were changed, or the task does not come."""
         self._expected = None
 
     def stage(self, state: Buffer, round_no: int) -> None:
@@ -100,7 +100,7 @@ class TaskRunner:
         self._memory.stage(state, round_no)
 
     def unstage(self) -> None:
-        """Forget what was staged: the job was rolled back since, or has other servers."""
+        """Forget the staged state: the job was rolled back since, or has other servers."""
         self._memory.unstage()
 
     def evict(self) -> None:
@@ -145,7 +145,7 @@ class TaskRunner:
         Returns
         -------
         Callable
-            What brings the result into the update and hashes it. To be called once; where the
+            The function that brings the result into the update and hashes it. Call it once; if the
             model is on a device another thread may call it while the next task computes.
         """
         place = bytearray(self.layout.total_bytes) if update is None else update
@@ -154,7 +154,7 @@ class TaskRunner:
                 raise ValueError(f"a state of this job has {self.layout.total_bytes} bytes")
         if memoryview(place).readonly:
             raise ValueError("an update needs memory that may be written")
-        # A second pass comes where the app may keep what it should not.
+        # A second pass comes if the app may keep a forbidden value.
         for _ in self.rules.passes():
             before = self._reset(state, round_no)
             self.rules.begin(round_no, shard)
@@ -181,7 +181,7 @@ class TaskRunner:
     def put_back(self, state: Buffer, round_no: int) -> None:
         """Put the state of a round back into a model that runs tasks and steps, as in a ring.
 
-        Else what a task writes past ``TaskRules`` would count there, and nowhere else.
+        Otherwise a task's writes past ``TaskRules`` would count there, and nowhere else.
         """
         if not self.on_device:
             self._reset(state, round_no)
@@ -230,7 +230,7 @@ class TaskRunner:
         Returns
         -------
         sequence of Tensor
-            What the model's tensors are to hold, in the order of the layout.
+            The contents that the model's tensors must hold, in the order of the layout.
         """
         self._places.put_back_buffers()
         target: list[Tensor] = []

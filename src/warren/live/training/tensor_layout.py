@@ -26,7 +26,7 @@ Kind = Literal["param", "float_buffer", "int_buffer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorEntry:
-    """One tensor: where its ``nbytes`` bytes lie, in row-major order whatever its strides."""
+    """One tensor: the place of its ``nbytes`` bytes, in row-major order whatever its strides."""
 
     name: str
     kind: Kind
@@ -40,8 +40,8 @@ class TensorEntry:
 class Layout:
     """All parameters in the order of the model, then all buffers; each tied tensor once.
 
-    Buffers that are not persistent are carried too, since a forward pass may need what the last
-    one left there; they are no part of the state_dict and so of no digest.
+    Buffers that are not persistent are carried too, since a forward pass may need the values that
+    the last one left there; they are no part of the state_dict and so of no digest.
     """
 
     entries: tuple[TensorEntry, ...]
@@ -105,8 +105,8 @@ def view_of(flat: Tensor, entry: TensorEntry, offset: int) -> Tensor:
 def flat_of(source: Buffer) -> Tensor:
     """Return a flat uint8 tensor that shares the memory of ``source``, of any alignment.
 
-    torch has no tensors that may only be read and warns of such memory; nothing here writes to
-    what it was given to read.
+    torch has no read-only tensors and warns of read-only memory; no code here writes to memory that
+    it only reads.
     """
     # torch keeps this object, and so the memory stays where it is.
     view = memoryview(source)
@@ -152,7 +152,7 @@ class TensorPlaces:
         for name, tensor in self._built.items():
             path, _, leaf = name.rpartition(".")
             if isinstance(tensor, nn.Parameter):
-                # Modules keep their tensors in these dicts; ``now`` finds there what replaced them.
+                # Modules keep their tensors in these dicts; ``now`` finds their replacements there.
                 self._at.append((modules[path]._parameters, leaf))
             else:
                 self._at.append((modules[path]._buffers, leaf))

@@ -1,4 +1,4 @@
-"""What an app gives, called the same way in every engine and every process."""
+"""The calls of an app's methods, the same in every engine and every process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from warren.model.job import Job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltApp:
-    """An app, and what its four methods gave for a job."""
+    """An app, and the results of its four methods for a job."""
 
     app: TorchApp
     model: nn.Module
@@ -33,8 +33,9 @@ class BuiltApp:
 def build(app: TorchApp, job: Job) -> BuiltApp:
     """Call model, dataset, optimizer and schedule, each right after seeding.
 
-    Trainers, servers and the plain loop all make these calls in this order, and drop what they
-    do not need. So what one method leaves in the app for another is the same wherever it is read.
+    Trainers, servers and the plain loop all make these calls in this order, and drop the results
+    that they do not need. So an attribute that one method leaves in the app for another is the same
+    in every process.
 
     Raises
     ------

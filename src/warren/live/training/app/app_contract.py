@@ -1,4 +1,4 @@
-"""What an app must keep to: each answer of user code is checked, with one clear line if not."""
+"""The contract of an app: each answer of user code is checked, with one clear line if wrong."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def build_dataset(app: TorchApp, job: Job) -> Any:
 
 
 def own_collate(app: TorchApp) -> Callable[[list[Any]], Any] | None:
-    """Return the app's ``collate`` if it defines one, else None."""
+    """Return the app's ``collate`` if it defines one, otherwise None."""
     return None if type(app).collate is TorchApp.collate else app.collate
 
 
@@ -92,7 +92,7 @@ def of_tensors(parts: Any) -> bool:
 
 
 def build_optimizer(app: TorchApp, job: Job, model: nn.Module) -> torch.optim.Optimizer:
-    """Call ``app.optimizer`` right after seeding; refuse one that needs a closure or is fused."""
+    """Call ``app.optimizer`` right after seeding; refuse a fused one, and one with a closure."""
     seed_optimizer(job.seed)
     optimizer = app.optimizer(list(model.named_parameters()))
     if not isinstance(optimizer, torch.optim.Optimizer):
@@ -171,7 +171,7 @@ def checked_loss(loss: object, job: Job) -> Tensor:
 
 
 def check_converges(loss: float, round_no: int, job: Job) -> None:
-    """Refuse to train on what a round made NaN, unless the job says otherwise.
+    """Refuse to train on parameters that a round made NaN, unless the job says otherwise.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""What user code raised, as people read it: one line with its place, or the way there.
+"""Errors of user code in people's words: one line with its place, or the traceback.
 
-User code may raise anything, with any text of any size: what is told of it is made all the same.
+User code may raise anything, with any text of any size: the report is made all the same.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _PIECES: Final = 200
 
 
 def reason_of(error: BaseException) -> str:
-    """Say what was raised, for a reason: ``ValueError: no such file (net.py:31)``.
+    """Describe an error, for a reason: ``ValueError: no such file (net.py:31)``.
 
-    The place is the last one in the app's own code, if any. What Warren refuses names the app's
-    file itself. The traceback belongs in the log.
+    The place is the last one in the app's own code, if any. Warren's own refusals name the app's
+    file themselves. The traceback belongs in the log.
     """
     if isinstance(error, SpecError | InputDataError):
         return short_line(text_of(error), _CHARS)
@@ -52,9 +52,9 @@ def reason_of(error: BaseException) -> str:
 def way_there(error: BaseException) -> str:
     """Return the traceback from the app's own code on, as text; empty if none of it is the app's.
 
-    For an app that could not be imported it is the traceback of what its import raised.
+    For an app that could not be imported it is the traceback of the import's error.
     """
-    # A SpecError made in Warren has no frame of the app's; what caused it may have.
+    # A SpecError made in Warren has no frame of the app's; its cause may have one.
     for cause in chain_of(error):
         if not isinstance(cause, SpecError) or cause.__cause__ is None:
             break
@@ -69,15 +69,15 @@ def way_there(error: BaseException) -> str:
 
 
 def print_traceback(error: BaseException) -> None:
-    """Print the traceback of what was raised to standard error: the log, in a job's process."""
+    """Print the traceback of an error to standard error: the log, in a job's process."""
     try:
         pieces = traceback.format_exception(error)
     except BaseException as failed:
-        told = f"{one_line(error)} (its traceback cannot be made: {kind_of(failed)})\n"
-        pieces = [*traceback.format_tb(error.__traceback__), told]
+        line = f"{one_line(error)} (its traceback cannot be made: {kind_of(failed)})\n"
+        pieces = [*traceback.format_tb(error.__traceback__), line]
     if len(pieces) > 2 * _PIECES:
         left = f"  ... {len(pieces) - 2 * _PIECES} more ...\n"
         pieces = [*pieces[:_PIECES], left, *pieces[-_PIECES:]]
     cut = [one if len(one) <= _PIECE_CHARS else f"{one[:_PIECE_CHARS]}...\n" for one in pieces]
-    with suppress(OSError):  # a full disk must not hide what the app raised
+    with suppress(OSError):  # a full disk must not hide the app's error
         print("".join(cut), end="", file=sys.stderr, flush=True)

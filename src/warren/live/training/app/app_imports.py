@@ -17,7 +17,7 @@ from warren.model.job import AppSource, Job, Sources
 Read = Callable[[str], bytes]
 """Reads the content of a file at a path, or raises OSError."""
 FILES_MAX: Final = 4096
-"""An app of more files lies in a folder that is not its own, such as one of libraries."""
+"""Most files of an app; a folder with more is not its own, but for example one of libraries."""
 
 
 def read_bytes(path: str) -> bytes:
@@ -118,7 +118,7 @@ def _modules_in(text: bytes, path: PurePosixPath) -> Iterator[str]:
 
 
 def _imported_from(node: ast.ImportFrom, package: tuple[str, ...]) -> Iterator[str]:
-    """Yield what ``from a import b`` may import: ``a``, and ``a.b`` where that is a module."""
+    """Yield the modules that ``from a import b`` may import: ``a``, and ``a.b`` if it is one."""
     if node.level > len(package):
         return  # beyond the folder: Python refuses it
     # One leading dot is the file's own package, each further dot the package around it.

@@ -44,9 +44,9 @@ def build_app(job: Job, base: str, *, copy: bool = False) -> TorchApp:
 def load_app(app: str, base: str, *, copy: bool = False) -> type[TorchApp]:
     """Load the class named by ``"path/file.py:Class"``, its file relative to ``base``.
 
-    The text is what was pinned for the run (``use_pinned``), else what is on disk now. The module
+    The text is the one pinned for the run (``use_pinned``), otherwise the one on disk. The module
     runs once a process, and once more for a ``copy``, under a name made from its path and text. It
-    may import neighbours in its own folder; inside functions only where no other app shares the
+    may import neighbors in its own folder; inside functions only if no other app shares the
     process.
 
     Raises
@@ -74,7 +74,7 @@ def use_pinned(sources: Sources) -> None:
 
 
 def forget_apps() -> None:
-    """Load the modules of apps anew from now on, as another process would."""
+    """Load the modules of apps again from now on, as another process would."""
     for name in [name for name in sys.modules if name.startswith(_PREFIX)]:
         del sys.modules[name]
 
@@ -114,7 +114,7 @@ def _load_module(app: str, source: AppSource, suffix: str) -> ModuleType:
 
 
 def _hint(error: BaseException, source: AppSource) -> str:
-    """Return what to do about a module that is not found, or is Python's and not the app's."""
+    """Return advice about a module that is not found, or is Python's and not the app's."""
     name = error.name if isinstance(error, ImportError) else None
     if not isinstance(name, str) or not name.isidentifier():
         return ""

@@ -97,7 +97,7 @@ def check_memory(model: nn.Module, job: Job, method: str = "model()") -> None:
 def _refuse_extra_state(model: nn.Module, job: Job) -> None:
     """Refuse entries of the state_dict that are neither parameters nor buffers.
 
-    A state_dict may rename parameters and buffers; what is neither would not be trained.
+    A state_dict may rename parameters and buffers; any other entry would not be trained.
     """
     state = [
         *model.named_parameters(remove_duplicate=False),
@@ -115,7 +115,7 @@ def _refuse_extra_state(model: nn.Module, job: Job) -> None:
 
 
 def _sharing(model: nn.Module, one: str, other: str) -> str:
-    """Say of two tensors that they share memory, and what to do instead."""
+    """Say that two tensors share memory, and how to avoid that."""
     shared = f"{one!r} and {other!r} are two tensors in the same memory"
     params = dict(model.named_parameters())
     if one not in params or other not in params:

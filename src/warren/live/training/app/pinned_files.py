@@ -1,7 +1,7 @@
 """The texts of a run's apps in a folder: each file once, named by its hash, and an index.
 
-``SHA256.py`` is a text; ``index.json`` lists sets of them, the latest last: what the run began
-with, then what it was told to take instead. Every text is compared with its name when it is read.
+``SHA256.py`` is a text; ``index.json`` lists sets of them, the latest last: the run's first set,
+then each set that replaced it. Every text is compared with its name when it is read.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def pin_files(sets: Sequence[Sources]) -> dict[str, bytes]:
 
 
 def save_pins(folder: Path, sources: Sources) -> None:
-    """Write one set to a new folder, in which nobody reads yet."""
+    """Write one set to a new folder, which no process reads yet."""
     folder.mkdir()
     for name, data in pin_files([sources]).items():
         (folder / name).write_bytes(data)
@@ -66,7 +66,7 @@ def load_pins(folder: Path) -> list[Sources]:
     Raises
     ------
     SpecError
-        If a file is missing or is not what was written.
+        If a file is missing or was changed.
     """
     index = folder / INDEX
     try:

@@ -1,8 +1,8 @@
 """Modules that an app imports from its own folder, run from pinned text instead of from disk.
 
-Python asks a finder for each module that is not loaded yet. This one answers for what was pinned,
-as if the app's folder stood first on ``sys.path``, and refuses what lies in that folder but was
-not pinned. All else is a library and is left to Python.
+Python asks a finder for each module that is not loaded yet. This one answers for pinned modules, as
+if the app's folder were first on ``sys.path``, and refuses modules in that folder that are not
+pinned. All other modules are libraries and are left to Python.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class PinnedModules:
         self.source = source
         self.folder = Path(source.folder)
         self._given: dict[str, ModuleSpec] = {}
-        # The file by module name; None stands for a folder of modules without ``__init__.py``.
+        # The file by module name; None means a folder of modules without ``__init__.py``.
         self._files: dict[str, str | None] = {}
         for file in source.texts:
             path = PurePosixPath(file)
@@ -154,7 +154,7 @@ class AppFinder(MetaPathFinder):
 
     @contextmanager
     def loading(self, source: AppSource) -> Iterator[None]:
-        """Load an app's own file within; what it imports goes to no other app of this process."""
+        """Load an app's own file within; its imports go to no other app of this process."""
         if self not in sys.meta_path:
             at = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0
             sys.meta_path.insert(at, self)

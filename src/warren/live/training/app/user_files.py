@@ -18,7 +18,7 @@ _WARREN: Final = Path(warren.__file__).parent
 def is_users(file: str) -> bool:
     """Tell whether a file of Python text is neither Warren's nor a library's."""
     path = Path(file)
-    # Names like ``<string>`` stand for text that lies in no file.
+    # Names like ``<string>`` mean text that is in no file.
     if file.startswith("<") or path.is_relative_to(_WARREN):
         return False
     return not file.startswith(_LIBRARIES) and not _PACKAGES.intersection(path.parts)

@@ -81,12 +81,12 @@ class Archive:
 
 
 def unpack(data: Buffer) -> tuple[dict[str, Tensor], Any]:
-    """Return the tensors and the value that ``Archive.pack`` was given.
+    """Return the tensors and the value given to ``Archive.pack``.
 
     Raises
     ------
     WarrenError
-        These are not the bytes of such a file.
+        If the bytes are not of an archive.
     """
     whole = bytes(data)
     try:

@@ -1,8 +1,8 @@
 """Find all objects that a barrier's code can reach, and tell which have changed since the build.
 
-A barrier steps the optimiser, then the schedule, and asks ``finished``. What these change is state
-of the job, wherever it is kept: in attributes, in closures, in an average that a hook holds. The
-search follows attributes, items of containers, closures, default arguments, and globals of the
+A barrier steps the optimizer, then the schedule, and asks ``finished``. All that these change is
+state of the job, wherever it is kept: in attributes, in closures, in an average that a hook holds.
+The search follows attributes, items of containers, closures, default arguments, and globals of the
 user's files. Objects of the standard library are not entered; they are compared by identity.
 """
 
@@ -62,11 +62,11 @@ class Known:
     """An object that was there when the app was built.
 
     ``name``: the way to it, equal in each process. ``entry``: name of the parameter by which a dict
-    on this way has it, else empty. ``always``: it belongs to an optimiser or a schedule, and its
-    values are saved whether they have changed or not. ``strict``: it is ``state`` or
-    ``param_groups`` of an optimiser or in them. ``first``: only the first server's counts, which
-    alone evaluates and asks ``finished``. ``before``: its values when it was built; of a leaf
-    its content. ``copy``: that content where it can be put back.
+    on this way has it, otherwise empty. ``always``: it belongs to an optimizer or a schedule, and
+    its values are saved whether they have changed or not. ``strict``: it is ``state`` or
+    ``param_groups`` of an optimizer or in them. ``first``: only the first server's counts, which
+    alone evaluates and asks ``finished``. ``before``: its values when it was built; for a leaf its
+    content. ``copy``: that content if it can be put back.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Known:
 
     @property
     def home(self) -> int:
-        """Return the identity of what holds its values."""
+        """Return the identity of the object that holds its values."""
         return id(vars(self.value)) if _has_vars(self.value) else id(self.value)
 
 
@@ -99,7 +99,7 @@ class BarrierObjects:
     """The objects that were found, in an order that is equal in each process.
 
     ``at``: by identity; ``named``: by name. ``trained``: identities of the modules of the trained
-    model. ``scratch``: what the app names so.
+    model. ``scratch``: the names that the app lists as scratch.
     """
 
     trained: frozenset[int]
@@ -119,7 +119,7 @@ class BarrierObjects:
         return f"{known.name}[{key!r}]" if inner is None else f"{known.name}[{inner.name}]"
 
     def is_scratch(self, name: str) -> bool:
-        """Tell whether the app names a value, or what it is in, as scratch."""
+        """Tell whether the app lists a value, or its container, as scratch."""
         return any(name == one or name.startswith((f"{one}.", f"{one}[")) for one in self.scratch)
 
 
@@ -197,7 +197,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def mark(value: Any) -> object:
-    """Return what differs once the content of a leaf, or of an object not entered, has changed."""
+    """Return a mark that differs once the content of a leaf, or of an unentered object, changes."""
     if isinstance(value, Tensor) and value.nbytes > _HASHED_BYTES:
         sample = value.detach().reshape(-1)[:: 1 + value.numel() // _SAMPLES]
         version = 0 if value.is_inference() else value._version
@@ -243,7 +243,7 @@ class _Search:
         always: bool = False,
         strict: bool = False,
     ) -> None:
-        """Note an object, and what it holds."""
+        """Note an object, and the objects that it holds."""
         if isinstance(value, (*PLAIN, torch.dtype, torch.device, Enum)) or id(value) in self._data:
             return
         if id(value) in self.found.at or depth > _DEPTH or len(self.found.at) >= _MOST:
@@ -305,7 +305,7 @@ class _Search:
         return name
 
     def _others(self, value: Any) -> Iterator[tuple[str, Any]]:
-        """Yield what an object reaches in other ways than by its values."""
+        """Yield the objects that an object reaches in other ways than by its values."""
         if isinstance(value, FunctionType):
             cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=False)
             yield from ((f".{name}{_CELL}", cell) for name, cell in cells if name != "__class__")
@@ -393,7 +393,7 @@ def _copy(value: Any) -> Any:
 
 
 def _ids_of_data(dataset: Any, depth: int = 0) -> Iterator[int]:
-    """Yield the identities of a data set and what it holds: data are no state, and may be large."""
+    """Yield the identities of a data set and its parts: data are no state, and may be large."""
     yield id(dataset)
     if depth > 3:
         return

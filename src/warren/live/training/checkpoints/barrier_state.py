@@ -1,9 +1,9 @@
-"""What a job's barriers have changed since the app was built, to be saved and put back.
+"""The values that a job's barriers have changed since the app was built, saved and put back.
 
-A checkpoint holds the model, and this: of the optimiser and the schedule all values, of all else
-that a barrier's code reaches the values that differ from those of a fresh build. So a counter in an
-attribute, a closure or a callable's, slow weights in a list and an average that a hook keeps go on
-where they were. What cannot be saved is refused by name.
+A checkpoint holds the model, and these: all values of the optimizer and the schedule, and of all
+else that a barrier's code reaches the values that differ from those of a fresh build. So a counter
+in an attribute, a closure or a callable's, slow weights in a list and an average that a hook keeps
+go on where they were. A value that cannot be saved is refused by name.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from warren.model.job import Job
 _LONG: Final = 1000
 """Most items of a container that is saved although it has not changed."""
 ADVICE: Final = "put it into state[p] or param_groups of the optimiser"
-"""What to do with values that no checkpoint can keep."""
+"""Advice for values that no checkpoint can keep."""
 _NOTHING: Final = object()
 _NUMBERS: Final = (bool, int, float, str, type(None))
 _FIRST: Final = 3
 """Number of steps after which the state is looked at each time; later at powers of two."""
 
 LeftByOthers = Callable[[], Iterable[KeptValue]]
-"""Gives what tasks and evaluations of this process have left: no barrier's code depends on it."""
+"""Returns the values left by this process's tasks and evaluations: no barrier depends on them."""
 
 
 def _nothing_left() -> Iterable[KeptValue]:
@@ -57,7 +57,7 @@ def _nothing_left() -> Iterable[KeptValue]:
 
 
 def is_looked_at(version: int) -> bool:
-    """Tell whether to look, after this many steps, for what a checkpoint could not keep.
+    """Tell whether to look, after this many steps, for values that no checkpoint could keep.
 
     The next checkpoint may be long after, and plain loops make none.
     """
@@ -72,7 +72,8 @@ class BarrierState:
     built
         The app, as it was just built.
     left
-        What tasks and evaluations have left in the app: it is not state of a barrier.
+        Returns the values that tasks and evaluations have left in the app: they are no state of a
+        barrier.
     """
 
     def __init__(self, built: BuiltApp, left: LeftByOthers = _nothing_left) -> None:
@@ -89,9 +90,10 @@ class BarrierState:
         Parameters
         ----------
         owned
-            Tells of a parameter, by name, whether this part is to keep its state.
+            Whether this part keeps the state of a parameter, by its name.
         alone
-            One server has it all; else what belongs to no single parameter may hold no tensors.
+            One server has it all; otherwise state that belongs to no single parameter may hold no
+            tensors.
         first
             This is the first server, which alone evaluates.
 
@@ -117,7 +119,7 @@ class BarrierState:
         return entries, found
 
     def check(self, job: Job, version: int) -> None:
-        """Refuse what a checkpoint could not keep, in a process that makes none.
+        """Refuse values that a checkpoint could not keep, in a process that makes none.
 
         ``version``: the number of steps made.
 
@@ -135,7 +137,7 @@ class BarrierState:
     def put(
         self, trees: Sequence[tuple[Any, Mapping[str, Tensor]]], owned: Callable[[str], bool]
     ) -> None:
-        """Put the state of all parts of a checkpoint in the place of what is here.
+        """Replace the state here by that of all parts of a checkpoint.
 
         Raises
         ------
@@ -162,7 +164,7 @@ class BarrierState:
         *,
         alone: bool,
     ) -> list[Any]:
-        """Return what to save of one object."""
+        """Return the entries to save of one object."""
         if not isinstance(known.before, dict):
             return self._of_leaf(known, writer, left)
         now = values(known, self._objects.trained)
@@ -244,7 +246,7 @@ class BarrierState:
         return entries
 
     def _of_leaf(self, known: Known, writer: Writer, left: _Left) -> list[Any]:
-        """Return what to save of a tensor, an array, a generator or a set that has been written."""
+        """Return the entries to save of a written tensor, array, generator or set."""
         value, name = known.value, known.name
         if id(value) in left.objects:
             return []
@@ -280,7 +282,7 @@ class BarrierState:
             _bind(known, entry["key"], _NOTHING if "gone" in entry else value)
 
     def _undo(self) -> None:
-        """Put back what has changed here since the build."""
+        """Put back all values that have changed here since the build."""
         for known in self._every:
             value, before = known.value, known.before
             if not isinstance(before, dict):
@@ -298,7 +300,7 @@ class BarrierState:
 
 
 class _Left:
-    """What tasks and evaluations have left."""
+    """Values that tasks and evaluations have left."""
 
     def __init__(self, kept: Iterable[KeptValue]) -> None:
         self._at: set[tuple[int, Any]] = set()
@@ -355,7 +357,7 @@ def _check_split(entries: Sequence[Any], found: Mapping[str, Tensor]) -> None:
 
 
 def _check_equal(trees: Sequence[tuple[Any, Mapping[str, Tensor]]]) -> None:
-    """Refuse parts that differ in what belongs to no single parameter."""
+    """Refuse parts that differ in values that belong to no single parameter."""
     shared = [
         ([one for one in tree if not (one["of"] or "first" in one)], found) for tree, found in trees
     ]

@@ -1,10 +1,9 @@
 """A job's checkpoints on disk: in a folder, for each saved round its parts and a note.
 
-``ROUND-PART.part`` holds what one server gave, ``ROUND.json`` says that all parts are there. Both
-come by rename after their bytes are on disk, so that a checkpoint is there whole or not at all,
-whenever a process or the machine stops. A part ends with its length and the CRC-32 of its job,
-round, number and bytes, so that one that is damaged, or is another's, is noticed and the checkpoint
-before it is used.
+``ROUND-PART.part`` holds one server's part, ``ROUND.json`` says that all parts are there. Both come
+by rename after their bytes are on disk, so that a checkpoint is complete or absent, whenever a
+process or the machine stops. A part ends with its length and the CRC-32 of its job, round, number
+and bytes. So a damaged part, or another job's, is noticed, and the checkpoint before it is used.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ _LOGGER: Final = logging.getLogger("warren")
 # ``_KEEP``: two checkpoints stay, so that a damaged one has another before it.
 _FORMAT: Final = 1
 _KEEP: Final = 2
-# What a part ends with: magic, length of the bytes before, and CRC-32, little-endian.
+# The end of a part: magic, length of the bytes before, and CRC-32, little-endian.
 _TAIL: Final = struct.Struct("<8sQI")
 _MAGIC: Final = b"WRN-part"
 _READ_BYTES: Final = 1 << 20
 _NOTE_BYTES: Final = 1 << 12
-# So often a folder that was just removed by another process is made again.
+# Number of times that a folder just removed by another process is made again.
 _TRIES: Final = 100
 _NOTE: Final = re.compile(r"(\d+)\.json")
 _ANY: Final = re.compile(r"(\d+)(?:\.json|-\d+\.part)(?:\.new)?")
@@ -75,7 +74,7 @@ def publish(folder: str | Path, round_no: int, parts: int) -> None:
 def prune(folder: str | Path, before: int) -> None:
     """Remove checkpoints of rounds earlier than ``before``, but never the newest two.
 
-    What an unfinished one left of rounds earlier than those goes as well.
+    The remains of an unfinished checkpoint of rounds earlier than those go as well.
     """
     path = Path(folder)
     rounds = _published(path)[:_KEEP]
@@ -91,7 +90,7 @@ def prune(folder: str | Path, before: int) -> None:
 def latest_round(folder: str | Path, at_most: int | None = None) -> int:
     """Return the newest round, up to ``at_most``, whose checkpoint is whole; 0 where none is.
 
-    Every byte is read for that, at about two gigabytes a second. A damaged file is told of.
+    Every byte is read for that, at about two gigabytes a second. A damaged file is reported.
     """
     path = Path(folder)
     for round_no in _published(path):
@@ -114,7 +113,7 @@ def load_parts(folder: str | Path, round_no: int) -> list[bytes]:
     OSError
         A file is missing or cannot be read.
     WarrenError
-        There is no such checkpoint, or a file is damaged.
+        The checkpoint does not exist, or a file is damaged.
     """
     path = Path(folder)
     parts = _parts(path, round_no)
@@ -124,12 +123,12 @@ def load_parts(folder: str | Path, round_no: int) -> list[bytes]:
 
 
 def write_whole(path: str | Path, *pieces: Buffer) -> None:
-    """Write a file so that it is whole and on disk, or else as it was before.
+    """Write a file so that it is complete and on disk, or else unchanged.
 
     Raises
     ------
     OSError
-        With the name of the file; what was written of it is removed.
+        With the name of the file; the partly written file is removed.
     """
     new = f"{path}.new"
     with _named(path):
@@ -197,7 +196,7 @@ def _parts(folder: Path, round_no: int) -> int:
 
 
 def _seed(path: Path) -> int:
-    """Return what the CRC-32 of a part begins with: its job, its round and its number."""
+    """Return the first value of a part's CRC-32, from its job, its round and its number."""
     return zlib.crc32(f"{path.parent.name}/{path.name}".encode())
 
 

@@ -81,7 +81,7 @@ class Writer:
 
     @contextmanager
     def undone_if_refused(self) -> Iterator[None]:
-        """Forget what was written inside, should it be refused: nothing may name it later."""
+        """Forget values written inside if they are refused: no later entry may name them."""
         numbers, memory = len(self._numbers), len(self._memory)
         try:
             yield
@@ -100,7 +100,7 @@ class Writer:
         Raises
         ------
         CannotKeep
-            It is, or holds, what cannot be written.
+            It is, or holds, a value that cannot be written.
         """
         if value is None or type(value) in (bool, int, float, str):
             return value
@@ -259,7 +259,7 @@ _FACTORIES: Final[Mapping[str, Any]] = {
 
 
 class Reader:
-    """Reads what a ``Writer`` wrote, for another process.
+    """Reads the output of a ``Writer``, for another process.
 
     Parameters
     ----------
@@ -283,7 +283,7 @@ class Reader:
         self._numbers: dict[int, Any] = {}
 
     def read_all(self, entry: Mapping[str, Any]) -> Any:
-        """Return the value of an entry: what is set or copied, or the items of a container."""
+        """Return the value of an entry: the set or copied value, or the items of a container."""
         if "fill" in entry:
             return [
                 tuple(map(self.read, one)) if isinstance(one, list) else self.read(one)
@@ -297,7 +297,7 @@ class Reader:
         Raises
         ------
         KeyError
-            It names what is not there.
+            It names a value that is not there.
         """
         if not isinstance(value, dict):
             return value

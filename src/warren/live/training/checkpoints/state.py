@@ -1,8 +1,8 @@
 """A consistent copy of a job at a barrier: safetensors with a JSON header, never pickle.
 
-Each server writes a part: its own tensors and their optimiser state. All parts of a version
-together make a job again, with any number of servers. When blocks migrate, each server writes for
-each new owner what that one will own of its part, and all pieces for one make that one.
+Each server writes a part: its own tensors and their optimizer state. All parts of a version
+together make a job again, with any number of servers. When blocks migrate, each server writes a
+piece of its part for each new owner; all pieces for one owner make its part.
 """
 
 from __future__ import annotations
@@ -48,15 +48,16 @@ def encode(
     finished: bool,
     heir: Heir | None = None,
 ) -> memoryview:
-    """Return the bytes of the part that a replica owns, or of what an ``heir`` is to own of it.
+    """Return the bytes of the part that a replica owns, or of the piece for an ``heir``.
 
-    They hold the model (with buffers that are not persistent), and what barriers have changed
-    (``BarrierState``): the state of the optimiser by the names of parameters, and the schedule.
+    They hold the model (with buffers that are not persistent), and the values that barriers have
+    changed (``BarrierState``): the state of the optimizer by the names of parameters, and the
+    schedule.
 
     Raises
     ------
     SpecError
-        Something that barriers change cannot be saved.
+        A value that barriers change cannot be saved.
     """
     tree, found = _written(replica, version, finished=finished, heir=heir)
     return archive.pack(found, tree)
@@ -68,7 +69,7 @@ def check(replica: Replica) -> None:
     Raises
     ------
     SpecError
-        Something that its barriers change cannot be saved.
+        A value that its barriers change cannot be saved.
     """
     _written(replica, 0, finished=False, heir=None)
 
@@ -79,7 +80,7 @@ def check_same(replica: Replica, restored: Replica) -> None:
     Raises
     ------
     SpecError
-        One differs; the message names it.
+        A value differs; the message names it.
     """
     (one, found), (other, again) = (
         _written(replica, 0, finished=False, heir=None),
@@ -99,7 +100,7 @@ def check_same(replica: Replica, restored: Replica) -> None:
 def _written(
     replica: Replica, version: int, *, finished: bool, heir: Heir | None
 ) -> tuple[Any, dict[str, Tensor]]:
-    """Return what ``encode`` packs."""
+    """Return the contents that ``encode`` packs."""
     names = {e.name: i for i, e in enumerate(replica.layout.entries) if i in replica.owned}
     owned = {name for name, i in names.items() if heir is None or heir.owns(i)}
     alone = replica.parts == 1 and (heir is None or len(set(heir.owners)) == 1)
@@ -128,7 +129,7 @@ def decode(
 ) -> tuple[int, bool]:
     """Put all parts of a checkpoint into a replica of the same job; return version and finished.
 
-    ``owned_only``: they hold what the replica owns and nothing else, as pieces for an heir do.
+    ``owned_only``: they hold only the tensors that the replica owns, as pieces for an heir do.
 
     Raises
     ------

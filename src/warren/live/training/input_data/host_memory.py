@@ -1,9 +1,10 @@
-"""The table of what each process of a host takes of the host's memory; it outlives none of them.
+"""The table of the memory that each process of a host takes; it outlives none of them.
 
-One file a host, in the run's folder. Each process has a row, on whose byte it holds a lock of the
-kernel's (``fcntl``) to its end, however that comes: a row whose lock is free is nobody's. Rows are
-written and read under the lock of the whole table, so whoever takes more sees what is left at that
-moment. A second lock is held while an app is built: builds of a host come one after the other.
+It is one file a host, in the run's folder. Each process has a row, on whose byte it holds a lock of
+the kernel's (``fcntl``) to its end, however that comes: a row with a free lock belongs to no
+process. Rows are written and read under the lock of the whole table, so a process that takes more
+sees the memory left at that moment. A second lock is held while an app is built: builds of a host
+come one after the other.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _FIRST: Final = 2
 
 
 class HostBudget(msgspec.Struct, frozen=True, array_like=True):
-    """What a process has to know to keep its input data on disk.
+    """The settings of a process that keeps its input data on disk.
 
     ``table``: the file of its host's table; empty: memory is not limited. ``host`` and
     ``stated_bytes`` as in the cluster file; all processes together take ``budget_bytes`` at most.
@@ -124,9 +125,9 @@ class HostMemoryTable:
 
 
 class BuildSizes:
-    """What builds of a host's apps took at their peak, by a number that stands for the app.
+    """Peak memory of builds of a host's apps, by the number of the app.
 
-    Of what was built before it is known how much room another build of the same needs.
+    After one build of an app, the room that another build of it needs is known.
     """
 
     def __init__(self, path: str) -> None:
@@ -137,7 +138,7 @@ class BuildSizes:
         return int.from_bytes(os.pread(self._fd, _SIZE_BYTES, number * _SIZE_BYTES), "little")
 
     def note(self, number: int, taken_bytes: int) -> None:
-        """Note what a build took, unless another took more."""
+        """Note the memory of a build, unless another took more."""
         if taken_bytes > self.known(number):
             size = taken_bytes.to_bytes(_SIZE_BYTES, "little")
             os.pwrite(self._fd, size, number * _SIZE_BYTES)
@@ -147,13 +148,13 @@ class PeakMemory:
     """Measures the most memory that this process has taken since it was made."""
 
     def __init__(self) -> None:
-        # "5" sets the peak back to what is resident now; where that is refused it stays higher.
+        # "5" sets the peak back to the resident size; if that is refused it stays higher.
         with suppress(OSError):
             Path("/proc/self/clear_refs").write_text("5")
         self._before = _status_bytes("VmRSS")
 
     def grown_bytes(self) -> int:
-        """Return by how much the peak is above what was resident at first."""
+        """Return the bytes by which the peak is above the first resident size."""
         return max(0, _status_bytes("VmHWM") - self._before)
 
 
@@ -164,9 +165,9 @@ def _status_bytes(name: str) -> int:
 
 
 def own_bytes(pid: int | str = "self") -> int:
-    """Return the memory that a process alone has, and its part of what it shares by intent.
+    """Return the memory that a process alone has, and its part of memory shared by intent.
 
-    Pages that it shares with the process that forked it are that one's. 0: it is gone.
+    Pages shared with the process that forked it count for that one. 0: it is gone.
     """
     rows = dict(
         line.split(":", 1)

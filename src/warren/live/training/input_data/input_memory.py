@@ -1,8 +1,9 @@
 """One process's side of its host's memory budget: it builds in turn, spills, and keeps its share.
 
 The invariant: under the lock of the host's table no process writes more into its row than the
-budget leaves at that moment, takes memory only after it has written it, and writes less only after
-the memory has gone back. So the sum of rows stays within the budget whatever the order of steps.
+budget leaves at that moment. It takes memory only after it has written it, and writes less only
+after the memory has gone back. So the sum of rows stays within the budget whatever the order of
+steps.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ from warren.live.training.input_data.spilled_data import SpilledData, can_spill
 from warren.model.errors import InputDataError, short_line, text_of
 
 _STEPS: Final = 32
-"""A step between processes is so large a part of the data."""
+"""A step between processes is one part in this number of the data."""
 _MEASURED_EVERY: Final = 10
 """Turns until the memory that is no input data is measured again."""
 _TASKS: Final = 16
-"""So many tasks are measured after a step before a process gives another one."""
+"""Tasks measured after a step before a process gives another one."""
 _LOOK_S: Final = 0.02
 _SLACK_BYTES: Final = 1 << 25
-"""A build may take so much more than another of the same: what it copies of what it shared."""
+"""Bytes that a build may take beyond an equal one: its copies of shared pages."""
 _LEAST_BYTES: Final = 1 << 24
 """Less than this is not worth a try to build an app."""
 
@@ -58,9 +59,9 @@ class InputMemory:
     budget : HostBudget
         The host's budget, and its table.
     folder : str
-        Where data go that are not in memory.
+        The folder for data that are not in memory.
     app : int
-        A number that stands for what is built; equal numbers take the same memory.
+        The number of the app; equal numbers take the same memory.
     """
 
     def __init__(self, budget: HostBudget, folder: str, app: int = 0) -> None:
@@ -72,11 +73,11 @@ class InputMemory:
         self._data: SpilledData | None = None
         self._reader: InputReader | None = None
         self._turns = 0
-        # What the table says of data in memory, and when that was changed, in tasks.
+        # The table's entry about data in memory, and when that was changed, in tasks.
         self._held_bytes = 0
         self._moved_at = 0
         self.reserved_bytes = 0
-        """What the process will take later beside what it has when its app is built."""
+        """Bytes that the process will take later, beyond those after the build of its app."""
 
     @contextmanager
     def building(self) -> Iterator[None]:
@@ -91,7 +92,7 @@ class InputMemory:
         if self._table is None:
             yield
             return
-        # Before it waits for its turn: who builds now may be waiting for what was held here.
+        # Before it waits for its turn: the present builder may be waiting for this memory.
         self._settle(self._table)
         with self._table.building():
             room = self._room(self._table)
@@ -110,11 +111,11 @@ class InputMemory:
                 self._settle(self._table)
 
     def spill(self, dataset: Any) -> InputReader | None:
-        """Write a dataset that was just built to disk, and let go of it in memory.
+        """Write a dataset that was just built to disk, and release its memory.
 
-        Its tensors stay the objects that they are, for an app that keeps them: what they show is
-        read from the file when it is used. None: these data cannot be spilled, or the app keeps
-        them in other tensors too, so that they stay in memory as they are.
+        Its tensors stay the same objects, for an app that keeps them: their content is read from
+        the file when it is used. None: these data cannot be spilled, or the app keeps them in other
+        tensors too, so that they stay in memory.
 
         Raises
         ------
@@ -131,7 +132,7 @@ class InputMemory:
             data.file.close()
             print("input data stay in memory: the app keeps them in other tensors too", flush=True)
             return None
-        return_freed_memory()  # what came from the C library's heap is kept there when it is freed
+        return_freed_memory()  # the C library keeps freed memory of its heap until then
         ratio = self._budget.disk_ratio
         if self._table is None and ratio is not None:
             data.resize(round((1 - ratio) * data.total_bytes))
@@ -155,7 +156,7 @@ class InputMemory:
             return_freed_memory()
 
     def _forget(self) -> None:
-        """Let go of the data of an app that is to be built anew."""
+        """Release the data of an app that will be built again."""
         if self._reader is not None:
             self._reader.close()
         if self._data is not None:
@@ -164,10 +165,10 @@ class InputMemory:
         self._held_bytes = self._moved_at = 0
 
     def _room(self, table: HostMemoryTable) -> int:
-        """Wait until others have let go of so much of their data as a build takes; reserve it.
+        """Wait until others have released enough of their data for a build; reserve that memory.
 
-        That is what an earlier build of the same has taken; else all that data take now. Return
-        what there would be without data of others.
+        The amount is that of an earlier build of the same app; otherwise all that data take now.
+        Return the room that there would be without data of others.
         """
         known = 0 if self._sizes is None else self._sizes.known(self._app)
         while True:
@@ -185,7 +186,7 @@ class InputMemory:
             time.sleep(_LOOK_S)
 
     def _settle(self, table: HostMemoryTable) -> None:
-        """Write into the table what the process takes as it is, with nothing of its data held."""
+        """Write into the table the present memory of the process, with none of its data held."""
         data_bytes = 0 if self._data is None else self._data.total_bytes
         with table.open():
             fixed_bytes = _taken_bytes() + self.reserved_bytes
@@ -205,7 +206,7 @@ class InputMemory:
         return data.held_bytes < self._held_bytes
 
     def _decide(self, data: SpilledData, table: HostMemoryTable, times: ReadTimes) -> None:
-        """Write into the table what of the data is to be in memory from now on."""
+        """Write into the table the bytes of the data to hold in memory from now on."""
         self._turns += 1
         measured = self._turns % _MEASURED_EVERY == 0
         with table.open() as (own, others):
@@ -226,21 +227,21 @@ class InputMemory:
     def _next(
         self, own: MemoryUse, others: list[MemoryUse], data: SpilledData, times: ReadTimes
     ) -> int:
-        """Return how much of the data is to be in memory."""
+        """Return the bytes of the data to hold in memory."""
         budget_bytes, ratio = self._budget.budget_bytes, self._budget.disk_ratio
         if ratio is None:
             step = max(data.block_bytes, data.total_bytes // _STEPS)
             bound = alpha_bound(data.blocks, times.use_ns, times.load_ns)
             gives = times.tasks >= self._moved_at + _TASKS
             return next_held_bytes(own, others, budget_bytes, step, bound, gives=gives)
-        # A fixed ratio is kept to where it fits, but gives way to an app that is to be built.
+        # A fixed ratio is kept to if it fits, but gives way to an app that is being built.
         target = round((1 - ratio) * data.total_bytes)
         if any(other.builds for other in others):
             return 0
         return min(target, own.held_bytes + max(0, free_bytes(budget_bytes, [own, *others])))
 
     def _too_large(self, room: int, error: BaseException | None) -> InputDataError:
-        """Return what says that an app does not fit, with the numbers."""
+        """Return the error that an app does not fit, with the numbers."""
         budget = self._budget
         why = "" if error is None else f": {short_line(text_of(error))}"
         return InputDataError(
@@ -251,7 +252,7 @@ class InputMemory:
 
 
 def _taken_bytes() -> int:
-    """Return what this process and the one that waits for its end have taken."""
+    """Return the memory of this process and of its parent, which waits for its end."""
     return own_bytes() + own_bytes(os.getppid())
 
 

@@ -18,13 +18,13 @@ from warren.live.training.input_data.spilled_data import SpilledData
 from warren.model.costs import IntArray
 
 _TURN_S: Final = 0.1
-"""So long the thread waits for a batch to read before it looks at the host's memory again."""
+"""Seconds that the thread waits for a batch to read before it checks the host's memory again."""
 _NEW: Final = 0.125
-"""The weight of the newest task in what is measured."""
+"""The weight of the newest task in measured times."""
 _KEPT: Final = 2
 """Batches that are read or waiting: of the task at hand, and of the next one."""
 _TRIES: Final = 8
-"""After a wrong guess so many tasks pass until the next one."""
+"""Tasks that pass after a wrong guess until the next one."""
 
 Task = tuple[int, int]
 """Round and shard."""
@@ -45,15 +45,16 @@ class ReadTimes:
 
 
 class InputReader:
-    """Gives the batches of tasks, read ahead where it was told which task comes.
+    """Gives the batches of tasks, read ahead if it knows the next task.
 
     Parameters
     ----------
     data : SpilledData
         The data. From now on only the thread uses it.
     turn : callable
-        Called in the thread between batches: it may change what is in memory, and tells whether it
-        has more to do at once; else it is called again in about a tenth of a second.
+        Called in the thread between batches. It may change which data are in memory, and tells
+        whether it has more to do at once; otherwise it is called again in about a tenth of a
+        second.
     """
 
     def __init__(self, data: SpilledData, turn: Callable[[ReadTimes], bool]) -> None:
@@ -95,7 +96,7 @@ class InputReader:
         Raises
         ------
         InputDataError
-            Data cannot be read back, or are not what was written.
+            Data cannot be read back, or were changed.
         """
         began_ns = time.monotonic_ns()
         if self._guessed is not None:
@@ -126,7 +127,7 @@ class InputReader:
         self._batches.clear()
 
     def _serve(self) -> None:
-        """Read what is asked for; in between, and when nothing is, take a turn."""
+        """Read requested batches; in between, and while there is no request, take a turn."""
         wait_s = _TURN_S
         while True:
             try:
@@ -134,7 +135,7 @@ class InputReader:
             except queue.Empty:
                 wait_s = 0.0 if self._turned() else _TURN_S
                 if wait_s:
-                    # Who has no task does not stop for data either.
+                    # A process without a task does not stop for data either.
                     self.times.stop_ppm *= 1 - _NEW
                 continue
             if asked is None:

@@ -16,8 +16,8 @@ from warren.live.training.input_data.spilled_data import SpilledData
 def let_go(data: SpilledData) -> bool:
     """Replace the memory of spilled tensors by mappings of their file; tell whether any is free.
 
-    The tensors stay the objects that they are. Where something else has all of their memory, such
-    as other tensors that are views of it, they are left as they were.
+    The tensors stay the same objects. If something else holds their memory, for example other
+    tensors that are views of it, they are left unchanged.
     """
     parts, data.spilled = data.spilled, []
     refs: list[Any] = [
@@ -39,7 +39,7 @@ def let_go(data: SpilledData) -> bool:
 
 
 def _base(part: Tensor, mapped: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the tensor that a view was made from, which it keeps for ever, and what replaces it."""
+    """Yield the tensor that a view was made from, which it keeps for ever, and its replacement."""
     base = part._base
     if base is None:
         return
@@ -50,14 +50,14 @@ def _base(part: Tensor, mapped: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     )
     if reshaped and base.is_contiguous():
         yield base, mapped.view(base.shape)
-    elif sys.getrefcount(base) == _references_of_none():  # nobody else can see what is in it
+    elif sys.getrefcount(base) == _references_of_none():  # no other code can see its content
         yield base, torch.empty(0, dtype=base.dtype)
 
 
 def _references_of_none() -> int:
-    """Return how many references a view's base has here that no other name stands for.
+    """Return the number of references to a view's base here, if no other name holds it.
 
-    How many the library has itself depends on its version.
+    The number of the library's own references depends on its version.
     """
     part = torch.empty(2)[:1]
     base = part._base

@@ -32,7 +32,7 @@ Places = Sequence[Row] | Sequence[list[Row]]
 """Of each tensor the rows of some items, that may lie apart."""
 PAGE_BYTES: Final = mmap.PAGESIZE
 _WRITTEN_BYTES: Final = 1 << 22
-"""So much is written before the system is told that it need not keep it in memory."""
+"""Bytes written before the system is advised to drop them from memory."""
 
 
 class SpillFile:
@@ -126,7 +126,7 @@ class SpillFile:
     def mapped(self) -> list[Tensor]:
         """Return the tensors once more, as memory that the system reads from the file when used.
 
-        What is written into one is seen by its holders alone and never gets into the file.
+        Bytes written into one are seen by its holders alone and never get into the file.
         """
         whole = mmap.mmap(self._fd, self._begins[-1], access=mmap.ACCESS_COPY)
         found = []
@@ -142,7 +142,7 @@ class SpillFile:
             os.close(fd)
 
     def _write(self, begin: int, content: memoryview) -> None:
-        """Write to disk piece by piece, so that little of it is in the system's memory at once."""
+        """Write to disk piece by piece, so that the system holds little of it in memory at once."""
         for at in range(0, len(content), _WRITTEN_BYTES):
             piece = content[at : at + _WRITTEN_BYTES]
             done = 0
@@ -152,7 +152,7 @@ class SpillFile:
             self._forget()
 
     def _fill(self, offset: int, row: Row, item: int) -> None:
-        """Fill a row with what is in the file from ``offset`` on."""
+        """Fill a row with the bytes of the file from ``offset`` on."""
         place = row.data
         done = 0
         while done < len(place):
@@ -162,11 +162,11 @@ class SpillFile:
             done += got
 
     def _forget(self) -> None:
-        """Let the system forget what it keeps of the file: it would count as memory of the host."""
+        """Let the system forget its pages of the file: they would count as memory of the host."""
         os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def _check(self, items: Sequence[int], rows: Places) -> None:
-        """Refuse items whose checksums are not those of what was written."""
+        """Refuse items whose checksums differ from the written ones."""
         for item, found in zip(items, _sums(rows).tolist(), strict=True):
             if int(self._sums_N[item]) != found:
                 raise self._damaged(item)

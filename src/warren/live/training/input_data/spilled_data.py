@@ -3,7 +3,7 @@
 Harmony's disk-blocks and memory-blocks (4.3.3): a block is some consecutive items. An order of
 samples is a permutation, so all blocks are used alike, and the first ones are those in memory. Data
 never change: a block is spilled by forgetting it, and the share on disk (alpha) can change at any
-moment without a byte being written.
+moment without writing a byte.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ BLOCK_BYTES: Final = 1 << 18
 _BLOCKS_MOST: Final = 1 << 13
 """A block in memory is a mapping of its own, of which a process may have 65,530."""
 _SMALL: Final = 64
-"""A tensor of at most a part in so many of all data stays in memory: a read for each of its rows
-would cost as much as one of a large row."""
+"""Tensors of at most one part in this number of all data stay in memory: a read for each of their
+rows would cost as much as one of a large row."""
 _SPILLED_FROM_BYTES: Final = 1 << 20
 """Smaller datasets stay as they are: they hold less than reading ahead would take."""
 
@@ -35,11 +35,11 @@ class SpilledData:
     Parameters
     ----------
     dataset : Tensor, dict, list or tuple of Tensor
-        Data that ``can_spill``. What they hold of memory may be let go of afterwards.
+        Data that ``can_spill``. Their memory may be released afterwards.
     folder : str
-        Where the file is made.
+        The folder of the file.
     block_bytes : int
-        About the size of a block.
+        Approximate size of a block.
 
     Raises
     ------
@@ -56,7 +56,7 @@ class SpilledData:
         # Of each tensor itself where it stays in memory; else None.
         self._kept = [part if part.nbytes <= least_bytes else None for part in parts]
         self.spilled = [part for part in parts if part.nbytes > least_bytes]
-        """The tensors that are on disk; what else there is, such as labels, is small."""
+        """The tensors that are on disk; all others, such as labels, are small."""
         self._like = [(part.dtype, part.shape[1:]) for part in self.spilled]
         self.file = SpillFile(self.spilled, folder)
         self.total_bytes = self.file.item_bytes * self.file.items
@@ -101,7 +101,7 @@ class SpilledData:
         Raises
         ------
         InputDataError
-            Items cannot be read from disk, or are not what was written.
+            Items cannot be read from disk, or were changed.
         """
         whole = [
             torch.empty((len(items), *shape), dtype=dtype, device="cpu")

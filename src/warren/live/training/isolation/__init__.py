@@ -1,1 +1,1 @@
-"""Rules of what a task may change, and the search for anything else that it does."""
+"""Rules for the changes that a task may make, and the search for any other change."""

@@ -1,7 +1,7 @@
-"""Tell of one value that user code keeps whether it has changed; compare it and put it back.
+"""Tell whether one value that user code keeps has changed; compare it and put it back.
 
 A value is known by its type, whatever its class says, and is read and written by methods of the
-types of Python and of libraries. Of one whose class raises all the same only the identity is known.
+types of Python and of libraries. If its class raises all the same, only the identity is known.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def is_objects(value: Any) -> bool:
 class KeptValue:
     """A value under ``key`` of ``holder`` (a dict, a list, a class, a cell) at some moment.
 
-    ``mark`` is another one once the value has been replaced or written; ``copy`` is what was in it,
-    where that can be put back.
+    ``mark`` differs once the value has been replaced or written; ``copy`` is its content, if that
+    can be put back.
     """
 
     name: str
@@ -72,14 +72,14 @@ class KeptValue:
 
 
 def keep(name: str, holder: Any, key: Any, value: Any, *, copied: bool) -> KeptValue:
-    """Note a value as it is now; with ``copied``, its content too, so that it can be put back."""
+    """Note the present value; with ``copied``, its content too, so that it can be put back."""
     copy = _told(_copy, value, None) if copied else None
     mark = _told(_mark, value, id(value))
     return KeptValue(name=name, holder=holder, key=key, value=value, mark=mark, copy=copy)
 
 
 def now(kept: KeptValue) -> KeptValue | None:
-    """Note the value in the same place as it is now; None where nothing is there any more."""
+    """Note the present value in the same place; None if nothing is there any more."""
     try:
         value = _read(kept.holder, kept.key)
     except Exception:  # whatever the holder's class does where something is missing
@@ -88,7 +88,7 @@ def now(kept: KeptValue) -> KeptValue | None:
 
 
 def content(value: Any) -> object:
-    """Return what is in a value, to be compared: equal content is equal in whichever object."""
+    """Return the content of a value for comparison: equal content is equal in any object."""
     found: object = _told(lambda one: _content(one, {}), value, None)
     return found
 
@@ -107,7 +107,7 @@ def put_back(kept: KeptValue) -> bool:
 
 
 def unbind(holder: Any, key: Any) -> None:
-    """Remove what is under a key of a dict, a class, a cell or an object with slots."""
+    """Remove the value under a key of a dict, a class, a cell or an object with slots."""
     with suppress(Exception):
         if is_a(holder, OrderedDict):
             OrderedDict.pop(holder, key, None)
@@ -115,7 +115,7 @@ def unbind(holder: Any, key: Any) -> None:
             dict.pop(holder, key, None)
         elif is_a(holder, type, CellType):
             delattr(holder, key)
-        # What is in a sequence goes when that is put back.
+        # The items of a sequence go when the sequence is put back.
         elif not is_a(holder, *_SEQUENCES, np.ndarray):
             object.__delattr__(holder, key)
 
@@ -137,7 +137,7 @@ def size_of(value: Any) -> int:
 
 
 def _told(tell: Callable[[Any], Any], value: Any, otherwise: Any) -> Any:
-    """Return what there is to tell of a value; ``otherwise`` where its class raises at that."""
+    """Return the result of ``tell``; ``otherwise`` if the value's class raises at that."""
     try:
         with torch._C.DisableTorchFunctionSubclass():
             return tell(value)
@@ -146,12 +146,12 @@ def _told(tell: Callable[[Any], Any], value: Any, otherwise: Any) -> Any:
 
 
 def _read(holder: Any, key: Any) -> Any:
-    """Return what is under a key of a holder.
+    """Return the value under a key of a holder.
 
     Raises
     ------
     Exception
-        Nothing is.
+        If there is none.
     """
     if is_a(holder, dict):
         return dict.__getitem__(holder, key)
@@ -163,7 +163,7 @@ def _read(holder: Any, key: Any) -> Any:
 
 
 def _bind(holder: Any, key: Any, value: Any) -> None:
-    """Put a value under a key of its holder; a tuple holds what it was made with, for good.
+    """Put a value under a key of its holder; a tuple keeps its first items for good.
 
     An array gets all its objects back when it is written itself.
     """
@@ -200,7 +200,7 @@ def _write(value: Any, copy: Any) -> None:
 
 
 def _mark(value: Any) -> object:
-    """Return what differs once a value has been replaced or written in place."""
+    """Return a mark that differs once a value has been replaced or written in place."""
     if is_a(value, *PLAIN):
         return _plain(value)
     if is_a(value, Tensor):
@@ -221,7 +221,7 @@ def _mark(value: Any) -> object:
 
 
 def _copy(value: Any) -> Any:
-    """Return what ``put_back`` needs to restore a value's content; None where nothing can."""
+    """Return the data that ``put_back`` needs to restore a value's content; None if impossible."""
     if is_a(value, *GENERATORS):
         return _get_state(value)
     if is_a(value, list, deque, set):

@@ -1,9 +1,9 @@
 """Find state that an app keeps outside its model; hide it, and refuse it where it counts.
 
-Tasks of a job run in any order, each in any process, so what one leaves behind may not depend on
-those before it. Where the first tasks of a process leave something, the next one is computed a
-second time with all of that undone. Its result, and what it leaves itself, must be the same. So a
-table made once, or a picture of the last attention, may be kept; a counter, a generator and a
+Tasks of a job run in any order, each in any process, so the values that one leaves behind may not
+depend on earlier ones. If the first tasks of a process leave something, the next one is computed a
+second time with all of that undone. Its result, and the values it leaves itself, must be the same.
+So a table made once, or a picture of the last attention, may be kept; a counter, a generator and a
 running mean may not.
 """
 
@@ -41,7 +41,7 @@ _TASKS: Final = 3
 class OutsideState:
     """The values kept outside a model since it was built.
 
-    ``copied``: content is copied, so that what is written in place can be undone as well.
+    ``copied``: content is copied, so that changes in place can be undone as well.
     """
 
     def __init__(self, built: BuiltApp, *, copied: bool = True) -> None:
@@ -55,11 +55,11 @@ class OutsideState:
         """A value that could not be put back."""
 
     def begin(self) -> None:
-        """Note what is kept now, before user code runs."""
+        """Note the present values, before user code runs."""
         self._before = reachable(self._built).found
 
     def note(self) -> tuple[list[KeptValue], Mapping[str, KeptValue]]:
-        """Return what was replaced, written, added or removed since ``begin``, and all there is."""
+        """Return the values replaced, written, added or removed since ``begin``, and all values."""
         found = reachable(self._built).found
         changed = [found.get(name) or self._before[name] for name in _changed(self._before, found)]
         for one in changed:
@@ -70,8 +70,8 @@ class OutsideState:
         return changed, found
 
     def undo(self) -> None:
-        """Take all that was left back to what it was when the app was built."""
-        # What was there at first is put back; what came later is removed.
+        """Undo all changes since the app was built."""
+        # First values are put back; later ones are removed.
         for name in sorted(self.left):
             if name in self.first:
                 if not put_back(self.first[name]):
@@ -85,18 +85,18 @@ class OutsideState:
         self.undo()
 
     def show(self) -> None:
-        """Put back what was hidden."""
+        """Put back the hidden values."""
         for kept, then in self._hidden:
             unbind(kept.holder, kept.key) if then is None else put_back(then)
         self._hidden = []
 
     def holding(self, name: str) -> str:
-        """Return the name of what is to be kept elsewhere, such as the dict that a value is in."""
+        """Return the name of the container to keep elsewhere, such as the dict of a value."""
         new = [one for one in self.left if one not in self.first]
         return min((one for one in new if is_in(name, one)), key=len, default=name)
 
     def forget_rest(self) -> None:
-        """Forget all but what ``hide`` and ``show`` need of what has been left so far."""
+        """Forget all but the changes so far that ``hide`` and ``show`` need."""
         self.first = {name: one for name, one in self.first.items() if name in self.left}
         self.left = {name: replace(one, value=None) for name, one in self.left.items()}
         self._holders = {}
@@ -113,7 +113,7 @@ class OutsideTasks:
         self.watching = True
 
     def passes(self) -> Iterator[None]:
-        """Yield once for each time that the task at hand is to be computed."""
+        """Yield once for each time that the present task must be computed."""
         yield
         if not self.watching:
             return
@@ -132,16 +132,16 @@ class OutsideTasks:
             self.kept.forget_rest()
 
     def begin(self) -> None:
-        """Note what is kept, before a task."""
+        """Note the kept values, before a task."""
         self.kept.begin()
 
     def end(self, loss: Tensor) -> None:
-        """Look again, and note what the task has left.
+        """Look again, and note the values that the task has left.
 
         Raises
         ------
         SpecError
-            It wrote to something that cannot be undone, so that nobody can tell what it does.
+            It wrote to something that cannot be undone, so that its effect is unknown.
         """
         earlier = bool(self.kept.left)
         changed, found = self.kept.note()
@@ -168,7 +168,7 @@ class OutsideTasks:
             raise self._refuse(kept, "and a task's result depends on it, so on")
 
     def _result(self, loss: Tensor) -> object:
-        """Return the contents of what the task gives: loss, gradients and buffers."""
+        """Return the contents of the task's result: loss, gradients and buffers."""
         model = self._built.model
         grads = [p.grad for p in model.parameters() if p.grad is not None]
         found = tensors(model)

@@ -1,9 +1,10 @@
-"""Find what user code can keep between tasks: all that an app, its model and its data reach.
+"""Find all values that user code can keep between tasks: those an app, model and data reach.
 
-Looked through are attributes of the app, of the model's modules, of data sets and of objects whose
-classes are the user's own, with or without slots, items of containers, attributes of the user's
-classes, globals of the user's files, and what functions close over. Objects of libraries are not
-looked into: what is in them is their own affair, and could not be put back.
+The search goes through attributes of the app, of the model's modules, of data sets and of objects
+whose classes are the user's own, with or without slots. It goes through items of containers,
+attributes of the user's classes, globals of the user's files, and variables that functions close
+over. Objects of libraries are not entered: their content is their own affair, and could not be put
+back.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _DEPTH: Final = 8
 _MOST: Final = 20_000
 _ITEMS: Final = 1000
 """Longer containers are data, and are not looked through."""
-# What has a text of its own, which no code of the user's makes; parts of longer keys have none.
+# Types with a text of their own, without the user's code; parts of longer keys have none.
 _NAMES: Final = (str, int, float, bool, bytes, type(None))
 _NAMED: Final = 10
 # Attributes that torch itself gives every module, such as its hooks and its parameters.
@@ -65,8 +66,8 @@ class ReachableValues:
 
 
 def reachable(built: BuiltApp, *, copied: bool = False) -> ReachableValues:
-    """Return what is kept now; with ``copied``, also what is needed to put it back."""
-    # Classes of tensors that users write are read past what they do when they are asked.
+    """Return the kept values; with ``copied``, also the data needed to put them back."""
+    # Users' classes of tensors are read without their own methods.
     with torch._C.DisableTorchFunctionSubclass():
         walk = _Walk(built, copied)
         for path, module in built.model.named_modules():
@@ -114,9 +115,9 @@ class _Walk:
                 self._class(kind, depth)
 
     def enter(self, name: str, value: Any, depth: int) -> None:
-        """Take what is in a value, if it is a container or the user's own.
+        """Take the content of a value, if it is a container or the user's own.
 
-        Of one whose class raises when it is looked at, no more is taken.
+        If its class raises when it is looked at, nothing more is taken.
         """
         if is_a(value, *PLAIN, *GENERATORS, Tensor) or depth > _DEPTH:
             return
@@ -145,7 +146,7 @@ class _Walk:
                 self.attributes(name, value, depth)
 
     def _slots(self, value: Any) -> dict[str, Any]:
-        """Return what an object keeps in slots of the user's classes."""
+        """Return the values that an object keeps in slots of the user's classes."""
         found = {}
         for kind in type(value).__mro__:
             for key, place in vars(kind).items() if self._is_users(kind) else ():
@@ -155,7 +156,7 @@ class _Walk:
         return found
 
     def take(self, name: str, holder: Any, key: Any, value: Any, depth: int) -> None:
-        """Take a value under a key of its holder, and what is in it."""
+        """Take a value under a key of its holder, and its content."""
         if len(self.found) >= _MOST or name in self.found or self._is_scratch(name):
             return
         if is_a(value, Tensor) and self._is_state(value):
@@ -203,7 +204,7 @@ class _Walk:
                 self.take(f"{kind.__name__}.{key}", kind, key, value, depth)
 
     def _function(self, name: str, value: FunctionType, depth: int) -> None:
-        """Take what a function of the user's closes over, and the globals of its file."""
+        """Take the variables that a user's function closes over, and the globals of its file."""
         if id(value) in self._seen or not self._is_near(value.__globals__):
             return
         self._seen.add(id(value))
@@ -241,7 +242,7 @@ class _Walk:
             return False
 
     def _is_scratch(self, name: str) -> bool:
-        """Tell whether the app names a value, or what it is in, as scratch."""
+        """Tell whether the app lists a value, or its container, as scratch."""
         return any(is_in(name, one) for one in self._scratch)
 
     def _is_users(self, kind: type) -> bool:
@@ -285,7 +286,7 @@ def _sorted(
 
 
 def _label(key: Any, text: Callable[[Any], str]) -> str:
-    """Return what a key is called, the same as long as it is the same object or number."""
+    """Return the name of a key, the same as long as it is the same object or number."""
     short = type(key) in _NAMES and (type(key) is not int or abs(key) < 1 << 63)
     if short:
         return text(key)

@@ -83,7 +83,7 @@ class TaskRules:
         self._unseen = {name: _Unseen(name, job) for name in self._stepped}
 
     def passes(self) -> Iterator[None]:
-        """Yield once for each time that the task at hand is to be computed (``OutsideTasks``)."""
+        """Yield once for each time that the present task must be computed (``OutsideTasks``)."""
         return self._outside.passes()
 
     @property
@@ -92,7 +92,7 @@ class TaskRules:
         return self._outside.kept
 
     def begin(self, round_no: int, shard: int) -> None:
-        """Note what there is, now that the state of the round is in place for a task of it."""
+        """Note the present values, with the state of the round in place for a task of it."""
         self._task = round_no, shard
         if self._outside.watching:
             self._outside.begin()
@@ -106,10 +106,10 @@ class TaskRules:
         Raises
         ------
         SpecError
-            It has changed what it may not change; the message names it.
+            It has changed a forbidden value; the message names it.
         """
         params = self._params
-        # One quick pass after each task; only where it fails is it looked up what was changed.
+        # One quick pass after each task; only if it fails is the changed value looked up.
         same = (
             [parameter._version for parameter in params] == self._versions
             and [parameter.requires_grad for parameter in params] == self._trained
@@ -134,7 +134,7 @@ class TaskRules:
             self._outside.end(loss)
 
     def _refuse_changed(self) -> NoReturn:
-        """Find what the quick pass has noticed, and raise an error that names it."""
+        """Find the change that the quick pass has noticed, and raise an error that names it."""
         now = tensors(self._model)
         for name in sorted(now.keys() - self._known.keys()):
             kind = "parameter" if isinstance(now[name], nn.Parameter) else "buffer"
@@ -160,7 +160,7 @@ class TaskRules:
     def _is_compared(self) -> bool:
         """Tell whether the bytes of parameters are compared after the task at hand."""
         round_no, shard = self._task
-        # Each shard in its turn: what a task writes may depend on its batch.
+        # Each shard in its turn: a task's changes may depend on its batch.
         turn, rest = divmod(round_no + 1, self._every)
         return round_no < _ALL or (rest == 0 and turn % self._job.scale == shard)
 
@@ -191,7 +191,7 @@ class _Unseen:
 
 
 def _fits(now: Tensor | None, built: Tensor) -> bool:
-    """Tell whether a tensor has the shape and type of the one that the model was built with."""
+    """Tell whether a tensor has the shape and type that it had when the model was built."""
     if now is built:
         return True
     return now is not None and (now.shape, now.dtype) == (built.shape, built.dtype)

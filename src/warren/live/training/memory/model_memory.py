@@ -24,11 +24,11 @@ class DeviceMemoryShort(RuntimeError):
 
 
 def ran_out(error: BaseException) -> bool:
-    """Tell whether an error, or one that it came of, says that a device had too little memory."""
+    """Tell whether an error, or its cause, says that a device had too little memory."""
     for one in chain_of(error):
         if isinstance(one, torch.OutOfMemoryError | DeviceMemoryShort):
             return True
-        # What CUDA and its libraries say where torch does not ask for the memory.
+        # Messages of CUDA and its libraries, for memory that torch does not request.
         if isinstance(one, RuntimeError) and any(word in text_of(one) for word in _SHORT):
             return True
     return False
@@ -54,7 +54,7 @@ class ModelMemory:
         """Bring a round's state near the model ahead of its task; here there is nothing nearer."""
 
     def unstage(self) -> None:
-        """Forget what was brought near ahead of its task."""
+        """Forget the state brought near ahead of its task."""
 
     def evict(self) -> None:
         """Give the memory of the device back until the next state comes; here nothing is on one."""
@@ -65,8 +65,8 @@ class ModelMemory:
         Returns
         -------
         tuple of int, int and bool
-            How many bytes of it this process had at most, and how many nobody has now; whether it
-            has kept its own. Here nothing is on a device.
+            Most bytes of it that this process had; bytes free at that time; whether it has kept its
+            own. Here nothing is on a device.
         """
         return 0, 0, True
 
@@ -74,7 +74,7 @@ class ModelMemory:
         """Find out how states may come, by trials of a task with a state, which give its hashes."""
 
     def load(self, targets: Sequence[Tensor], state: Buffer, round_no: int) -> Sequence[Tensor]:
-        """Put a round's state into the model's tensors; return what they are to hold, in order."""
+        """Put a round's state into the model's tensors; return their new contents, in order."""
         frame = self._states.at(state)
         copy_all(targets, frame.views)
         return frame.views
@@ -92,11 +92,11 @@ class ModelMemory:
         return nullcontext()
 
     def places(self, update: Buffer) -> StateMemory:
-        """Return where the tensors of an update are to be copied, with the gaps between them."""
+        """Return the targets for the tensors of an update, with the gaps between them."""
         return self._updates.at(update)
 
     def bring_out(self, update: Buffer) -> Callable[[], None]:
-        """Return what brings into the update all that was copied to ``places``; to be called once.
+        """Return a function, to call once, that brings the copies in ``places`` into the update.
 
         Another thread may call it while the next task computes. Here all of it is there already.
         """

@@ -12,16 +12,16 @@ from typing import Final
 from warren.live.transport.message import SharedSlot
 
 ALIGN_BYTES: Final = 64
-"""Some kernels choose their path by alignment; 64 is what torch's own allocator gives."""
+"""Alignment in bytes: some kernels choose their path by it, and torch's allocator gives 64."""
 _NAME: Final = "warren-arena"
 
 
 class Arena:
     """Memory of ``slots`` places of ``slot_bytes`` bytes, shared by all who open ``path``.
 
-    The memory has no name in any folder, so nothing is left of it when the last process that has
-    it open is gone, however it went. ``path`` leads through the process that created it, and is
-    good as long as that one has it open.
+    The memory has no name in any folder, so nothing is left of it when the last process that has it
+    open is gone, in any way. ``path`` leads through the process that created it, and is valid as
+    long as that process has it open.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Arena:
         read_only
             Writing to it ends this process.
         relay
-            Spots of it lead through this process: they are good when its maker is gone.
+            Spots of it lead through this process: they stay valid when its maker is gone.
 
         Raises
         ------
@@ -165,7 +165,7 @@ def _nameless() -> tuple[int, str] | None:
 
 
 def _in_folder(folder: str | None) -> tuple[int, str]:
-    """Make a file without a name if others can open it all the same, else one with a name."""
+    """Make a file without a name if others can open it all the same, otherwise one with a name."""
     if folder is None:
         raise OSError(errno.EPERM, "memory that processes share is refused by this system")
     fd, name = tempfile.mkstemp(prefix=f"{_NAME}-", dir=folder)
@@ -177,7 +177,7 @@ def _in_folder(folder: str | None) -> tuple[int, str]:
 
 
 def _through_proc(fd: int) -> str | None:
-    """Return the path by which another process can open what is open here as ``fd``; or None."""
+    """Return the path by which another process can open the file open here as ``fd``; or None."""
     path = f"/proc/{os.getpid()}/fd/{fd}"
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
