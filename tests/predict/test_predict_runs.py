@@ -27,7 +27,7 @@ def test_steps_that_begin_anew_leave_the_last_run() -> None:
     found = table(*run(0, 40), *run(0, 12, base=3))
     assert found.curve.values.tolist() == [value for _, value in run(0, 12, base=3)]
     assert found.notes == (
-        "steps begin anew at line 42: the 40 points before belong to another run and are not used "
+        "steps start again at line 42: the 40 points before belong to another run and are not used "
         "(if steps count within an epoch, leave out the step)",
     )
 
@@ -53,7 +53,7 @@ def test_a_run_that_went_back_to_a_checkpoint_replaces_what_was_there() -> None:
 def test_a_header_in_the_middle_is_no_row() -> None:
     found = table(*run(0, 5), ("step", "value"), *run(0, 4, base=2))
     assert found.curve.steps.tolist() == [0, 1, 2, 3]
-    assert "steps begin anew at line 8" in found.notes[0]
+    assert "steps start again at line 8" in found.notes[0]
 
 
 @pytest.mark.parametrize("order", [-1, 17])

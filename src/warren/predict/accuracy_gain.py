@@ -1,17 +1,17 @@
 """How much better a job's metric will be after the next period, and how many steps that period has.
 
-*What.* ``accuracy_gain`` is A_imp of the paper; ``expected_gain`` is ours, with what real runs do
-beside what the families say; ``smoothed_gain`` stands between them, so that it can be seen which
-difference matters. Jobs are ordered by it, the greatest first.
+*What.* ``accuracy_gain`` is A_imp of the paper. ``expected_gain`` is ours, with effects of real
+runs beside those of the families. ``smoothed_gain`` is between them, to show which difference
+matters. Jobs are ordered by it, the greatest first.
 
 *Source.* JPAS (JNCA'20), 4.2 (the engineering method: V_train is that of the shortest step seen;
 equations (13) to (20), the mathematical one, are ``warren.cost.parameter_server.StepTimes``), 4.3
 with (21) and (22). Pseudocode 1 is ``warren.solve.flows.class_order``.
 
 *Differs.* The paper's metric is an accuracy from 0 to 1. Here one in percent counts as a hundredth,
-what falls (a loss, an error) in parts of its first value, and other values in parts of the range
-seen: gains of jobs can be compared. The paper subtracts y_t, the last value; the others the
-curve's value without its noise, since the noise of one evaluation is no gain.
+a falling one (a loss, an error) in parts of its first value, and other values in parts of the range
+seen: gains of jobs can be compared. The paper subtracts y_t, the last value; the others subtract
+the curve's value without its noise, since the noise of one evaluation is no gain.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def published_mean(curve: Curve, at: Sequence[float] | FloatArray, seed: int) ->
 
 
 def accuracy_gain(curve: Curve, steps: float, seed: int) -> float:
-    """Eq. (21), (22) of JPAS: return the mean of the sampled curves so many steps on, less y_t.
+    """Eq. (21), (22) of JPAS: return the mean of the sampled curves ``steps`` on, less y_t.
 
-    Below 0 where the last value lies above the curve. See the module for its unit.
+    Below 0 if the last value lies above the curve. See the module for its unit.
     """
     direction = direction_of(curve)
     if direction == 0:
@@ -62,7 +62,7 @@ def accuracy_gain(curve: Curve, steps: float, seed: int) -> float:
 
 
 def smoothed_gain(curve: Curve, steps: float, seed: int) -> float:
-    """Return what ``accuracy_gain`` does, but less the mean of the sampled curves now, not y_t."""
+    """Return ``accuracy_gain``, but less the mean of the sampled curves now, not y_t."""
     direction = direction_of(curve)
     if direction == 0:
         return 0.0
@@ -72,10 +72,10 @@ def smoothed_gain(curve: Curve, steps: float, seed: int) -> float:
 
 
 def expected_gain(curve: Curve, steps: float, seed: int, kind: CurveKind = UNSTATED) -> float:
-    """Return how much better the metric is expected to be so many steps on, 0 or more.
+    """Return the expected improvement of the metric ``steps`` on, 0 or more.
 
-    The difference of two values of ``warren.predict.forecast``, both without noise; ``kind``:
-    what is stated of the curve.
+    The difference of two values of ``warren.predict.forecast``, both without noise; ``kind``: the
+    stated facts of the curve.
     """
     last = float(curve.steps[-1])
     found = forecast(curve, [last, last + steps], seed, kind)
@@ -86,9 +86,9 @@ def expected_gain(curve: Curve, steps: float, seed: int, kind: CurveKind = UNSTA
 
 
 def unit_of(curve: Curve, direction: int) -> float:
-    """Return what a gain of 1 is: the limit of an accuracy, the first value of what falls.
+    """Return the size of a gain of 1: the limit of an accuracy, a falling metric's first value.
 
-    Else the range of the values seen.
+    Otherwise it is the range of the values seen.
     """
     limit = limit_of(curve, direction)
     first = float(curve.values[0])

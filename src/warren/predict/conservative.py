@@ -1,20 +1,20 @@
 """How many rounds a job will run at least: a fit of its loss, set right by jobs like it.
 
 What
-    HLAS-P predicts a few more rounds, conservatively, in three steps: what the loss curve promises;
-    then what jobs of its kind ran beyond the round it has come to; then how it stands in its
+    HLAS-P predicts a few more rounds, conservatively, in three steps: from the loss curve; then
+    from the rounds that jobs of its kind ran beyond its present round; then from its place in its
     search. The first is ``warren.predict.remaining_rounds.sure_rounds``, the others are here.
 Source
     HLAS (TCC'24), section V-A and Fig. 13.
 Differs
     The paper averages alpha, which counts additional rounds, with "practical rounds in history",
     which count all. Here both count additional rounds: of similar jobs that ran more than this one
-    has, what nine of ten ran more (nearest rank). If none did, history says nothing and alpha
-    stands alone; without a curve to fit, or where the fit dares nothing, history stands alone. "It
-    falls far behind others" is said of the speed at which the loss descends, and of
-    no number: here a job is far behind if half of the others came to its best value in less than
-    half the rounds it has run. What is predicted shrinks by how much less: a job four times as slow
-    is left half of it.
+    has, the number that nine of ten ran more (nearest rank). If none did, history says nothing and
+    alpha stands alone; without a curve to fit, or if the fit predicts nothing, history stands
+    alone. "It falls far behind others" refers to the speed at which the loss descends, and to no
+    number: here a job is far behind if half of the others came to its best value in less than half
+    the rounds it has run. The prediction shrinks by the ratio: a job four times as slow is left
+    half of it.
 """
 
 from __future__ import annotations
@@ -28,29 +28,30 @@ from warren.model.job import Stop
 from warren.model.view import Progress
 
 _LOW: Final = 10
-"""One of so many jobs may run less than is taken from history."""
+"""One job in this number may run less than history predicts."""
 _FAR: Final = 2.0
-"""A job is far behind when it has needed more than so many times the rounds of the others."""
+"""Factor in rounds over the others beyond which a job is far behind."""
 
 
 def beyond(past_rounds: Sequence[int], rounds: int) -> int | None:
-    """Return what nine of ten jobs that ran more than ``rounds`` ran beyond; None if none did."""
+    """Return the rounds that nine of ten jobs beyond ``rounds`` ran beyond it; None if none did."""
     # The tenth percentile by nearest rank: the ceil(n / 10)-th least.
     further = sorted(one - rounds for one in past_rounds if one > rounds)
     return further[-(-len(further) // _LOW) - 1] if further else None
 
 
 def averaged(fit: int | None, past: int | None) -> int:
-    """Return the mean of what the two say, in whole rounds; 0 if both say nothing.
+    """Return the mean of both predictions, in whole rounds; 0 if there is none.
 
-    None: not known. A fit of 0 rounds dares nothing, which is no reason to halve what history says.
+    None: not known. A fit of 0 rounds predicts nothing, which is no reason to halve history's
+    rounds.
     """
     known = [one for one in (fit, past) if one]
     return sum(known) // len(known) if known else 0
 
 
 def standing(stop: Stop, own: Progress, others: Sequence[Progress]) -> float:
-    """Return what is left of a prediction, in (0, 1]: 1 unless half of the others are much faster.
+    """Return the factor of a prediction, in (0, 1]: 1 unless half of the others are much faster.
 
     ``own`` and ``others`` are values of ``stop.metric``. A job that has not come as far as this one
     is not ahead of it; one that has no value yet does not count. Of an even number the faster half

@@ -1,4 +1,4 @@
-"""A learning curve, and the progress that predictions are made in.
+"""A learning curve, and the progress by which predictions are made.
 
 Steps may be epochs, iterations or samples, of any size; values may rise (accuracy) or fall (loss).
 All prediction happens in *progress* z, the step divided by the last one observed, so that it does
@@ -73,7 +73,7 @@ def until(curve: Curve, step: float) -> Curve:
 
 
 def first(curve: Curve, points: int) -> Curve:
-    """Return so many points of a curve from its start, or all.
+    """Return the first ``points`` points of a curve, or all.
 
     Raises ValueError if fewer than two are left.
     """
@@ -84,13 +84,13 @@ def first(curve: Curve, points: int) -> Curve:
 
 
 def part_of(points: int, share: float) -> int:
-    """Return how many of so many points a share of them is: no more, so that 30 % hide 70 %."""
+    """Return the number of points in a share of them, rounded down, so that 30 % hide 70 %."""
     # The small number is for shares such as 0.3, which as a product fall just short of a whole.
     return int(points * share + 1e-9)
 
 
 def shift_of(curve: Curve) -> float:
-    """Return what to add to steps so that the first is at least one usual distance above 0.
+    """Return the shift of steps by which the first is at least one usual distance above 0.
 
     Epochs counted from 0 become epochs done; iterations that start at the first report stay.
     """
@@ -162,10 +162,10 @@ def direction_of(curve: Curve) -> int:
 
 
 def limit_of(curve: Curve, direction: int) -> float | None:
-    """Return what no value can pass: 1 or 100 for accuracies, 0 for losses and errors that fall.
+    """Return the limit of values: 1 or 100 for accuracies, 0 for losses and errors that fall.
 
-    A curve that rises within 0 to 1 counts as an accuracy, as JPAS takes all (section 4.1), one
-    within 0 to 100 as one in percent. None where values beyond these say that there is no limit.
+    A curve that rises within 0 to 1 counts as an accuracy, as JPAS takes all (section 4.1), a curve
+    within 0 to 100 as one in percent. None if values beyond these show that there is no limit.
     """
     low, high = float(curve.values.min()), float(curve.values.max())
     if low < 0 or direction == 0:
@@ -202,7 +202,7 @@ class Bins:
 
 
 def binned(z: FloatArray, y: FloatArray, most: int = MOST_BINS) -> Bins:
-    """Gather points in at most so many bins, evenly spread over the logarithm of progress.
+    """Gather points in at most ``most`` bins, evenly spread over the logarithm of progress.
 
     A curve has most of its points late, where little happens; and thousands of them cost time.
     Bins of one point are points.

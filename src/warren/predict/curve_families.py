@@ -16,9 +16,9 @@ To the right is the same curve without its level and its gain: every member of a
 ``level + gain * shape(z)`` with gain >= 0. A weighted sum (3) of members with weights >= 0 is then
 one level and six gains >= 0, and it rises everywhere, which (10) asks at two points only.
 
-*Differs.* Weight and scale of a family are not told apart by any data (only their product enters
-the sum), so the flat prior of the paper is improper in them; gains are. Shapes come from a grid
-of values per parameter, even in their logarithms, instead of from the whole half-line. In the
+*Differs.* No data separate the weight and the scale of a family (only their product enters the
+sum), so the flat prior of the paper is improper in them; gains are separate. Shapes come from a
+grid of values per parameter, even in their logarithms, instead of from the whole half-line. In the
 sum, log-power and MMF have the same shapes. A falling curve is a rising one upside down.
 """
 
@@ -83,7 +83,7 @@ def _hill(z: FloatArray, z_1: float, grid: FloatArray) -> FloatArray:
     return 1.0 / (1.0 + np.exp(-power * np.log(z / u)))
 
 
-# Progress u at which a shape bends, from a hundredth of what was seen to ten times of it.
+# Progress u at which a shape bends, from a hundredth of the observed span to ten times of it.
 _U: Final = np.geomspace(0.01, 10.0, 16)
 _HILLS: Final = _grid(_U, np.geomspace(0.3, 4.0, 9))
 

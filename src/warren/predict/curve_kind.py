@@ -1,9 +1,9 @@
-"""What kind of curve it is, as far as a job states it: its metric's name, and cuts of its rate.
+"""The kind of a curve, as far as a job states it: its metric's name, and cuts of its rate.
 
 Accuracies of classifiers rise again late, when the learning rate is lowered; losses, perplexities
-and scores of text hardly do unless a schedule says so. ``warren.predict.late_rise`` makes chances
-of it. Where no name is stated, a curve that rises to a limit counts as an accuracy, one that falls
-as a loss, or, within 0 to 1, as an error rate.
+and scores of text hardly do unless a schedule says so. ``warren.predict.late_rise`` makes
+probabilities of it. If no name is stated, a curve that rises to a limit counts as an accuracy, a
+falling one as a loss, or, within 0 to 1, as an error rate.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _RISES: Final = re.compile(
     r"ssim|elo|wins?|winrate|hits?|elbo|logp|sensitivity|specificity|tpr|tnr|chrf)(?: |$)"
 )
 _TURNED: Final = re.compile(r"(?:^| )(?:neg|negative|minus)(?: |$)|^1 ?- ")
-"""A name that begins so, or has such a word, means the opposite of the rest of it."""
+"""A name that begins like this, or has one of these words, means the opposite of the rest."""
 
 
 def named_direction(metric: str) -> int:
@@ -58,7 +58,7 @@ def named_direction(metric: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CurveKind:
-    """What is stated of a curve; None: nothing.
+    """The stated facts of a curve; None: not stated.
 
     ``metric``: its name, such as ``top1 accuracy`` or ``loss``. ``cuts``: the steps from which on
     the learning rate is lower, of the curve's own unit; empty: it never is.
@@ -80,11 +80,12 @@ class CurveKind:
         return named or found
 
     def measure(self, curve: Curve, direction: int) -> Measure:
-        """Return what the metric measures: by its name, else by the values."""
+        """Return the quantity that the metric measures: by its name, otherwise by the values."""
         for measure, pattern in _NAMES:
             if self.metric is not None and pattern.search(self.metric):
                 return measure
-        # What falls from below 1 is an error rate; losses begin higher, and accuracies have limits.
+        # A metric that falls from below 1 is an error rate; losses begin higher, and accuracies
+        # have limits.
         limited = limit_of(curve, direction) is not None
         high = float(curve.values.max())
         return "accuracy" if limited and (direction > 0 or high <= 1) else "loss"
@@ -110,7 +111,7 @@ UNSTATED: Final = CurveKind()
 
 
 def kind_of(job: Job) -> CurveKind:
-    """Return what a job states of the curve of its stop rule's metric, in rounds."""
+    """Return a job's statements about the curve of its stop rule's metric, in rounds."""
     metric = None if job.stop is None else job.stop.metric
     # A value after round n has seen no lower rate yet, where the rate is lowered after round n.
     cuts = None if job.schedule is None else tuple(step + 1.0 for step in job.schedule.steps)
@@ -118,12 +119,12 @@ def kind_of(job: Job) -> CurveKind:
 
 
 def parse_cuts(text: str | None) -> tuple[float, ...] | None:
-    """Return the steps of ``100,150``, none of ``none``; None where nothing is stated.
+    """Return the steps of ``100,150``, none of ``none``; None if nothing is stated.
 
     Raises
     ------
     ValueError
-        If it is neither; the text says what is.
+        If it is neither; the message says what is allowed.
     """
     if text is None:
         return None
@@ -139,7 +140,7 @@ def parse_cuts(text: str | None) -> tuple[float, ...] | None:
 
 
 def whole_of(curve: Curve, direction: int) -> float | None:
-    """Return what all of an accuracy or error is, 1 or 100; None where values say neither."""
+    """Return the largest accuracy or error, 1 or 100; None if the values show neither."""
     limit = limit_of(curve, direction)
     if limit is None or direction > 0:
         return limit

@@ -1,7 +1,7 @@
 """Sampled paths of a curve: on as its families say, or with a late rise; and their mean.
 
 All values are scaled (``warren.predict.forecast.Scaled``): rising, the rise seen is 1, progress is
-1 at the last point. No path passes the limit; without one, the rise seen counts as what is left.
+1 at the last point. No path passes the limit; without one, the rise seen counts as the remainder.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _LEAST_ROOM = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """What paths start from: the families' ``members``, the ``best`` value so far, the limit.
+    """The start of paths: the families' ``members``, the ``best`` value so far, the limit.
 
-    ``horizon`` (a,): progress, at least 1; ``chance`` (a,) of a late rise until then, which falls
-    nowhere.
+    ``horizon`` (a,): progress, at least 1; ``chance`` (a,) of a late rise until then, which never
+    falls with progress.
     """
 
     members: Members
@@ -43,7 +43,7 @@ class Ahead:
         return np.asarray(members.weight @ below_limit(now, later, self.limit))
 
     def late_mean(self, power: float) -> FloatArray:
-        """Return what a late rise comes to, (a,)."""
+        """Return the mean result of a late rise, (a,)."""
         at = [one_constant(self.best, self.best + self.room(), one, power) for one in self.horizon]
         return np.array(at)
 
@@ -53,14 +53,14 @@ class Ahead:
         return usual + self.chance * (self.late_mean(late.power) - usual)
 
     def paths(self, samples: int, late: LateRise, random: np.random.Generator) -> FloatArray:
-        """Draw so many paths, (s, a)."""
-        # One quantile a path says whether, and from which step on, it has its late rise.
+        """Draw ``samples`` paths, (s, a)."""
+        # One quantile a path decides whether, and from which step on, it has its late rise.
         rises = (random.permutation(samples) + 0.5)[:, None] / samples <= self.chance
         usual = self._usual(samples, late, random)
         return np.where(rises, self._late(samples, late, random), usual)
 
     def _usual(self, samples: int, late: LateRise, random: np.random.Generator) -> FloatArray:
-        """Draw members by weight, their level and gain by what the noise leaves open."""
+        """Draw members by weight, their level and gain within the uncertainty of the noise."""
         members = self.members
         place = (np.arange(samples) + 0.5) / samples
         drawn = random.permutation(np.searchsorted(np.cumsum(members.weight), place))
@@ -72,7 +72,7 @@ class Ahead:
         now = level[:, None] + gain * members.rises(np.ones(1))[drawn]
         later = level[:, None] + gain * members.rises(self.horizon)[drawn]
         paths = below_limit(now, later, self.limit)
-        # What is left wobbles: a lognormal of mean 1, whose logarithm's variance grows with that of
+        # The remainder varies: a lognormal of mean 1, whose logarithm's variance grows with that of
         # progress.
         left = np.ones_like(paths) if self.limit is None else np.maximum(self.limit - paths, 0.0)
         width = late.wobble * np.sqrt(np.log(self.horizon))
@@ -80,7 +80,7 @@ class Ahead:
         return np.asarray(paths + left * (1.0 - wobble))
 
     def _late(self, samples: int, late: LateRise, random: np.random.Generator) -> FloatArray:
-        """Draw what late rises leave, around the power of progress."""
+        """Draw the remainders of late rises, around the power of progress."""
         width = late.spread * np.sqrt(1.0 - self.horizon**-4.0)
         off = width * normal_quantiles(samples, random)[:, None]
         kept = np.exp(off - late.power * np.log(self.horizon))

@@ -1,4 +1,4 @@
-"""The members of the families, each weighed by how well it alone explains what was seen.
+"""The members of the families, each weighted by how well it alone explains the points.
 
 *What.* Given a shape, its level and gain follow by least squares, and so does the probability of
 the points. All shapes of all families are weighed by that: what the curve will be is their weighted
@@ -27,7 +27,7 @@ from warren.predict.curve_families import FAMILIES, Family, rises
 from warren.predict.likelihood import TRUSTED, Points, Shapes, shapes_of
 
 _NOISE_WORTH: Final = 4.0
-"""What is known of the noise beforehand counts as so many points."""
+"""Points that the prior knowledge of the noise counts as."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Members:
     """All members (m,): ``weight``, 1 in sum, and ``level + gain (rise(z) - offset)`` for each.
 
     The gain is a Gaussian around ``middle`` of deviation ``width``, cut off at 0; the level is
-    uncertain by the ``noise`` of one point over the root of so many ``points``.
+    uncertain by the ``noise`` of one point over the root of the number of ``points``.
     """
 
     families: tuple[Family, ...]
@@ -73,7 +73,7 @@ class Members:
         return self.level + self.gains()[:, None] * self.rises(z)
 
     def off(self, points: Points) -> float:
-        """Return how far the points lie off the likeliest member: the root of the mean square.
+        """Return the points' distance from the likeliest member: the root of the mean square.
 
         A single point counts as at most three standard deviations off, by the median.
         """

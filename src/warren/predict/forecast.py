@@ -1,8 +1,9 @@
-"""What value a curve will have at a later step: mean, interval, chance to reach a target.
+"""The value of a curve at a later step: mean, interval, probability to reach a target.
 
-``warren.predict.family_members`` says how the curve goes on as its families do, and
-``warren.predict.late_rise`` how likely it departs from them; what is stated of the curve
-(``warren.predict.curve_kind``) decides that. The noise of a single evaluation comes on top.
+``warren.predict.family_members`` continues the curve as its families do, and
+``warren.predict.late_rise`` gives the probability that it departs from them; the stated facts of
+the curve (``warren.predict.curve_kind``) decide that. The noise of a single evaluation comes on
+top.
 
 *Differs.* JPAS predicts with the mean of sampled sums of families (12), which is
 ``warren.predict.accuracy_gain.published_mean``; docs/decisions/0019 compares both.
@@ -67,8 +68,8 @@ class Forecast:
     def reaches(self, target: float) -> FloatArray:
         """Return the chance that the value at each step is ``target`` or better, (a,).
 
-        Better is higher where the curve rises, lower where it falls; a curve without direction
-        reaches what it equals.
+        Better is higher if the curve rises, lower if it falls; a curve without direction reaches
+        the targets that it equals.
         """
         if self.direction == 0:
             return np.asarray((self.values == target).mean(axis=0))
@@ -90,15 +91,15 @@ def forecast(
     Parameters
     ----------
     curve
-        What was observed.
+        The observed points.
     at
         Steps from the last observed one on, in the curve's own unit.
     seed
-        Of all draws; the same seed gives the same forecast.
+        Seed of all draws; the same seed gives the same forecast.
     kind
-        What is stated of the curve: its metric, cuts of its learning rate.
+        Stated facts of the curve: its metric, cuts of its learning rate.
     settings
-        What is assumed of all curves.
+        Assumptions for all curves.
 
     Raises
     ------
@@ -189,7 +190,7 @@ class Scaled:
     def ahead(
         self, curve: Curve, at: FloatArray, kind: CurveKind, settings: Settings = DEFAULT
     ) -> Ahead:
-        """Return what the paths of this curve to some steps start from."""
+        """Return the start of the paths of this curve to some steps."""
         members = self.members(settings.rise)
         cut_a = kind.cut_between(float(curve.steps[-1]), at)
         evidence = self.evidence(curve, members, kind)
@@ -204,7 +205,7 @@ class Scaled:
         )
 
     def evidence(self, curve: Curve, members: Members, kind: CurveKind) -> Evidence:
-        """Return what the curve tells of late rises, whatever its schedule."""
+        """Return the curve's own evidence of late rises, whatever its schedule."""
         direction = int(self.unit_sign)
         accuracy = kind.measure(curve, direction) == "accuracy"
         whole = whole_of(curve, direction) or abs(self.unit)

@@ -1,17 +1,17 @@
 """A rise that no family shows: when learning rates are cut, accuracy jumps after it had been flat.
 
-*What.* A curve goes on as its families say, or it rises late: of what is left to its limit
-``progress^-power`` stays, counted from the best value so far. How likely a late rise is follows
-from what is known when the prediction is made:
+*What.* A curve goes on as its families say, or it rises late: of the remainder to its limit
+``progress^-power`` stays, counted from the best value so far. The probability of a late rise
+follows from the facts that are known when the prediction is made:
 
-- an accuracy's noise: evaluations that scatter by more than a hundredth of the whole tell of a
-  learning rate that is still high. Few points tell nothing, and mean what accuracies usually do;
+- an accuracy's noise: evaluations that scatter by more than a hundredth of the whole show a
+learning rate that is still high. Few points show nothing, and the usual rate of accuracies counts;
 - a loss, a perplexity, a score: hardly ever;
 - a schedule, where stated: a cut between now and then makes it likely, none unlikely.
 
 *Source.* Ours; the rule with one constant for all curves is ``one_constant``. The constants were
-chosen on real curves and on curves of the families, `experiments/_late_rises.py` and
-docs/decisions/0019 say how, and what leaving out each task gives.
+chosen on real curves and on curves of the families; `experiments/_late_rises.py` and
+docs/decisions/0019 say how, and give the results with each task left out.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from warren.model.costs import FloatArray
 
 ONE_CONSTANT: Final = 0.4
 _FEW: Final = 4
-"""So many points are fitted by any family, and tell nothing of the noise."""
+"""Number of points that any family fits, and that show nothing of the noise."""
 _TELLING: Final = 3.0
-"""So many points more, and their noise counts half."""
+"""Number of further points at which their noise counts half."""
 _USUAL: Final = 0.011
 """An accuracy's noise, in parts of the whole, that tells nothing: exp(-4.5)."""
 _LEAST: Final = 1e-4
@@ -36,13 +36,13 @@ _LEAST: Final = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class LateRise:
-    """The constants. Chances are log odds.
+    """The constants. Probabilities are log odds.
 
-    ``power``: a late rise leaves ``progress^-power`` of what was left. ``accuracy``: the odds for
+    ``power``: a late rise leaves ``progress^-power`` of the remainder. ``accuracy``: the odds for
     an accuracy with the usual noise, ``noise`` times the logarithm of its noise over the usual one
-    added; ``other``: the odds for any other metric; ``stated``: what a schedule adds, or takes.
-    ``spread``: deviation of the logarithm of what a late rise leaves, far ahead; ``wobble``: the
-    same of what is left where none comes.
+    added. ``other``: the odds for any other metric. ``stated``: the odds that a schedule adds, or
+    takes. ``spread``: deviation of the logarithm of the remainder after a late rise, far ahead;
+    ``wobble``: the same of the remainder without a late rise.
     """
 
     power: float = 0.52
@@ -56,10 +56,10 @@ class LateRise:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is known of a curve, or of many (arrays): is it an ``accuracy``?
+    """The known facts of a curve, or of many (arrays): is it an ``accuracy``?
 
-    ``excess``: the logarithm of its noise over the usual one, less where points are few;
-    ``stated``: 1 if a cut lies ahead, -1 if none does, 0 where nothing is stated.
+    ``excess``: the logarithm of its noise over the usual one, less if points are few; ``stated``: 1
+    if a cut lies ahead, -1 if none does, 0 if nothing is stated.
     """
 
     accuracy: bool | FloatArray

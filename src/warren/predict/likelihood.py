@@ -88,8 +88,8 @@ def likeliest(points: Points, shapes: Shapes) -> BestFit:
 def trusted(points: Points) -> Points:
     """Return the points, with less weight for those far off the best member of all families.
 
-    A point further off than three standard deviations (by the median) counts as one that is as
-    far; so that a single bad evaluation does not bend the curve. Huber (1964), one step.
+    A point further off than three standard deviations (by the median) counts as a point at that
+    distance, so that a single bad evaluation does not bend the curve. Huber (1964), one step.
     """
     best = min((likeliest(points, one) for one in shapes_of(points)), key=lambda one: one.error)
     off = np.abs(points.y - best.fit)

@@ -1,4 +1,4 @@
-"""What a job's metric is still short of its target, and of what no value can pass.
+"""The shortfall of a job's metric from its target, and from the limit of values.
 
 Losses fall to a target and accuracies rise to one; seen from the target both are a shortfall that
 falls to 0. Its sign follows from where the curve began.
@@ -23,9 +23,9 @@ _RECENT: Final = 1024
 class Shortfall:
     """A curve as its distance from a target: short of it by ``short_P[i]`` after ``rounds_P[i]``.
 
-    Positive before the target is reached. ``beyond`` is how far beyond the target the metric could
-    come at most: a loss to 0, an accuracy to 1 or 100. Where the values have no such limit, as far
-    as the target was from the first one.
+    Positive before the target is reached. ``beyond`` is the largest distance beyond the target that
+    the metric could reach: a loss to 0, an accuracy to 1 or 100. If the values have no limit like
+    these, it is the distance of the target from the first value.
     """
 
     rounds_P: IntArray
@@ -39,7 +39,7 @@ class Shortfall:
 
 
 def shortfall(progress: Progress, target: float) -> Shortfall:
-    """Return what progress, with one point or more, is short of a target."""
+    """Return the shortfall of progress, with one point or more, from a target."""
     # The first value tells the direction: above the target it is a loss that falls.
     values = progress.values_P
     falls = bool(values[0] > target)
@@ -77,10 +77,10 @@ def noise_of(rounds_P: IntArray, short_P: FloatArray) -> float:
 
 
 def speed_of(rounds_P: IntArray, short_P: FloatArray, noise: float, errors: float) -> float:
-    """Return how fast the shortfall falls, a round, at most: the fastest of its latest parts.
+    """Return the highest speed at which the shortfall falls, a round: of its latest parts.
 
     The parts are the last half, quarter and eighth of the points, of three or more. Each has the
-    slope of least squares and, on top, so many standard errors of it as ``noise`` makes. Of a
+    slope of least squares and, on top, ``errors`` standard errors of it under ``noise``. In a
     convex curve without noise no later part can be faster.
     """
     fastest = 0.0

@@ -2,16 +2,16 @@
 
 The curve is ``level + sum_k gain_k * shape_k(z)`` with gains >= 0 (see
 `warren.predict.curve_families`), the noise Gaussian. One sweep redraws, family by family, its shape
-and its gain together, given what the other families add; the level is integrated out. Given a shape
-the gain is a Gaussian cut off at 0, and what remains of the likelihood after integrating over it
-weighs the shapes, so each draw is exact: no step size, no rejection. Then level and noise are drawn
-from theirs. All chains go at once, so that a sweep is a few products of matrices.
+and its gain together, given the sum of the other families; the level is integrated out. Given a
+shape the gain is a Gaussian cut off at 0, and the likelihood after integrating over it weights the
+shapes, so each draw is exact: no step size, no rejection. Then level and noise are drawn from their
+distributions. All chains go at once, so that a sweep is a few products of matrices.
 
 *Source.* JPAS (3)-(12) for model and constraints; Ritter and Tanner (1992) for drawing from grids.
 
 *Differs.* The paper samples with an ensemble (emcee) in its 27 parameters. Priors are on curves,
 not on parameters: shapes alike, the rise that a family adds up to ten times the progress seen is
-exponential, and the noise has an inverse gamma prior around what neighbouring points show.
+exponential, and the noise has an inverse gamma prior around the differences of neighboring points.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CHAINS: Final = 30
 BURN_IN: Final = 15
 SWEEPS: Final = 25
 _NOISE_WORTH: Final = 4.0
-"""The prior of the noise counts as so many points."""
+"""Points that the prior of the noise counts as."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class _Walk:
 
     def sweep(self) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
         """Redraw all parameters once, and return them: shape, gain, level and noise."""
-        # Each family in turn, given what the others add.
+        # Each family in turn, given the sum of the others.
         for number, shapes in enumerate(self.shapes):
             self.total = self.total - self._added(number)
             self._draw_member(number, shapes)
@@ -132,18 +132,18 @@ class _Walk:
         worth = 0.5 * (_NOISE_WORTH + weight.sum() - 1.0)
         scale = 0.5 * (_NOISE_WORTH * self.prior.noise**2 + error)
         self.noise = np.sqrt(scale / self.random.standard_gamma(worth, len(error)))
-        # The level given the noise: a Gaussian around the weighted mean of what is left over.
+        # The level given the noise: a Gaussian around the weighted mean of the residuals.
         drawn = self.random.standard_normal(len(error))
         level = mean + self.noise / np.sqrt(weight.sum()) * drawn
         return self.shape.copy(), self.gain.copy(), level, self.noise.copy()
 
     def _added(self, number: int) -> FloatArray:
-        """Return what a family adds to each chain's curve at the points, (w, n)."""
+        """Return a family's addition to each chain's curve at the points, (w, n)."""
         members = self.shapes[number].values[self.shape[:, number]]
         return np.asarray(self.gain[:, number, None] * members)
 
     def _draw_member(self, number: int, shapes: Shapes) -> None:
-        """Redraw shape and gain of one family in every chain, given what the others add."""
+        """Redraw shape and gain of one family in every chain, given the sum of the others."""
         # For each shape (g) and chain (w) the gain's posterior is a Gaussian, of mean
         # pull / precision, cut off at 0; the exponential prior shifts ``pull`` by 1 / rise.
         off = self.points.weight * (self.points.y - self.total)

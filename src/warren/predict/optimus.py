@@ -5,9 +5,9 @@
 *Differs.* Optimus fits losses that it has divided by the largest, by non-negative least squares.
 For a given c the reciprocal of l - c is linear in k, so that a and b follow in closed form; points
 are weighted by (l - c)^4, which makes errors of the reciprocal errors of the loss. c is the best of
-a grid from 0 to the least loss, which is made finer around its best point. l is measured from what
-no value can pass (``Shortfall.beyond``), so that a metric that rises can be fitted. Outliers: each
-value is the median of the five around it, which leaves monotone curves as they are. Many points
+a grid from 0 to the least loss, which is made finer around its best point. l is measured from the
+limit of values (``Shortfall.beyond``), so that a metric that rises can be fitted. Outliers: each
+value is the median of the five around it, which leaves monotone curves unchanged. Many points
 become 48 bins (``warren.predict.curve.binned``).
 """
 

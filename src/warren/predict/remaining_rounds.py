@@ -1,8 +1,8 @@
-"""How many rounds a job has left, from what its metric has come to: expected, and almost surely.
+"""The rounds that a job has left, by its metric so far: expected, and almost surely.
 
 *What.* ``optimus_rounds`` continues the published loss fit to the target. ``sure_rounds`` is the
-conservative prediction that HLAS-P wants: rounds that the job will run almost surely, 0 where
-nothing is sure.
+conservative prediction for HLAS-P: rounds that the job will run almost surely, 0 if nothing is
+sure.
 
 *Source.* Optimus (EuroSys'18) for the fit, as HLAS (TCC'24) cites it in V-A; HLAS V-A for
 "conservative", of which it prints no formula.
@@ -14,9 +14,9 @@ something sudden happens, most often a lower learning rate. So the answer is the
 
 - the trend: the way from the best value so far to the target, at the fastest speed that the latest
   values allow. A convex curve cannot be faster.
-- a part of the rounds run so far: sudden things come about evenly over the logarithm of rounds;
-- the rounds to the next cut of the learning rate, where the job states one: beyond it nothing is
-  sure. That none is near makes no more rounds sure: noise ends jobs, too.
+- a part of the rounds run so far: sudden changes come about evenly over the logarithm of rounds;
+- the rounds to the next cut of the learning rate, if the job states one: beyond it nothing is
+  sure. The absence of a near cut makes no more rounds sure: noise ends jobs, too.
 
 On real curves neither the noise of single values nor the target's distance from the metric's limit
 made a third that helped. The constants were chosen on half of them
@@ -39,10 +39,10 @@ _LEAST_POINTS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Cautiousness:
-    """The constants of ``sure_rounds``: how much of what seems likely it dares to promise.
+    """The constants of ``sure_rounds``: the part of the likely rounds that it predicts.
 
-    ``trend``: which part of the trend's rounds. ``slope``: by how many standard errors slopes may
-    be steeper than they seem. ``ahead``: at most so many times the rounds run so far.
+    ``trend``: part of the trend's rounds. ``slope``: standard errors by which slopes may be steeper
+    than they seem. ``ahead``: most rounds, in times the rounds run so far.
     """
 
     trend: float = 1.0
@@ -76,8 +76,8 @@ def sure_rounds(
 ) -> int:
     """Return the rounds that the job will run almost surely before its metric is at the target.
 
-    0 where it does not dare: with fewer than four points, or if the target was reached. Its time
-    hardly depends on the number of points. ``kind``: what is stated of the curve, in rounds.
+    0 if it predicts none: with fewer than four points, or if the target was reached. Its time
+    hardly depends on the number of points. ``kind``: the stated facts of the curve, in rounds.
     """
     trend = caution.trend * trend_rounds(progress, target, caution.slope)
     if not trend:

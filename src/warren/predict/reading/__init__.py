@@ -1,1 +1,1 @@
-"""Curves read from files: tables, logs and JSON, with notes on what is not used of them."""
+"""Curves read from files: tables, logs and JSON, with notes on unused parts."""

@@ -32,16 +32,15 @@ def file_curve(
     text
         Its content.
     columns
-        The columns, or the keys of records, of steps and values. None: step and value of a table;
-        of records those that trainers write.
+        The columns, or the keys of records, of steps and values. None: step and value of a table,
+        or the usual keys of trainers' records.
     metric
-        The name of the values that are wanted, where ``columns`` does not tell.
+        The name of the wanted values, if ``columns`` does not give it.
 
     Raises
     ------
     SpecError
-        If there is no such table and no such records, and for the first row that is not two
-        numbers.
+        If the table or the records do not exist, and for the first row that is not two numbers.
     """
     found = records_curve(file, text, columns, metric)
     return table_curve(file, text, columns or (STEP, VALUE)) if found is None else found
@@ -65,8 +64,8 @@ def log_curve(file: str, text: str, pattern: str) -> FileCurve:
     """Read the curve in a log: every match of a regular expression with a group ``value``.
 
     A group ``step`` gives the step; without one, matches are counted from 1. A match that ends
-    inside a number stands for the whole number. Raises SpecError for a pattern that is none or has
-    no group ``value``, for no match, and for a line whose match is not made of numbers.
+    inside a number means the whole number. Raises SpecError for a pattern that is none or has no
+    group ``value``, for no match, and for a line whose match is not made of numbers.
     """
     try:
         found = re.compile(pattern)
@@ -172,9 +171,9 @@ def _log_rows(text: str, pattern: re.Pattern[str], notes: list[str]) -> Iterator
 
 
 def _matches(line: str, pattern: re.Pattern[str]) -> list[re.Match[str]]:
-    """Return the matches in a line; a word such as ``nan`` stands where the pattern has a number.
+    """Return the matches in a line; a word such as ``nan`` may take the place of a number.
 
-    Else a pattern for digits would pass over such a line, or find the next number in it.
+    Otherwise a pattern for digits would pass over that line, or find the next number in it.
     """
     words = [word.span() for word in NO_NUMBER.finditer(line)]
     for zeros in ("0.", "00") if words else ():

@@ -35,7 +35,7 @@ _DEEPEST: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Records:
-    """Records with their places, what a place is called, and notes."""
+    """Records with their places, the name of a place, and notes."""
 
     rows: Sequence[tuple[int, Record]]
     unit: str
@@ -54,14 +54,14 @@ def records_curve(
     text
         Its content.
     columns
-        The keys of steps and values; None: those that trainers write.
+        The keys of steps and values; None: the usual keys of trainers.
     metric
-        A key of values, which counts before those that trainers write.
+        A key of values, which takes precedence over the usual ones.
 
     Raises
     ------
     SpecError
-        If the JSON has no records, or these have no such keys.
+        If the JSON has no records, or the records do not have these keys.
     """
     found = _records(file, text)
     if found is None:
@@ -77,8 +77,8 @@ def records_curve(
         others = [key for key in numbers if key not in (step, value)]
         names = ", ".join(others[:_SHOWN]) + (", ..." if len(others) > _SHOWN else "")
         more = f"; --columns STEP,VALUE names others: {names}" if others else ""
-        told = f"{step} and {value} are read" if step in numbers else f"{value} is read and counted"
-        notes.append(f"of its JSON {told}{more}")
+        read = f"{step} and {value} are read" if step in numbers else f"{value} is read and counted"
+        notes.append(f"of its JSON {read}{more}")
     rows = (
         Row(place, _text(record.get(step)) if step in numbers else None, _text(record[value]))
         for place, record in found.rows
@@ -107,7 +107,7 @@ def _records(file: str, text: str) -> _Records | None:
 
 
 def _of_lines(text: str) -> _Records | None:
-    """Return the objects of a text that has one a line, or most lines of it; else None."""
+    """Return the objects of a text with one on each line, or on most; otherwise None."""
     rows, others = [], []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
@@ -207,13 +207,13 @@ def _keys(rows: Sequence[tuple[int, Record]]) -> dict[str, None]:
 
 
 def _chosen(file: str, keys: Mapping[str, None], metric: str | None) -> tuple[str, str]:
-    """Return the keys of step and value that trainers write.
+    """Return the keys of step and value that trainers use.
 
-    Raises SpecError if the records have no such value.
+    Raises SpecError if the records have no value under these keys.
     """
     step = next((key for key in _STEPS if key in keys), _STEPS[0])
     others = [key for key in keys if key not in _STEPS]
-    # One that is asked for, else one of the usual names, else the only one there is.
+    # The requested key, otherwise one of the usual names, otherwise the only one there is.
     wanted = [metric] if metric in keys else [*_VALUES, *(others if len(others) == 1 else ())]
     value = next((key for key in wanted if key in keys and key != step), None)
     if value is None:

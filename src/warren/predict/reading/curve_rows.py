@@ -1,5 +1,5 @@
-"""Rows of a file become a curve: what has no value is passed over, and of several runs the last
-one counts; whatever is not used is told.
+"""Rows of a file become a curve: rows without a value are passed over, and of several runs the last
+one counts; notes report everything that is not used.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCurve:
-    """A curve read from a file, and notes on what was not used or was assumed.
+    """A curve read from a file, and notes on unused parts and assumptions.
 
-    ``metric``: the name of its values, where the file has one.
+    ``metric``: the name of its values, if the file has one.
     """
 
     curve: Curve
@@ -60,9 +60,9 @@ def curve_of_rows(
     rows
         The rows in the order of the file.
     unit
-        What the place of a row is called in messages.
+        The name of a row's place in messages.
     metric
-        The name of the values, where the file has one.
+        The name of the values, if the file has one.
 
     Raises
     ------
@@ -97,8 +97,8 @@ def curve_of_rows(
     try:
         curve = curve_of([point.step for point in used], [point.value for point in used])
     except ValueError as error:
-        told = "; ".join([str(error), *notes])
-        raise SpecError(Problem(file=file, message=told)) from None
+        message = "; ".join([str(error), *notes])
+        raise SpecError(Problem(file=file, message=message)) from None
     return FileCurve(curve=curve, notes=tuple(notes), metric=metric)
 
 
@@ -109,13 +109,13 @@ def _missing_notes(
     if not missing:
         return
     kinds = Counter((name, text.strip()[:_SHOWN]) for _, name, text in missing)
-    told = ", ".join(
+    reasons = ", ".join(
         f"{count} {'' if name == 'value' else 'steps '}{repr(text) if text else 'empty'}"
         for (name, text), count in kinds.items()
     )
     one = len(missing) == 1
     rows = "1 row has no value and is" if one else f"{len(missing)} rows have no value and are"
-    yield f"{rows} passed over, the first in {unit} {missing[0][0]}: {told}"
+    yield f"{rows} passed over, the first in {unit} {missing[0][0]}: {reasons}"
     # Between two measurements there may be many rows, but at the end no more than anywhere else.
     lost = gaps[-1] > max(gaps[:-1]) and any(text.strip() for _, _, text in missing[-gaps[-1] :])
     if lost:
@@ -124,10 +124,10 @@ def _missing_notes(
 
 
 def _last_run(points: list[_Point], unit: str, notes: list[str]) -> list[_Point]:
-    """Return the points of the last run in a file, and add what was left out to the notes.
+    """Return the points of the last run in a file, and add the omitted ones to the notes.
 
     Steps that fall to the start belong to another run. Steps that fall further on are those of a
-    run that went back to a checkpoint, and replace what was there.
+    run that went back to a checkpoint, and replace the earlier ones.
     """
     falls = [at for at in range(1, len(points)) if points[at].step < points[at - 1].step]
     least = list(accumulate((point.step for point in points), min))
@@ -165,7 +165,7 @@ def _last_run(points: list[_Point], unit: str, notes: list[str]) -> list[_Point]
         place, before = began
         what = "point before belongs" if before == 1 else "points before belong"
         notes.append(
-            f"steps begin anew at {unit} {place}: the {before} {what} to another run and are not "
+            f"steps start again at {unit} {place}: the {before} {what} to another run and are not "
             "used (if steps count within an epoch, leave out the step)"
         )
     if back:

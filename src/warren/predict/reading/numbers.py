@@ -9,7 +9,7 @@ from typing import Final
 MISSING: Final = frozenset(
     {"", "nan", "na", "n/a", "#n/a", "<na>", "null", "none", "nil", "-", "--", "?", "nat"}
 )
-"""What a cell without a value holds, in small letters."""
+"""Contents of a cell without a value, in small letters."""
 
 _FORM: Final = (
     r"(?:(?<![\w.)\]])[-+\u2212])?"
@@ -21,7 +21,7 @@ _GROUPED: Final = re.compile(
     _FORM.format(digits=r"(?<!\d,)\d{1,3}(?:,\d{3})+(?![\d,])|\d+(?:_\d+)*"), re.IGNORECASE
 )
 _AROUND: Final = " \t\"'`()[]{}<>.,;:|%="
-"""What may stand around a number in the text that a pattern finds."""
+"""Characters around a number in the text that a pattern finds."""
 SIGN: Final = re.compile(r"(?<![\w.)\]])[-+\u2212](?=\.?\d)")
 """The sign of a number."""
 NO_NUMBER: Final = re.compile(r"(?<![\w.])[-+]?(?:nan|inf(?:inity)?)(?!\w)", re.IGNORECASE)
