@@ -1,1 +1,1 @@
-"""Classes of flows of jobs that Warren did not start: rules of the kernel, and who sets them."""
+"""Classes of flows of jobs that Warren did not start: rules of the kernel, and their owners."""

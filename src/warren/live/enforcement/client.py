@@ -1,4 +1,4 @@
-"""Asking the privileged helper: it is started, asked, and ends with whoever asks."""
+"""The client of the privileged helper: it starts the helper, asks it, and ends with it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class FlowHelper:
             raise
 
     def ask(self, request: FlowRequest) -> dict[str, Any]:
-        """Have one operation done; return what stands then.
+        """Have one operation done; return the rules that stand then.
 
         Raises
         ------
@@ -63,7 +63,7 @@ class FlowHelper:
         return self._answer(_ANSWER_S)
 
     def close(self) -> None:
-        """End the helper, which removes what it made."""
+        """End the helper, which removes its rules."""
         assert self._process.stdin
         assert self._process.stdout
         with contextlib.suppress(BrokenPipeError):

@@ -18,7 +18,7 @@ _SOCKET: Final = re.compile(r"socket:\[(\d+)\]")
 
 
 def endpoints_of(pid: int) -> tuple[Endpoint, ...]:
-    """Return the own addresses and ports of what a process and its children are connected by.
+    """Return the own addresses and ports of the connections of a process and its children.
 
     Connections over loopback are left out. Empty if the process has gone or may not be looked at:
     that takes its user's rights, or root's.

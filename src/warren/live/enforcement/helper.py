@@ -1,8 +1,8 @@
 """The privileged helper: it does operations of ``requests``, and removes them when it ends.
 
-It reads a request a line from standard input, as JSON, and answers each with a line. Where its
-input ends, because whoever started it ended or was killed, it removes what stands under its label
-if it made anything. Of one label in one network there is one helper at a time.
+It reads a request a line from standard input, as JSON, and answers each with a line. When its input
+ends, because its parent ended or was killed, it removes all rules under its label if it made any.
+Each label in one network has at most one helper at a time.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _serve(rules: FlowRules, lines: BinaryIO) -> None:
         except (OSError, ValueError, KeyError) as error:
             _answer({"error": f"flow: {one_line(error)}"})
         if not line.endswith(b"\n"):
-            return  # too long, or cut off: what follows is no request
+            return  # too long, or cut off: the rest is no request
 
 
 def _answer(value: dict[str, Any]) -> None:
@@ -71,7 +71,7 @@ def _answer(value: dict[str, Any]) -> None:
         sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        # Nobody reads any more; the end of the input follows.
+        # The reader has gone; the end of the input follows.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
@@ -85,12 +85,12 @@ def _check_rights(status: Path) -> None:
 def _locked(label: str) -> int:
     """Lock a label in this network; return the open file, which tools inherit.
 
-    Whoever holds it may be a tool of a helper that was killed: it is waited for.
+    The holder may be a tool of a helper that was killed: this waits for it.
     """
     try:
         LOCKS.mkdir(mode=0o700, exist_ok=True)
         if LOCKS.stat().st_uid != os.geteuid():
-            raise refused(f"{LOCKS} belongs to somebody else")
+            raise refused(f"{LOCKS} belongs to another user")
         network = os.stat("/proc/self/ns/net").st_ino
         path = LOCKS / f"{label}.{network}"
         lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -1,12 +1,12 @@
-"""The classes of jobs by how much better each will be after the next period: JPAS from outside.
+"""The classes of jobs by their expected gain in the next period: JPAS from outside.
 
 *Source.* JPAS (JNCA'20): 3.1 (period, prediction at the agent), 3.2 (a class is the order among
 the jobs of the host, the last class takes the rest), 3.3 (class 0 for jobs that are not known yet),
 4.2 (the engineering method: the greatest speed seen is that of a job with the link to itself).
 *Differs.* ``classes_by_gain`` orders the jobs of one host alone; over several, ``coordination``
-draws one worker a job. Speed is what was done between lines, over ``SPAN_READS`` looks at the log
-or more, since logs come in bursts. A job whose log has been silent for ``SILENT_PERIODS`` may have
-ended, or be in a long epoch: the gain that is known of it stands. If none is, it goes last.
+draws one worker a job. Speed is the steps between lines, over at least ``SPAN_READS`` reads of the
+log, since logs come in bursts. A job whose log has been silent for ``SILENT_PERIODS`` may have
+ended, or be in a long epoch: its known gain stands. If none is known, it goes last.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from warren.predict.curve import curve_of
 from warren.predict.curve_kind import UNSTATED, CurveKind
 
 LEAST_POINTS: Final = 4
-"""A curve of fewer says nothing of what comes: the job is not known yet."""
+"""Points below which a curve predicts nothing: the job is not known yet."""
 SILENT_PERIODS: Final = 5
 SPAN_READS: Final = 4
-"""Looks at a log between two lines, at least, for a speed to count as the greatest."""
+"""Least reads of a log between two lines for a speed to count as the greatest."""
 _RARE: Final = 1.5
 """Periods between two lines, above which a log comes too rarely."""
 
@@ -40,12 +40,12 @@ class _Line(NamedTuple):
 
 @dataclass(slots=True)
 class WatchedJob:
-    """A job as it is seen from its log: ``gain`` None while it is not known.
+    """A job as its log shows it: ``gain`` is None while it is not known.
 
-    ``kind``: what is stated of its curve, in steps of its log. ``unseen``: points have come since
-    the gain was predicted. ``gap_s``: between its last two lines. ``step_s``: the least time of a
-    step between two lines that are ``SPAN_READS`` looks apart; until there are, between the two
-    lines that are furthest apart.
+    ``kind``: the stated facts of its curve, in steps of its log. ``unseen``: points have come since
+    the gain was predicted. ``gap_s``: time between its last two lines. ``step_s``: the least time
+    of a step between two lines that are ``SPAN_READS`` reads apart; until there are any, between
+    the two lines that are furthest apart.
     """
 
     name: str
@@ -73,7 +73,7 @@ class WatchedJob:
     def read(self, elapsed_s: float) -> None:
         """Read the log.
 
-        ``elapsed_s``: since the last time; 0 at the first, which reads what stood there before.
+        ``elapsed_s``: since the last read; 0 at the first, which reads the earlier lines.
         """
         fresh = self.log.read()
         self._reads += 1
@@ -104,7 +104,7 @@ class WatchedJob:
         self._lines = self._lines[self._lines.index(first) :]
 
     def predict(self, period_s: float, seed: int) -> None:
-        """Predict the gain of the next period from what was read."""
+        """Predict the gain of the next period from the points read."""
         if len(self.log.steps) < LEAST_POINTS or self.step_s is None:
             self.gain = None
         elif self.unseen or self.gain is None:

@@ -1,7 +1,7 @@
-"""Rules are put into the kernel and read back: the calls of ``nft`` and ``tc``. Never a shell.
+"""Rules put into the kernel and read back: the calls of ``nft`` and ``tc``. Never a shell.
 
-What stands is read from the kernel each time; there is no record that could be lost or be wrong.
-Of a root queue without the handle of ``rules`` nothing is ever changed.
+The rules are read from the kernel each time; there is no record that could be lost or be wrong. A
+root queue without the handle of ``rules`` is never changed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from warren.live.enforcement.requests import (
 from warren.model.errors import EngineError, Problem, SpecError
 
 _PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where tools are looked for, whatever the caller's environment says."""
+"""Folders of the tools, whatever the caller's environment says."""
 _CALL_S: Final = 20.0
 _NO_TABLE: Final = "No such file or directory"
 
@@ -44,12 +44,12 @@ class FlowRules:
                 raise refused(f"needs the command {tool}; it comes with {package}")
 
     def serve(self, request: FlowRequest) -> dict[str, Any]:
-        """Do what is asked; return what stands then.
+        """Carry out a request; return the rules that stand then.
 
         Raises
         ------
         SpecError
-            If it cannot be done here or as asked; nothing is changed then.
+            If it cannot be done here or in this form; nothing is changed then.
         EngineError
             If a tool fails.
         """
@@ -88,10 +88,12 @@ class FlowRules:
             raise refused(f"{device} has a root queue that is not Warren's ({kind} {handle})")
         owner = self._owner(device)
         if owner not in (None, self.label) or (owner is None and handle == rules.HANDLE):
-            raise refused(f"{device} has queues of the label {owner or 'of somebody else'}")
+            raise refused(
+                f"{device} has queues of {f'the label {owner}' if owner else 'another program'}"
+            )
         self.made = True
         self._drop_queue(device)
-        # First who owns it, then the queue: whatever is killed between, ``clear`` finds both.
+        # First the owner, then the queue: if a kill comes between, ``clear`` finds both.
         self._nft(rules.queue_table(request))
         try:
             self._run(["tc", "-batch", "-"], "".join(f"{x}\n" for x in rules.queue_lines(request)))
@@ -111,7 +113,7 @@ class FlowRules:
             self._run(["tc", "-batch", "-"], rules.removed_queue(device) + "\n")
 
     def _root(self, device: str) -> tuple[str, str]:
-        """Return kind and handle of a device's root queue; of one that is gone, the default."""
+        """Return kind and handle of a device's root queue; the default if the device is gone."""
         try:
             shown = self._run(["tc", "-j", "qdisc", "show", "dev", device], "")
         except EngineError:
@@ -187,5 +189,5 @@ def _check_exists(device: str) -> None:
 
 
 def refused(message: str) -> SpecError:
-    """Return the error for what cannot be done here or as asked."""
+    """Return the error for a request that cannot be carried out."""
     return SpecError(Problem(file="flow", message=message))

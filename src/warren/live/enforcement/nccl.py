@@ -1,8 +1,8 @@
-"""The class of what NCCL sends over InfiniBand or RoCE, as environment of a job. Pure.
+"""The class of NCCL's traffic over InfiniBand or RoCE, as environment of a job. Pure.
 
 ``NCCL_IB_TC`` is the traffic class field of its queue pairs; on RoCE v2 that is the TOS byte, the
-code point and two bits of 0. It is read when a communicator is made, so a running job keeps what it
-has. For sockets we know of no such variable. None of this was tried: no machine at hand has it.
+code point and two bits of 0. It is read when a communicator is made, so a running job keeps its
+value. No such variable is known for sockets. None of this was tried: no machine at hand has it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What the privileged helper may be asked: a fixed list of operations, and what each field allows.
+"""Requests to the privileged helper: a fixed list of operations, and allowed field values.
 
-Pure. The helper decodes and checks each request again, whoever sent it: what passes holds nothing
-but names, addresses and numbers, and no text of a user reaches ``nft`` or ``tc`` in another form.
+Pure. The helper decodes and checks each request again, whatever its sender. A request that passes
+holds only names, addresses and numbers, and no text of a user reaches ``nft`` or ``tc`` in another
+form.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SetUpQueues(_Checked, frozen=True, tag="set-up"):
-    """Make eight queues in strict order on what leaves by a device.
+    """Make eight queues in strict order for traffic that leaves by a device.
 
-    ``guaranteed_bps``: what each queue may send in any case; 0: 0.1 % of the rate. HTB alone knows
-    a rate and a guarantee. ``code_points``: the DSCP of each class, as marks have it.
+    ``guaranteed_bps``: the rate that each queue always has; 0: 0.1 % of the rate. Only HTB has a
+    rate and a guarantee. ``code_points``: the DSCP of each class, as marks have it.
     """
 
     device: str
@@ -62,18 +63,18 @@ class RemoveQueues(_Checked, frozen=True, tag="remove-queues"):
 
 
 class PeerClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The class of what goes to an address of another host."""
+    """The class of traffic to an address of another host."""
 
     address: str
     flow_class: int
 
 
 class MarkFlows(_Checked, frozen=True, tag="mark"):
-    """Give the flows of a job a class, in place of what it had.
+    """Give the flows of a job a class, in place of their present one.
 
     ``queue``: the class whose queue they leave this host by; -1: that of their mark. ``peers``: the
-    classes that they are marked with in place of ``flow_class``, by where they go. ``code_points``:
-    the DSCP of each class.
+    classes that they are marked with in place of ``flow_class``, by target address.
+    ``code_points``: the DSCP of each class.
     """
 
     job: str
@@ -91,7 +92,7 @@ class UnmarkFlows(_Checked, frozen=True, tag="unmark"):
 
 
 class ListFlows(_Checked, frozen=True, tag="list"):
-    """Say what stands under the label."""
+    """List the rules under the label."""
 
 
 class ClearFlows(_Checked, frozen=True, tag="clear"):
@@ -124,7 +125,7 @@ def checked(request: FlowRequest) -> FlowRequest:
     Raises
     ------
     SpecError
-        Naming the first field that is not, and what is allowed.
+        Naming the first forbidden field, and the allowed values.
     """
     _check_name("label", request.label)
     if isinstance(request, SetUpQueues | RemoveQueues):
@@ -215,7 +216,7 @@ def code_points_of(text: str) -> CodePoints:
 
 
 def check_class(flow_class: int) -> None:
-    """Refuse what is no class. Raises SpecError."""
+    """Refuse a number that is no class. Raises SpecError."""
     if not 0 <= flow_class < CLASSES:
         raise wrong("class", f"{flow_class} is no class; allowed: 0 to {CLASSES - 1}")
 
@@ -255,5 +256,5 @@ def ports_of(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def wrong(field: str, message: str) -> SpecError:
-    """Return the error for a field that is not allowed, with what is."""
+    """Return the error for a forbidden field, with the allowed values."""
     return SpecError(Problem(file="flow", field=field, message=message))

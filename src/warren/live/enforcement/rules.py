@@ -1,13 +1,13 @@
 """The rules that requests become, as text for ``nft -f`` and lines for ``tc -batch``. Pure.
 
-All that stands under a label is one table of nft, ``warren_flows_LABEL``, and on each device that
-is in its set ``queues`` a root queue of the handle 5741:. A job is a chain of the table. What is
-asked twice stands once: a chain is emptied before it is filled, in one transaction.
+All rules under a label are one table of nft, ``warren_flows_LABEL``, and on each device that is in
+its set ``queues`` a root queue of the handle 5741:. A job is a chain of the table. A repeated
+request has no second effect: a chain is emptied before it is filled, in one transaction.
 
-JPAS (JNCA'20), 3.2: agents write the DSCP field of what jobs send, switches and the queues of the
-host (TC) serve by it. Differs: nft in place of iptables, and it gives each packet its queue too,
-so that no filter of tc is needed. At the host 8 queues, as many as code points. A packet's queue
-is by the order at this host, if that is told, and its mark by that at the host where it goes.
+JPAS (JNCA'20), 3.2: agents write the DSCP field of the jobs' traffic, switches and the queues of
+the host (TC) serve by it. Differs: nft in place of iptables, and it gives each packet its queue
+too, so that no filter of tc is needed. At the host 8 queues, as many as code points. A packet's
+queue is by the order at this host, if that is given, and its mark by the order at its target host.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ QUEUES: Final = "queues"
 """The set of the devices whose root queue belongs to the label."""
 _ROOT_MINOR: Final = 0x10
 """The HTB class that has the rate of the device; flow class c is 1 + c for every kind of queue."""
-# Jobs' chains (priority of mangle) come before the one that reads the marks, and what says their
-# queues comes after it.
+# Jobs' chains (priority of mangle) come before the chain that reads the marks; the chain that sets
+# their queues comes after it.
 _MARK_PRIORITY: Final = -150
 _CLASSIFY_PRIORITY: Final = -140
 _QUEUE_PRIORITY: Final = -130
@@ -105,7 +105,7 @@ def removed_table(label: str) -> str:
 
 
 def marks(request: MarkFlows) -> str:
-    """Return the text for nft by which what a job sends is marked from now on, and queued."""
+    """Return the text for nft that marks a job's traffic from now on, and queues it."""
     name, chain = f"inet {table(request.label)}", f"{JOB_PREFIX}{request.job}"
     queued = f"{QUEUE_PREFIX}{request.job}"
     point = request.code_points[request.flow_class]
@@ -115,7 +115,7 @@ def marks(request: MarkFlows) -> str:
         f"add rule {name} {chain} {match}{family} dscp set {point} {comment}"
         for match, family in matches
     ]
-    # What comes later stands: by where a packet goes.
+    # A later rule wins: by the target of a packet.
     rules += [
         f"add rule {name} {chain} {family} daddr {address} {match}{family} dscp set "
         f"{request.code_points[peer.flow_class]} {comment}"
@@ -155,7 +155,7 @@ def unmarks(label: str, job: str) -> str:
 
 
 def _hook(priority: int) -> str:
-    """Return what a chain hangs on: all that leaves, before it is queued."""
+    """Return the hook of a chain: all outgoing traffic, before it is queued."""
     return f"type filter hook postrouting priority {priority}; policy accept;"
 
 
@@ -164,7 +164,7 @@ def _family(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
 
 
 def _matches(one: Endpoint) -> Iterable[tuple[str, str]]:
-    """Yield what a packet from or to an endpoint matches, and its version of IP."""
+    """Yield the match of packets from or to an endpoint, and its version of IP."""
     ranges = ", ".join(
         f"{first}" if first == last else f"{first}-{last}" for first, last in merged(one.ports)
     )
@@ -180,7 +180,7 @@ def _matches(one: Endpoint) -> Iterable[tuple[str, str]]:
 
 
 def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return ranges in order, those that meet as one: nft refuses a set whose ranges overlap."""
+    """Return ranges in order, merged where they meet: nft refuses a set whose ranges overlap."""
     found: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if found and first <= found[-1][1] + 1:

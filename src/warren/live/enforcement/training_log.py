@@ -16,9 +16,9 @@ PATTERN: Final = (
     r"(?i)(?:step|iter(?:ation)?|epoch)\D{0,3}(?P<step>\d+)"
     r".{0,200}?acc(?:uracy)?\D{0,3}(?P<value>\d+(?:\.\d+)?)"
 )
-"""What is looked for unless told: a step, and after it on the same line an accuracy."""
+"""The default pattern: a step, and after it on the same line an accuracy."""
 _MOST_BYTES: Final = 1 << 20
-"""What one look reads at most: the rest waits for the next."""
+"""Most bytes of one read: the rest waits for the next."""
 _LINE_CHARS: Final = 4096
 _MOST_POINTS: Final = 20_000
 
@@ -43,9 +43,9 @@ def compiled(pattern: str) -> re.Pattern[str]:
 class TrainingLog:
     """A log file that may not be there yet, grows, is cut or replaced; reading never waits.
 
-    ``steps`` and ``values`` are what was found; without a group ``step`` lines are counted. A step
-    that is not above the last one (another attempt of the job) begins the curve again. ``age_s``:
-    how long before the last look that found more the file was written.
+    ``steps`` and ``values`` are the values found; without a group ``step`` lines are counted. A
+    step that is not above the last one (another attempt of the job) begins the curve again.
+    ``age_s``: age of the file's last change at the last read that found more.
     """
 
     def __init__(self, path: Path, pattern: re.Pattern[str]) -> None:
@@ -59,7 +59,7 @@ class TrainingLog:
         self._part = ""
 
     def read(self) -> int:
-        """Read what has come; return how many points that gave."""
+        """Read new bytes; return the number of points in them."""
         before = len(self.steps)
         try:
             with self.path.open("rb") as file:
@@ -97,7 +97,7 @@ class TrainingLog:
         self.steps.append(step)
         self.values.append(value)
         if len(self.steps) > _MOST_POINTS:
-            # Every other point is enough of a curve so long.
+            # Every other point of a curve this long is enough.
             del self.steps[1:-1:2], self.values[1:-1:2]
 
 

@@ -1,7 +1,7 @@
-"""Jobs that Warren did not start are watched, and what they send gets a class each period.
+"""Jobs that Warren did not start are watched, and their traffic gets a class each period.
 
-It runs beside the jobs and never in them: where it is late, fails or ends, they go on, with the
-classes that stand or with none.
+It runs beside the jobs and never in them: if it is late, fails or ends, they go on, with their
+present classes or with none.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class FlowWatch:
     say: Callable[[str], None] = lambda _: None
 
     def step(self, elapsed_s: float) -> list[dict[str, Any]]:
-        """Look at all logs, order the jobs and set what has changed; return each job's row."""
+        """Read all logs, order the jobs and set changed classes; return each job's row."""
         self.jobs.read(elapsed_s)
         self.jobs.warn(self.period_s, self.say)
         for one in self.jobs.states:
@@ -51,7 +51,7 @@ class FlowWatch:
 def watched(
     watch: FlowWatch, periods: int | None, sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[list[dict[str, Any]]]:
-    """Yield the rows of each period, so many or until interrupted."""
+    """Yield the rows of each period, ``count`` times or until interrupted."""
     last_s: float | None = None
     done = 0
     while periods is None or done < periods:

@@ -1,6 +1,6 @@
-"""The jobs whose logs are on this host: read, predicted, and what they send given classes.
+"""The jobs whose logs are on this host: read, predicted, and their traffic given classes.
 
-What ``watch`` does alone and an agent as its coordinator says.
+``watch`` does this alone, an agent by its coordinator's orders.
 """
 
 from __future__ import annotations
@@ -33,10 +33,9 @@ from warren.predict.curve_kind import UNSTATED, CurveKind, parse_cuts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedFlows:
-    """What to watch of one job: its log, and how its flows are told.
+    """The settings for one job: its log, and how its flows are found.
 
-    By ``endpoints``, or by the connections of the process ``pid`` and its children as they stand at
-    each period.
+    By ``endpoints``, or by the connections of the process ``pid`` and its children at each period.
     """
 
     name: str
@@ -51,7 +50,7 @@ class WatchedFlows:
 
 @dataclass(slots=True)
 class WatchedState:
-    """One job after a period, as it is told."""
+    """The report on one job after a period."""
 
     job: WatchedJob
     flows: WatchedFlows
@@ -71,13 +70,13 @@ class WatchedJobs:
     Parameters
     ----------
     label
-        Under which their rules stand.
+        The label of their rules.
     jobs
-        What to watch.
+        The jobs to watch.
     pattern
-        What finds steps and values in lines of all logs.
+        The pattern that finds steps and values in lines of all logs.
     kind
-        What is stated of the curves of all jobs.
+        Stated facts of the curves of all jobs.
     code_points
         The DSCP of each class.
 
@@ -116,7 +115,7 @@ class WatchedJobs:
             one.job.read(elapsed_s)
 
     def warn(self, period_s: float, say: Callable[[str], None]) -> None:
-        """Say once of each job whose log has fewer lines than periods that it has."""
+        """Warn once for each job whose log has fewer lines than there are periods."""
         for one in self.states:
             if not one.warned and one.job.comes_rarely(period_s):
                 one.warned = True
@@ -127,7 +126,7 @@ class WatchedJobs:
                 )
 
     def predict(self, one: WatchedState, period_s: float, seed: int) -> None:
-        """Predict the gain of a job's next period; one that cannot be is not known."""
+        """Predict the gain of a job's next period; if that is impossible it is not known."""
         try:
             one.job.predict(period_s, seed)
         except (ValueError, ArithmeticError) as error:
@@ -139,7 +138,7 @@ class WatchedJobs:
         queues: Mapping[str, int] = MappingProxyType({}),
         peers: Mapping[str, tuple[PeerClass, ...]] = MappingProxyType({}),
     ) -> None:
-        """Set what has changed; a job that is not named is marked no more.
+        """Set changed classes; a job that is not named is marked no more.
 
         ``queues`` and ``peers``: as ``MarkFlows`` has them, by job.
         """
@@ -191,7 +190,7 @@ def _row(one: WatchedState) -> dict[str, Any]:
 
 
 def stated_kind(metric: str | None, cuts: str | None) -> CurveKind:
-    """Return what ``--metric`` and ``--cuts`` state of the curves that are watched.
+    """Return the facts in ``--metric`` and ``--cuts`` about the watched curves.
 
     Raises
     ------

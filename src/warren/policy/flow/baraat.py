@@ -1,16 +1,16 @@
 """Tasks in the order in which they came, with limited multiplexing: FIFO-LM.
 
 What
-    Jobs send in order of arrival. One that has sent more than most do (a heavy one) shares its
-    class with those behind it, so that a long job does not hold up all that came later.
+    Jobs send in order of arrival. A job that has sent more than most (a heavy one) shares its class
+    with the jobs behind it, so that a long job does not hold up all later ones.
 Source
     Baraat (SIGCOMM'14), 3.3 and 4 (FIFO-LM, heavy tasks above the 80th percentile of sizes). A task
     is a whole job with all its flows, as JPAS (JNCA'20) 5.1 runs it.
 Differs
-    A task's size is what all rounds so far may have sent. The percentile is of jobs that have ended
-    in this run; until one has, nobody is heavy (Baraat takes it from history). A flow has one class
-    on both its links, at most seven (``warren.solve.flows.class_order``); Baraat's rate control in
-    switches is not modelled.
+    A task's size is the traffic that all its rounds so far may have sent. The percentile is of jobs
+    that have ended in this run; until one has, no job is heavy (Baraat takes it from history). A
+    flow has one class on both its links, at most seven (``warren.solve.flows.class_order``);
+    Baraat's rate control in switches is not modelled.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Baraat:
         return _Memory()
 
     def decide(self, view: View, memory: _Memory) -> tuple[Decision, _Memory]:
-        """Order the jobs anew if one has come, has gone or has become heavy."""
+        """Order the jobs again if one has come, has gone or has become heavy."""
         traffic = memory.traffic.after(view)
         sent_J = view.round_J * np.maximum(view.round_bytes_J, 0)
         ended = sent_J[view.done_J]

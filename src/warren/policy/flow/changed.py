@@ -1,4 +1,4 @@
-"""What the flow policies share: who is there to be ordered, and a decision of what changes."""
+"""Shared code of the flow policies: the jobs to order, and a decision of changed classes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from warren.solve.flows.class_order import ordered_classes
 MOST: Final = CLASSES - 1
 """Classes for jobs: class 0 is for control, and for jobs that are not known yet."""
 UNKNOWN: Final = "it has run no task yet: class 0, before all others"
-"""What is said of a job whose hosts are not known."""
+"""The explanation for a job whose hosts are not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderMemory:
-    """What a policy remembers that orders jobs when one comes or goes; ``order``: first first."""
+    """The memory of a policy that orders jobs when one comes or goes; ``order``: first first."""
 
     traffic: JobTraffic = field(default_factory=JobTraffic)
     order: tuple[int, ...] = ()
@@ -45,7 +45,7 @@ def reordered(
     ranked: Callable[[JobTraffic, list[int]], Sequence[int]],
     classes: int,
 ) -> tuple[Decision, OrderMemory]:
-    """Order the jobs anew, as ``ranked`` says, if one has come or gone."""
+    """Order the jobs again, by ``ranked``, if one has come or gone."""
     traffic = memory.traffic.after(view)
     known = known_jobs(view, traffic)
     if known == sorted(memory.order):
@@ -63,7 +63,7 @@ def in_turns(
 
 
 def changed(view: View, wanted: Mapping[int, int]) -> Decision:
-    """Answer those classes that are not what stands; a job that is not named has class 0."""
+    """Answer the classes that differ from the present ones; a job that is not named has class 0."""
     there = (view.arrived_J & ~view.done_J).nonzero()[0].tolist()
     found = {job: wanted.get(job, 0) for job in there}
     new = {job: kind for job, kind in found.items() if kind != view.class_J[job]}

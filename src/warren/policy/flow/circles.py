@@ -14,14 +14,14 @@ from warren.solve.flows.rotations import best_rotations
 from warren.solve.flows.whole_periods import WholePeriods, whole_periods
 
 _LEAST_GAIN: Final = 0.1
-"""This part of all that is sent has to meet less, or it does not matter when rounds begin."""
+"""Part of all traffic by which overlaps must shrink for the starts of rounds to matter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """A job's place on its circle, which has the number of its first job.
 
-    Its rounds are to begin every ``period_ns``, ``offset_ns`` after those of a job without offset.
+    Its rounds begin every ``period_ns``, ``offset_ns`` after those of a job without offset.
     """
 
     circle: int
@@ -37,15 +37,15 @@ def turns_of(
     Parameters
     ----------
     phases
-        When each job sends.
+        The times at which each job sends.
     lengths_ns
-        How long a round of each takes alone. Where a link is asked for more than it has, rounds
-        are taken to be longer, so that it is busy all the time.
+        The time of a round of each job alone. If the load of a link exceeds its rate, rounds are
+        taken to be longer, so that it is busy all the time.
     slices
         Of the shortest period.
     tolerance
-        By what part a period may be longer than its round, to be a whole number of units. Jobs
-        whose lengths are in no such ratio have no turn, those that send least first.
+        The part by which a period may be longer than its round, to be a whole number of units. Jobs
+        without such a ratio of lengths have no turn, those that send least first.
     """
     found: dict[int, Turn] = {}
     lengths_ns = _stretched(phases, lengths_ns)
@@ -72,7 +72,7 @@ def turns_of(
 
 
 def _stretched(phases: Mapping[int, RoundPhases], lengths_ns: Mapping[int, int]) -> dict[int, int]:
-    """Return lengths that all links have time for: each longer by what its busiest link lacks."""
+    """Return lengths that all links have time for: each grows by its busiest link's overload."""
     busy_L = sum(
         (one.load_s_L / (lengths_ns[job] / NS_PER_S) for job, one in phases.items()), np.zeros(1)
     )
@@ -90,7 +90,7 @@ def _in_step(
 ) -> tuple[list[int], WholePeriods | None]:
     """Return the jobs whose periods are whole numbers of a unit, and these; None: there are none.
 
-    Jobs that ask for least are left out until that is so.
+    Jobs that ask for least are left out until there is one.
     """
     left = sorted(jobs)
     while len(left) > 1:
@@ -106,7 +106,7 @@ def _meetings(phases: Mapping[int, RoundPhases]) -> Iterator[list[int]]:
     left = sorted(phases)
     while left:
         group = [left.pop(0)]
-        # Whoever is added may share links with others still.
+        # An added job may share links with others still.
         for job in group:
             uses_L = phases[job].load_s_L > 0
             met = [one for one in left if (uses_L & (phases[one].load_s_L > 0)).any()]

@@ -1,4 +1,4 @@
-"""Classes as users stated them: each job's bytes have the class of its job file.
+"""Classes stated by users: each job's bytes have the class of its job file.
 
 What
     When a job arrives, it gets the class that its job file states (``class: 1`` to ``7``, 1 first).

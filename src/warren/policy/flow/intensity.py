@@ -1,15 +1,16 @@
-"""GPU seconds per byte: whose computation waits most for each byte sends first.
+"""GPU seconds per byte: the job whose computation waits most for each byte sends first.
 
 What
-    Jobs are ordered by how long all their devices compute in a round over the time that the round's
-    bytes take; the greatest first, so that links keep most devices busy.
+    Jobs are ordered by the ratio of two times of a round: the computation of all their devices over
+    the transfer of the round's bytes. The greatest comes first, so that links keep most devices
+    busy.
 Source
     Crux (SIGCOMM'24), 4.1 and 4.2: GPU intensity, W_j over t_j.
 Differs
     W_j is counted in seconds of devices (the profile's), not in operations, and t_j is the busiest
-    link's time. Crux also chooses paths, corrects intensities for overlap and iteration length,
-    and compresses priorities by a cut of the graph of who meets whom. There is one path here, and
-    classes are those of ``warren.solve.flows.class_order``; the correction is left out.
+    link's time. Crux also chooses paths, corrects intensities for overlap and iteration length, and
+    compresses priorities by a cut of the graph of jobs that share links. There is one path here,
+    and classes are those of ``warren.solve.flows.class_order``; the correction is left out.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from warren.policy.flow.changed import MOST, UNKNOWN, OrderMemory, checked_class
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intensity:
-    """Order jobs by GPU seconds over link seconds of a round, in so many ``classes``."""
+    """Order jobs by GPU seconds over link seconds of a round, in ``classes`` classes."""
 
     classes: int = MOST
 
@@ -50,7 +51,7 @@ class Intensity:
         return OrderMemory()
 
     def decide(self, view: View, memory: OrderMemory) -> tuple[Decision, OrderMemory]:
-        """Order the jobs anew if one has come or gone."""
+        """Order the jobs again if one has come or gone."""
 
         def ranked(traffic: JobTraffic, known: list[int]) -> list[int]:
             return sorted(known, key=lambda job: (-intensity(view, traffic, job), job))

@@ -1,4 +1,4 @@
-"""Maximum accuracy improvement first: who will learn most in the next period sends first.
+"""Maximum accuracy improvement first: the job that will learn most in the next period sends first.
 
 What
     Each period all jobs are ordered by the gain of their metric that is expected within the next
@@ -9,15 +9,15 @@ Source
     engineering method of the speed, the shortest round seen, or the mathematical one, (14) to (20).
     ``warren.predict.accuracy_gain``, ``warren.policy.flow.modelled_speed``.
 Differs
-    A flow has one class, on the link that it leaves by and the one that it comes in by, where the
+    A flow has one class, on the link that it leaves by and the link that it comes in by, where the
     paper's has a priority for each (``warren.solve.flows.class_order``); so one number of
-    ``classes`` stands for its q and q'. It reads N.Job for N'.Job in GenerateLocalOrder; N' is
-    meant. Class 0 is reserved, so of 8 queues 7 are left. ``gain: smoothed`` subtracts the curve's
-    value in place of y_t, which has noise. ``gain: expected`` does, and predicts by what the job
-    states of its curve: the metric of its stop rule, its ``schedule``
+    ``classes`` replaces its q and q'. It reads N.Job for N'.Job in GenerateLocalOrder; N' is meant.
+    Class 0 is reserved, so of 8 queues 7 are left. ``gain: smoothed`` subtracts the curve's value
+    in place of y_t, which has noise. ``gain: expected`` does so, too, and predicts by the job's
+    statements about its curve: the metric of its stop rule, its ``schedule``
     (``warren.predict.curve_kind``). The others know neither, as (22) does not: a learning rate that
-    will be cut makes no difference to them. A job
-    without a metric has no gain, and is last. The paper's way out of starvation, weighted queues,
+    will be cut makes no difference to them. A job without a metric has no gain, and is last. The
+    paper's way out of starvation, weighted queues,
     is the network's: ``classes: {weights: ...}``. ``error`` spoils each gain by that part, up or
     down by chance, as the paper's Fig. 22 does.
 """
@@ -63,7 +63,7 @@ class _Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maif:
-    """Order jobs by their gain within ``period_s`` seconds, in so many ``classes``."""
+    """Order jobs by their gain within ``period_s`` seconds, in ``classes`` classes."""
 
     period_s: float = 600.0
     classes: int = MOST
@@ -96,12 +96,12 @@ class Maif:
         return _Memory()
 
     def decide(self, view: View, memory: _Memory) -> tuple[Decision, _Memory]:
-        """Order the jobs anew if the period is over; else note what has happened."""
+        """Order the jobs again if the period is over; otherwise note the events."""
         traffic = memory.traffic.after(view)
         if view.now_ns < memory.wake_ns:
             return NOTHING, _Memory(traffic, memory.wake_ns, memory.gains)
         if not (view.arrived_J & ~view.done_J).any():
-            # Nobody is there: the next arrival begins a period.
+            # No job is there: the next arrival begins a period.
             return NOTHING, _Memory(traffic)
         found = {job: self._gain(view, traffic, job) for job in known_jobs(view, traffic)}
         gains = {job: gain for job, gain in found.items() if gain is not None}

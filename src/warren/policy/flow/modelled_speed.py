@@ -12,7 +12,7 @@ from warren.policy.common.link_loads import server_shares_H
 
 
 def modelled_step_s(view: View, traffic: JobTraffic, job: int) -> float | None:
-    """Eq. (14)-(20): return a round's time from what is known of it; None: too little is.
+    """Eq. (14)-(20): return a round's time from the known facts about it; None: too few.
 
     The devices that have run tasks of the job are its workers. Those of one host share its link,
     and each computes its even share of a round's tasks. T_syn is counted as 0.

@@ -9,15 +9,15 @@ Source
     no published scheduler; this is CASSINI-like, by the paper's text.
 Differs
     It only shifts: CASSINI also chooses among placements by their compatibility, which place does
-    here. One optimum over all links stands for one a link and a walk (``solve.flows.rotations``).
+    here. One optimum over all links replaces one a link and a walk (``solve.flows.rotations``).
     A round's length and phases are not profiled by counters but follow from bytes and from costs,
-    until tasks have computed for longer in four rounds, or a round was faster. What a link has no
-    time for makes rounds longer. Periods become whole numbers of a unit by at most ``drift``; a
-    job whose length is in no such ratio has no turn. A place is relative to the other jobs, with no
-    origin in time: at each barrier those wait that make all together wait least, so what makes all
-    of them late costs nothing. What a job waits is limited: a period when jobs come or go, and
-    ``budget`` of its rounds, so that bursts which do not fit cost little. A delay acts at the
-    barrier after the one at which it was decided.
+    until tasks have computed for longer in four rounds, or a round was faster. A load that a link
+    has no time for makes rounds longer. Periods become whole numbers of a unit by at most
+    ``drift``; a job without such a ratio of lengths has no turn. A place is relative to the other
+    jobs, with no origin in time: at each barrier those jobs wait that make all together wait
+    least, so a delay common to all of them costs nothing. The wait of a job is limited: a period
+    when jobs come or go, and ``budget`` of its rounds, so that bursts that do not fit cost little.
+    A delay acts at the barrier after the one at which it was decided.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from warren.policy.flow.changed import known_jobs
 from warren.policy.flow.circles import Turn, turns_of
 
 _RECENT: Final = 4
-"""So many rounds tell that tasks compute for longer than was thought. How long the rounds take
-themselves does not: those that meet others on a link take longer, and would be thought to fill
-it."""
+"""Rounds that show that tasks compute for longer than the costs say. The lengths of the rounds
+themselves do not count: rounds that meet others on a link take longer, and would seem to fill it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rounds:
-    """What is known of the rounds of a job.
+    """The known facts about the rounds of a job.
 
-    ``start_ns``: when the one at hand began. ``pending_ns``: the delay that was answered and that
-    the next barrier meets. ``busy_ns``: how long each device has computed for the one at hand;
-    ``recent_ns``: how long the device that computed longest did in each of the last ones.
-    ``credit_ns``: how long it may be made to wait.
+    ``start_ns``: when the present one began. ``pending_ns``: the answered delay that the next
+    barrier meets. ``busy_ns``: computing time of each device for the present one; ``recent_ns``:
+    that of the busiest device in each of the last ones. ``credit_ns``: time that the policy may
+    still make it wait.
     """
 
     start_ns: int
@@ -97,7 +97,7 @@ class _Memory:
     turns: Mapping[int, Turn] = field(default_factory=dict)
 
     def after(self, view: View, budget: float) -> tuple[_Memory, list[int]]:
-        """Return it with what has happened at this instant, and the jobs that passed a barrier."""
+        """Return it with the events of this instant, and the jobs that passed a barrier."""
         rounds, passed = self.rounds, list[int]()
         for event in view.changes:
             if isinstance(event, TasksDone):
@@ -153,7 +153,7 @@ class Shift:
         is_changed = known != seen.known
         is_new = is_changed or self._is_otherwise(view, seen, passed)
         if is_new:
-            # What was answered for a turn that a job has no more is taken back.
+            # An answer for a turn that a job no longer has is taken back.
             wanted = {job: 0 for job in seen.known if job in seen.rounds}
             seen = self._give_turns(view, seen, known)
             circles = {turn.circle for turn in seen.turns.values()}
@@ -189,7 +189,7 @@ class Shift:
         return False
 
     def _give_turns(self, view: View, memory: _Memory, known: tuple[int, ...]) -> _Memory:
-        """Place all jobs anew."""
+        """Place all jobs again."""
         phases = {job: _phases(view, memory, job) for job in known}
         lengths_ns = {job: _length_ns(memory, job, phases[job]) for job in known}
         turns = turns_of(phases, lengths_ns, self.slices, self.drift)
@@ -198,10 +198,10 @@ class Shift:
     def _waits_ns(
         self, memory: _Memory, circle: int, now_ns: int, *, fresh: bool
     ) -> dict[int, int]:
-        """Return how long each job of a circle has to wait for its turn.
+        """Return the wait of each job of a circle for its turn.
 
-        One of them need not wait, and all together wait least. ``fresh``: what was answered and not
-        served is taken back; else jobs wait beside that.
+        One of them need not wait, and all together wait least. ``fresh``: answered delays that were
+        not served are taken back; otherwise jobs wait beside them.
         """
         jobs = [job for job, turn in memory.turns.items() if turn.circle == circle]
         starts_ns = {}
@@ -230,7 +230,7 @@ def _phases(view: View, memory: _Memory, job: int) -> RoundPhases:
 
 
 def _length_ns(memory: _Memory, job: int, phases: RoundPhases) -> int:
-    """Return how long a round takes alone; a faster one that was seen tells better."""
+    """Return the time of a round alone; a faster round that was seen is the better estimate."""
     fastest_ns: float = memory.traffic.fastest_ns.get(job, math.inf)
     return max(1, round(min(phases.length_s * NS_PER_S, fastest_ns)))
 
@@ -238,9 +238,9 @@ def _length_ns(memory: _Memory, job: int, phases: RoundPhases) -> int:
 def _answered(
     memory: _Memory, wanted: Mapping[int, int], *, free: bool
 ) -> tuple[Decision, _Memory]:
-    """Answer the delays that jobs have credit for, where others were answered before.
+    """Answer the delays that jobs have credit for, if they differ from earlier answers.
 
-    ``free``: jobs have come or gone, and nobody needs credit.
+    ``free``: jobs have come or gone, and no job needs credit.
     """
     rounds, delays_ns = memory.rounds, dict[int, int]()
     for job, delay_ns in wanted.items():

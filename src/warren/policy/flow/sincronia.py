@@ -7,9 +7,9 @@ Source
     Sincronia (SIGCOMM'18), Algorithm 1 and 5 (an order, and priorities of the network for the
     rest), as JPAS (JNCA'20) 5.1 runs it; ``warren.solve.coflows.bssi``.
 Differs
-    Coflows here come again each round, and how often is unknown, so a coflow is one round and all
-    weigh the same. Loads are those of a round: half its bytes leave the tasks and enter the
-    servers, half go back; a ring's are spread over its hosts. Sincronia orders by what is left of
+    Coflows here come again each round, and their number is unknown, so a coflow is one round and
+    all weigh the same. Loads are those of a round: half its bytes leave the tasks and enter the
+    servers, half go back; a ring's are spread over its hosts. Sincronia orders by the remainder of
     each coflow at each arrival; here a coflow that has begun counts as a whole one. At most seven
     classes (``warren.solve.flows.class_order``); Sincronia puts the rest into the last, too.
 """
@@ -32,7 +32,7 @@ from warren.solve.coflows.bssi import bssi_order
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sincronia:
-    """Order rounds as coflows, by BSSI, in so many ``classes``."""
+    """Order rounds as coflows, by BSSI, in ``classes`` classes."""
 
     classes: int = MOST
 
@@ -52,7 +52,7 @@ class Sincronia:
         return OrderMemory()
 
     def decide(self, view: View, memory: OrderMemory) -> tuple[Decision, OrderMemory]:
-        """Order the jobs anew if one has come or gone."""
+        """Order the jobs again if one has come or gone."""
 
         def ranked(traffic: JobTraffic, known: list[int]) -> list[int]:
             each = [link_loads_s(view, traffic, job) for job in known]

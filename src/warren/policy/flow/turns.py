@@ -1,13 +1,13 @@
-"""Turns: of jobs that share hosts, the one whose COMM began first goes first on their links.
+"""Turns: of jobs that share hosts, the first to begin COMM goes first on their links.
 
 What
     COMM of a round begins when its first task has computed, and ends when the state of the next
-    round is there. The job whose COMM began first has class 1, the one after it class 2, and so
-    on, each among the jobs of its group (without groups, among all). So what a job sends takes as
-    long as if it had the links for itself, and others use what it leaves.
+    round is there. The job whose COMM began first has class 1, the next job class 2, and so on,
+    each among the jobs of its group (without groups, among all). So a job's traffic takes as long
+    as if it had the links for itself, and others use the rest.
 Source
     Harmony (dissertation 2020), 4.3.1: one COMM subtask at a time in the order of their queue, and
-    a secondary one that yields.
+    a secondary subtask that yields.
 Differs
     All jobs behind the first are secondary ones, in their order. Classes bind on links; a host of
     the paper's has a queue for its own.
@@ -42,7 +42,7 @@ class TurnMemory:
     round_of: Map[int, int] = field(default_factory=Map)
 
     def after(self, view: View) -> TurnMemory:
-        """Return it with what has happened at this instant."""
+        """Return it with the events of this instant."""
         order, round_of = list(self.order), self.round_of
         for event in view.changes:
             match event:
@@ -79,7 +79,7 @@ class Turns:
         return changed(view, _classes(view, memory)), memory
 
     def explain(self, view: View, memory: TurnMemory, job: int) -> str:
-        """Say in one sentence whose bytes go before the job's."""
+        """Say in one sentence which jobs' bytes go before the job's."""
         before = _classes(view, memory).get(job, 0) - 1
         if before < 0:
             return "it has computed no task yet: class 0, before all others"

@@ -1,4 +1,4 @@
-"""Hosts that are there only at times: opportunistic ones, whose coming and going is announced."""
+"""Hosts that are there only at times: opportunistic hosts with announced absences."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Absence:
 def absences_of(text: str) -> tuple[Absence, ...]:
     """Read absences from an option of a policy; raises ValueError if it has another form.
 
-    Such as ``h4 h5: 0-60 120-180; h6: 90-``.
+    For example ``h4 h5: 0-60 120-180; h6: 90-``.
     """
     found = []
     for part in filter(None, (one.strip() for one in text.split(";"))):

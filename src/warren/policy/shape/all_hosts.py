@@ -4,8 +4,8 @@ What
     When a job arrives, each host of the cluster, or of the job's group, is a worker and has a
     server of an equal part of the model.
 Source
-    Cruise (dissertation 2020), 3.4, and Harmony, 4.1: colocated workers and servers are what
-    systems do that do not choose.
+    Cruise (dissertation 2020), 3.4, and Harmony, 4.1: colocated workers and servers are the shape
+    of systems that do not choose.
 """
 
 from __future__ import annotations
@@ -46,6 +46,6 @@ class AllHosts:
 
 
 def hosts_of(view: View, job: int) -> tuple[int, ...]:
-    """Return the hosts that a job may have: those of its group, else all of the cluster."""
+    """Return the hosts that a job may have: those of its group, or else all of the cluster."""
     group = view.group_J.item(job)
     return view.groups[group].hosts if group >= 0 else tuple(range(len(view.hosts.devices_H)))

@@ -1,17 +1,16 @@
-"""Cruise: the number of workers and servers of each job, from what its rounds take.
+"""Cruise: the number of workers and servers of each job, from the times of its rounds.
 
 What
-    When a job arrives it gets the shape that a cost model finds best by what is known of its tasks,
-    or, if its job file states hosts, those. While it trains, what its tasks take on each host is
-    measured, and how long its pulls take. After some rounds, and again and again, the best shape is
-    looked for anew, and taken if a round would be shorter by more than ``threshold``. Servers then
-    move while the job goes on.
-    What rounds take beyond the cost model counts as the same in every shape. When a host comes or
-    goes (``away``) jobs get the best shape on those that are there at once. Where new servers do
-    not come up (``ServersMoved.reason``) it waits for twice as many rounds before it tries again,
-    then four times, and so on: an app may never have several servers, and a trial takes memory.
-    After ``after`` rounds in a new shape it goes back to the one before if they did not get
-    shorter, and waits in the same way.
+    When a job arrives it gets the best shape by a cost model and the known times of its tasks, or,
+    if its job file states hosts, those. While it trains, the times of its tasks on each host and of
+    its pulls are measured. After some rounds, and again and again, the best shape is searched
+    again, and taken if a round would be shorter by more than ``threshold``. Servers then move while
+    the job goes on. The time of rounds beyond the cost model counts as the same in every shape.
+    When a host comes or goes (``away``) jobs at once get the best shape on the present hosts. If
+    new servers do not come up (``ServersMoved.reason``) it waits for twice as many rounds before it
+    tries again, then four times, and so on: an app may never have several servers, and a trial
+    takes memory. After ``after`` rounds in a new shape it goes back to the one before if they did
+    not get shorter, and waits in the same way.
 Source
     Cruise (dissertation 2020), 3.2 and 3.3: cost model, trigger after enough metrics, 5 % rule;
     3.4.4: opportunistic hosts.
@@ -20,9 +19,9 @@ Differs
     number of workers, and an update a task (``warren.solve.shapes.task_rounds``); and a host may
     both work and serve. ``cruise-published`` decides by (3.4), where a host does one of both, each
     worker has mini-batches of its own and the model is counted once; its shape is carried out by
-    the same rounds. Links are as unequal as the cluster file states; how fast they are is measured,
-    by one factor, from pulls. Data is not split ahead: who is done gets the next task, which is the
-    paper's remedy for stragglers, too (3.2.1).
+    the same rounds. Links are as unequal as the cluster file states; their speed is measured, by
+    one factor, from pulls. Data is not split ahead: a worker that is done gets the next task, which
+    is the paper's remedy for stragglers, too (3.2.1).
     Each job is shaped as if it had the cluster, or the hosts of its group, for itself.
 """
 
@@ -48,15 +47,15 @@ from warren.solve.shapes.shape_search import Epoch, best_shape
 from warren.solve.shapes.task_rounds import TaskMachines, best_task_round, task_round
 
 _EPOCH: Final = 1_000
-"""Mini-batches in an epoch of (3.4), for each task of a round: so many that no ceil decides."""
+"""Mini-batches in an epoch of (3.4), for each task of a round: so numerous that no ceil decides."""
 _MOST_DOUBLED: Final = 20
-"""So often at most the rounds are doubled that are measured before a shape is looked for."""
+"""Most doublings of the rounds that are measured before a search for a shape."""
 _READINGS: Final = ("nic", "server", "published")
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Who works and which share of the model each machine holds; what a round takes then."""
+    """The working hosts, each machine's share of the model, and the time of a round then."""
 
     works_N: BoolArray
     share_N: FloatArray
@@ -65,11 +64,11 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class ShapeMemory:
-    """What was measured, jobs whose servers move, and, for ``explain``, what was found last.
+    """Measurements, jobs whose servers move, and, for ``explain``, the last results.
 
     ``refused``: by job, how often in turn its new servers have not come up. ``before``: by job, the
-    shape that it left for a gain, and what rounds took there; ``failed``: how often in turn there
-    was none.
+    shape that it left for a gain, and the time of rounds there; ``failed``: how often in turn there
+    was no gain.
     """
 
     measured: Measured = field(default_factory=Measured)
@@ -82,10 +81,10 @@ class ShapeMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cruise:
-    """Shape jobs anew where that makes rounds shorter by more than ``threshold``.
+    """Shape jobs again where that makes rounds shorter by more than ``threshold``.
 
-    ``after``: rounds that are measured in one shape before another is looked for; ``every``: rounds
-    between two looks. ``away``: hosts that are not there at times, see ``absences``.
+    ``after``: rounds that are measured in one shape before the next search; ``every``: rounds
+    between two searches. ``away``: hosts that are not there at times, see ``absences``.
     """
 
     threshold: float = 0.05
@@ -114,7 +113,7 @@ class Cruise:
         return ShapeMemory()
 
     def decide(self, view: View, memory: ShapeMemory) -> tuple[Decision, ShapeMemory]:
-        """Return the shapes of jobs that have arrived, and of those that would be faster."""
+        """Return the shapes of jobs that have arrived, and of jobs that would be faster."""
         measured, moving = memory.measured.after(view), still_moving(memory.moving, view)
         refused = refused_shapes(memory.refused, view)
         before = _still_to_compare(memory.before, view)
@@ -153,14 +152,14 @@ class Cruise:
         return Choice(one.works_N, one.share_N, one.round_s)
 
     def takes_s(self, machines: TaskMachines, now: Choice, model_bytes: int, tasks: int) -> float:
-        """Return what a round takes in a shape, by the cost model.
+        """Return the time of a round in a shape, by the cost model.
 
-        Raises ValueError if it is none of those that the cost model knows.
+        Raises ValueError if the cost model does not know the shape.
         """
         return task_round(machines, now.works_N, now.share_N, model_bytes, tasks).round_s
 
     def _first(self, view: View, memory: ShapeMemory, job: int) -> tuple[Shape | None, ShapeMemory]:
-        """Return the shape that a job begins with; None: what ``static`` gives it."""
+        """Return the shape that a job begins with; None: that of ``static``."""
         stated = stated_shape(view, job)
         if stated is not None:
             return stated, memory
@@ -222,14 +221,15 @@ class Cruise:
             return None, memory
         best = self._best(view, memory, job)
         if best is not None and self._away(view).intersection(view.servers_J[job]):
-            # By the cost model nothing is served there, so it cannot tell what rounds take now.
+            # By the cost model nothing is served there, so it cannot tell the present time of
+            # rounds.
             text = f"a server is on a host that has gone: {_words(best[0])}"
             shape = self._shape(view, job, best[0])
             return shape, self._answered(view, memory, job, shape, text)
         now_s = None if best is None else self._now_s(view, job, best[1])
         if best is None or not now_s:
             return None, memory
-        # What rounds take beyond the cost model they take in every shape.
+        # The time of rounds beyond the cost model is the same in every shape.
         found, took_s = best[0], memory.measured.round_s[job]
         gain = (now_s - found.round_s) / max(now_s, took_s)
         text = f"rounds took {took_s:.3g} s; with {_words(found)} it were {100 * gain:.0f} % less"
@@ -277,7 +277,7 @@ class Cruise:
             return None
 
     def _now_s(self, view: View, job: int, machines: TaskMachines) -> float | None:
-        """Return what a round takes in the shape that a job has; None: the model does not know."""
+        """Return the time of a round in a job's present shape; None: the model does not know it."""
         hosts, shape = list(self._hosts(view, job)), view.shape_J[job]
         workers = hosts if shape is None or shape.workers is None else shape.workers
         now = Choice(np.isin(hosts, workers), server_shares_H(view, job)[hosts])
@@ -287,7 +287,7 @@ class Cruise:
             return None
 
     def _shape(self, view: View, job: int, found: Choice) -> Shape:
-        """Return the hosts of a choice; who serves already keeps its place, so that less moves."""
+        """Return the hosts of a choice; present servers keep their places, so that less moves."""
         hosts, before = self._hosts(view, job), view.servers_J[job]
         share = {
             hosts[at]: float(found.share_N[at]) for at in np.flatnonzero(found.share_N).tolist()
@@ -303,14 +303,14 @@ class Cruise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CruisePublished(Cruise):
-    """Decide by (3.4) as it is printed, with a ``reading`` of b_ij: nic, server or published."""
+    """Decide by (3.4) as printed, with a ``reading`` of b_ij: nic, server or published."""
 
     reading: str = "published"
 
     name: ClassVar[str] = "cruise-published"
 
     def __post_init__(self) -> None:
-        """Refuse what means nothing."""
+        """Refuse options without a meaning."""
         Cruise.__post_init__(self)
         if self.reading not in _READINGS:
             raise ValueError(f"reading is {self.reading!r}; allowed: {', '.join(_READINGS)}")

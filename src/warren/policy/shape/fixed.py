@@ -1,8 +1,8 @@
-"""Workers and servers as users stated them: each job has the hosts of its job file.
+"""Workers and servers stated by users: each job has the hosts of its job file.
 
 What
     Before time starts, each job whose job file states ``servers`` or ``workers`` gets these hosts.
-    A job that states neither keeps what shape ``static`` gives it.
+    A job that states neither keeps the shape of ``static``.
 Source
     None; shapes that users know to be good, and a policy to test servers on hosts with.
 """
@@ -26,7 +26,7 @@ class FixedShapes:
 
     name: ClassVar[str] = "fixed"
     source: ClassVar[str] = "none: the hosts of the job file"
-    # What the job files state is known before any job arrives, to policies that plan ahead too.
+    # The statements of job files are known before any job arrives, to policies that plan ahead too.
     offline: ClassVar[bool] = True
     needs_rounds: ClassVar[bool] = False
     answers: ClassVar[frozenset[Question]] = frozenset({Question.SHAPE})

@@ -1,4 +1,4 @@
-"""What was measured of jobs with servers: moving averages a host and a round, by mini-batch."""
+"""Measurements of jobs with servers: moving averages a host and a round, by mini-batch."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ V = TypeVar("V")
 TOLD: Final[frozenset[type[Event]]] = frozenset(
     {JobArrived, TasksDone, RoundsDone, ServersMoved, RolledBack}
 )
-"""After which events a policy has to be asked that keeps this: a view tells of one instant."""
+"""Events after which a policy that keeps this must be asked: a view shows one instant."""
 _NEWEST: Final = 0.3
 """The weight of the newest value in a moving average."""
 _MOST_VALUES: Final = 2 / _NEWEST - 1
-"""The number of values whose plain mean is as sure as a moving average of many."""
+"""Number of values whose plain mean is as sure as a moving average of many."""
 _LONG: Final = 0.05
 """The weight of the newest value in the mean of squared deviations, once it has many."""
 _HALF_ROUNDS: Final = 50
@@ -41,19 +41,19 @@ _DEVIATIONS: Final = 4.0
 Large, since it is looked at again and again.
 """
 _BIN: Final = 1.1
-"""Hosts whose tasks take as long, by this factor, count as one kind of machine."""
+"""Largest factor between task times of hosts that count as one kind of machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was seen of jobs so far; it is never changed, but made anew.
+    """The measurements of jobs so far; each change returns a new object.
 
-    ``comp_s``: what a task computes on a host, by (job, host). ``turn_s``: how long one keeps its
-    device where another goes before it, with what else is done there meanwhile: from the end of
-    the other's computation to that of its own. While it computes the other's update is sent. Links
-    may keep a third task waiting, so of later ones only those count that found the update before
-    gone when the other's computation had ended. ``round_s``: from barrier to barrier, by job;
-    ``rounds``: how many rounds these are of, since the shape was last answered or reached.
+    ``comp_s``: the computation of a task on a host, by (job, host). ``turn_s``: the time that a
+    task keeps its device if another goes before it, with all other work there meanwhile: from the
+    end of the other's computation to that of its own. While it computes the other's update is sent.
+    Links may keep a third task waiting, so later tasks count only if the update before was gone
+    when the other's computation had ended. ``round_s``: from barrier to barrier, by job;
+    ``rounds``: number of these rounds, since the shape was last answered or reached.
 
     ``weight``: by (job, host), how many values a mean counts for, and the last round of these: the
     older it is, the less it is worth. ``noise``: by job, the mean square by which a value deviates
@@ -79,7 +79,7 @@ class Measured:
     slower: Map[int, float] = field(default_factory=Map)
 
     def after(self, view: View) -> Measured:
-        """Return it with what has happened at this instant."""
+        """Return it with the events of this instant."""
         seen = self
         for event in view.changes:
             match event:
@@ -96,7 +96,7 @@ class Measured:
         return seen
 
     def anew(self, job: int) -> Measured:
-        """Return it without what was seen of a job's rounds: its shape is another."""
+        """Return it without the rounds of a job: its shape is another."""
         return replace(
             self,
             round_s=without(self.round_s, job),
@@ -114,11 +114,12 @@ class Measured:
         return rate_H / self.slower.get(job, 1.0)
 
     def task_s_H(self, view: View, job: int) -> FloatArray:
-        """Return what a task of the job takes on one device of each host; infinite: on none.
+        """Return the time of a task of the job on one device of each host; infinite: on none.
 
-        Measured where it has run; elsewhere what is known of the host's devices, times how much
-        longer than known tasks took where they have run. Hosts of which the same is known take as
-        long as each other until means differ by more than noise; means grow unsure with age.
+        It is measured on hosts where the job has run. Elsewhere it is the known time of the host's
+        devices, times the ratio of measured to known times where tasks have run. Hosts with equal
+        knowledge have equal times until means differ by more than noise; means grow unsure with
+        age.
         """
         known_H = _known_s_H(view, job)
         ran = {host: took_s for (one, host), took_s in self.comp_s.items() if one == job}
@@ -219,7 +220,7 @@ class Measured:
 
 
 def still_moving(moving: frozenset[int], view: View) -> frozenset[int]:
-    """Return the jobs whose servers were to move, less those whose servers have, or began anew."""
+    """Return the jobs whose servers were to move, less those that have moved or started again."""
     there = (one.job for one in view.changes if isinstance(one, ServersMoved | RolledBack))
     return moving.difference(there)
 
@@ -235,7 +236,7 @@ def refused_shapes(refused: Map[int, int], view: View) -> Map[int, int]:
 
 
 def _known_s_H(view: View, job: int) -> FloatArray:
-    """Return what a task takes on the slowest device of each host, by the table of costs."""
+    """Return the time of a task on the slowest device of each host, by the table of costs."""
     task_s_H = np.full(len(view.hosts.devices_H), np.inf)
     comp_T, fits_T = view.costs.comp_ns_JT[job] / NS_PER_S, view.costs.fits_JT[job]
     for host, devices_T in enumerate(view.hosts.devices_HT):
@@ -273,7 +274,7 @@ def _pooled(
 
 
 def _binned(task_s_H: FloatArray) -> FloatArray:
-    """Let hosts whose tasks take about as long have one time, their mean."""
+    """Give hosts whose tasks take about as long one time, their mean."""
     some = np.isfinite(task_s_H)
     bins = np.full(len(task_s_H), -1, dtype=np.int64)
     order = np.argsort(task_s_H[some], kind="stable")
@@ -298,5 +299,5 @@ def _mean(means: Map[K, float], key: K, value: float) -> Map[K, float]:
 
 
 def without(kept: Map[int, V], job: int) -> Map[int, V]:
-    """Return what is kept by job without that of one."""
+    """Return the values kept by job without those of one job."""
     return kept.delete(job) if job in kept else kept

@@ -39,7 +39,7 @@ _SAMPLED: Final[tuple[Counts, ...]] = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (
 
 @dataclass(frozen=True, slots=True)
 class OptimusMemory:
-    """What was measured; of each job the shape it has, and the round's time by shape so far."""
+    """Measurements; for each job its present shape, and the round's time by shape so far."""
 
     measured: Measured = field(default_factory=Measured)
     now: Map[int, Counts] = field(default_factory=Map)
@@ -74,13 +74,13 @@ class Optimus:
         return OptimusMemory()
 
     def decide(self, view: View, memory: OptimusMemory) -> tuple[Decision, OptimusMemory]:
-        """Return the next shape to measure of each job, or the best by what was measured."""
+        """Return the next shape to measure for each job, or the best by measurement."""
         measured, moving = memory.measured.after(view), still_moving(memory.moving, view)
         memory = replace(memory, measured=measured, moving=moving)
         shapes = dict[int, Shape]()
         for event in view.changes:
             if isinstance(event, ServersMoved) and event.reason and event.job in memory.now:
-                # What is measured next is of the servers that stayed.
+                # The next measurement is of the servers that stayed.
                 stayed = memory.now[event.job][0], len(event.servers)
                 memory = replace(memory, now=memory.now.set(event.job, stayed))
             if not isinstance(event, JobArrived | RoundsDone) or view.jobs[event.job].sync != "ps":
@@ -148,7 +148,7 @@ def grown(coefficients: FloatArray, tasks: int, hosts: int) -> Counts:
 
 
 def _terms(counts: Counts, tasks: int) -> FloatArray:
-    """Return what a, b, c, d and e are multiplied by."""
+    """Return the factors of a, b, c, d and e."""
     workers, servers = counts
     return np.array([tasks / workers, 1.0, workers / servers, workers, servers], dtype=float)
 

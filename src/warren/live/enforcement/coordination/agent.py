@@ -1,8 +1,8 @@
-"""The agent of a host: it tells a coordinator of the jobs here, and sets the classes it is told.
+"""The agent of a host: it reports the jobs here to a coordinator, and sets the classes it gets.
 
 It runs beside the jobs and never in them. Gains are predicted in this process, one between two
-looks at what has come, so that an order never waits for more than one. Without a coordinator it
-tries again and again; classes stand for so many periods, then nothing is marked any more.
+checks for messages, so that an order never waits for more than one. Without a coordinator it tries
+again and again. Classes stand for ``keep_periods``, then nothing is marked any more.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ _FAULTS: Final = (ValueError, msgspec.MsgspecError, SpecError, OSError)
 class FlowAgent:
     """An agent called ``name``. ``say`` takes a line for people about the coordinator.
 
-    ``queues``: what leaves this host has queues of its own.
+    ``queues``: this host has queues of its own for its outgoing traffic.
 
     Raises
     ------
     SpecError
-        If the name is none.
+        If the name is invalid.
     """
 
     def __init__(
@@ -94,9 +94,9 @@ class FlowAgent:
         self._told = ""
 
     def orders(self, count: int | None) -> Iterator[list[dict[str, Any]]]:
-        """Yield the rows after each order, so many or until interrupted.
+        """Yield the rows after each order, ``count`` times or until interrupted.
 
-        Also once when the classes that stood are let go, for want of a coordinator.
+        Also once when classes are removed for lack of a coordinator.
 
         Raises
         ------
@@ -123,7 +123,7 @@ class FlowAgent:
         self._epoll.close()
 
     def _heard(self) -> list[CoordinatorSaid]:
-        """Return what the coordinator has said; connect first if need be."""
+        """Return the messages of the coordinator; connect first if need be."""
         if self._stream is None and time.monotonic() >= self._retry_s:
             self._connect()
         self._epoll.poll(0.0 if self._asked else _RETRY_S / 2)
@@ -169,7 +169,7 @@ class FlowAgent:
         self._send(self._hello)
 
     def _checked(self, said: CoordinatorSaid) -> CoordinatorSaid:
-        """Return what may be said now: nothing before the welcome, and of jobs that are here."""
+        """Return an allowed message: none before the welcome, and only about jobs that are here."""
         if isinstance(said, AskGains | SetClasses):
             if self._terms is None or not self._welcome:
                 raise wrong("coordinator", "it orders before it has said that this agent counts")
@@ -181,7 +181,7 @@ class FlowAgent:
         return said
 
     def _take(self, said: CoordinatorSaid) -> bool:
-        """Do what the coordinator says; tell whether it was an order."""
+        """Carry out a message of the coordinator; tell whether it was an order."""
         if isinstance(said, AgentRefused):
             raise wrong("--name", f"the coordinator refuses it: {said.reason!a}")
         if isinstance(said, SetClasses):
@@ -189,7 +189,7 @@ class FlowAgent:
             return True
         if isinstance(said, AskGains):
             self._read()
-            # What an earlier period asked for and nobody has begun is of no use any more.
+            # Requests of an earlier period that have not been begun are of no use any more.
             self._asked = deque((said.period, job) for job in said.jobs)
         else:
             self._tell(f"counts this agent; a period has {said.period_s:g} s")
@@ -222,7 +222,7 @@ class FlowAgent:
         try:
             agent_said(ENCODER.encode(said))
         except SpecError as error:
-            # More than can be marked: it counts as if it had no nodes here.
+            # More than can be marked: the job counts as if it had no nodes here.
             one.problem = str(error)
             return msgspec.structs.replace(said, endpoints=())
         return said
@@ -266,7 +266,7 @@ class FlowAgent:
         self._tell(why)
 
     def _tell(self, what: str) -> None:
-        """Say what becomes of the coordinator, once while it stays the same."""
+        """Report the state of the coordinator, once while it stays the same."""
         if what != self._told:
             self._told = what
             self._say(f"coordinator at {self._address}: {what}")

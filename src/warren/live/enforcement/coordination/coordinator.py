@@ -54,7 +54,7 @@ class _Peer:
     agent: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.agent or 'somebody'} at {self.address}"
+        return f"{self.agent or 'an unknown agent'} at {self.address}"
 
 
 class FlowCoordinator:
@@ -63,17 +63,17 @@ class FlowCoordinator:
     Parameters
     ----------
     address
-        Where to listen.
+        The address at which it listens.
     secret
-        What all agents know.
+        The secret of all agents.
     core
-        What it decides.
+        The decisions.
     period_s
-        From one order to the next.
+        Seconds from one order to the next.
     wait_s
-        How long answers are waited for in each period.
+        Seconds of waiting for answers in each period.
     sets
-        Whether agents are told their classes; else it only asks and orders.
+        Whether agents get their classes; otherwise it only asks and orders.
 
     Raises
     ------
@@ -106,7 +106,7 @@ class FlowCoordinator:
         return shown_address(self._listener.getsockname())
 
     def periods(self, count: int | None) -> Iterator[list[dict[str, Any]]]:
-        """Yield the rows of each period, so many or until interrupted."""
+        """Yield the rows of each period, ``count`` times or until interrupted."""
         done = 0
         while count is None or done < count:
             begin_s = time.monotonic()
@@ -192,8 +192,8 @@ class FlowCoordinator:
                 if peer.stream.closed:
                     return
         except _FAULTS as error:
-            told = error if isinstance(error, WarrenError | AgentFault) else one_line(error)
-            self._drop(peer, f"is dropped: {ascii(str(told))[1:-1][:300]}")
+            reason = error if isinstance(error, WarrenError | AgentFault) else one_line(error)
+            self._drop(peer, f"is dropped: {ascii(str(reason))[1:-1][:300]}")
         if peer.stream.closed and peer in self._peers.values():
             self._drop(peer, "has gone" if peer.end.proven else "does not show the secret")
 

@@ -1,8 +1,8 @@
-"""What the coordinator of flows and its agents say to each other, and what each field may hold.
+"""Messages of the coordinator of flows and its agents, and the allowed values of each field.
 
-Pure. Messages are msgpack with a tag; what has an unknown field, another type or a value that is
-not allowed is refused. An agent says what it watches, the nodes that are on its host, and gains
-when it is asked for them; the coordinator asks, and tells each agent the classes of its jobs.
+Pure. Messages are msgpack with a tag; a message with an unknown field, another type or a forbidden
+value is refused. An agent reports the jobs it watches, the nodes that are on its host, and gains on
+request. The coordinator asks, and sends each agent the classes of its jobs.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ MOST_BYTES: Final = 256 * 1024
 MOST_JOBS: Final = 256
 """Jobs of one agent."""
 MOST_AGENT_PEERS: Final = 4096
-"""Classes by address that one agent is told, of all its jobs."""
+"""Most classes by address for one agent, over all its jobs."""
 MOST_PERIODS: Final = 10_000
-"""For so many periods gains and classes may stand."""
+"""Most periods for which gains and classes may stand."""
 MOST_SEED: Final = (1 << 63) - 1
 INSTANCE_BYTES: Final = 16
 
@@ -52,7 +52,7 @@ class AgentHello(_Message, frozen=True, tag="hello"):
     """Agent to coordinator, first: its name, and the jobs that it watches.
 
     ``instance``: random bytes of its process, by which it is known when it comes again. ``queues``:
-    it has made queues of its own for what leaves this host.
+    it has made queues of its own for this host's outgoing traffic.
     """
 
     protocol: int
@@ -94,7 +94,7 @@ class AgentWelcome(_Message, frozen=True, tag="welcome"):
 
 
 class AgentRefused(_Message, frozen=True, tag="refused"):
-    """Coordinator to agent: it does not count, and why."""
+    """Coordinator to agent: it is refused, with the reason."""
 
     reason: Annotated[str, msgspec.Meta(max_length=200)]
 
@@ -107,7 +107,7 @@ class AskGains(_Message, frozen=True, tag="ask"):
 
 
 class SetClasses(_Message, frozen=True, tag="classes"):
-    """Coordinator to agent: the classes of its jobs; one that is not named has none.
+    """Coordinator to agent: the classes of its jobs; a job that is not named has none.
 
     ``queues``: by job, its place in the order of this host alone; ``peers``: by job and address,
     its place in the order of the host that has the address.

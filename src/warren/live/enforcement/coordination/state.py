@@ -1,4 +1,4 @@
-"""What the coordinator of flows decides: whom it asks each period, and the classes of all jobs.
+"""The decisions of the coordinator of flows: the agents to ask, and the classes of all jobs.
 
 Pure: no clock and no socket; time is the number of the period. ``coordinator`` carries it out.
 
@@ -6,11 +6,11 @@ Pure: no clock and no socket; time is the number of the period. ``coordinator`` 
 at random, is asked for the gain of the next period; jobs are ordered by it (MAIF), and the order on
 each host gives the classes.
 *Differs.* A worker is drawn among the agents whose log of the job has given a point: frameworks
-often log on one host alone. Who does not answer in time holds up nothing: the gain that is known
-stands for ``keep_periods``, also when the agent has gone; after that the job is not known, and has
-class 0 like one that never was. A flow has one class (``warren.solve.flows.class_order``), or
-two where agents have queues of their own (``Coordination.orders_of``). Of a job whose logs are all
-silent nobody is asked: its gain stands, and where none is known it goes last.
+often log on one host alone. An agent that does not answer in time holds up nothing: the known gain
+stands for ``keep_periods``, also when the agent has gone; after that the job is unknown, and has
+class 0 like a job that was never known. A flow has one class (``warren.solve.flows.class_order``),
+or two if agents have queues of their own (``Coordination.orders_of``). If all logs of a job are
+silent no agent is asked: its gain stands, and if none is known it goes last.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _STATES: Final = ("ordered", "not known", "silent")
 
 
 class AgentFault(ValueError):
-    """An agent says what it may not say now; it is dropped."""
+    """An agent sends a message that it may not send now; it is dropped."""
 
 
 @dataclass(slots=True)
 class _Agent:
-    """``nodes`` by job, None until told; ``heard``: the last period in which it said anything."""
+    """``nodes`` by job, None until reported; ``heard``: the last period with a message of it."""
 
     instance: bytes
     nodes: dict[str, JobNodes | None]
@@ -68,7 +68,7 @@ class Coordination:
     period: int = 0
     _agents: dict[str, _Agent] = field(default_factory=dict)
     _gains: dict[str, _Gain] = field(default_factory=dict)
-    # By period and job: who was asked and has not answered.
+    # By period and job: the agent that was asked and has not answered.
     _asked: dict[tuple[int, str], str] = field(default_factory=dict)
 
     @property
@@ -77,7 +77,7 @@ class Coordination:
         return tuple(sorted(self._agents))
 
     def join(self, hello: AgentHello) -> None:
-        """Count an agent in; one that comes again takes the place of its former connection.
+        """Count an agent in; an agent that comes again replaces its former connection.
 
         Raises
         ------
@@ -92,17 +92,17 @@ class Coordination:
         self._agents[hello.agent] = _Agent(hello.instance, nodes, self.period, hello.queues)
 
     def leave(self, agent: str) -> None:
-        """Count an agent out. What is known of its jobs stands as long as any other gain."""
+        """Count an agent out. The facts about its jobs stand as long as any other gain."""
         self._agents.pop(agent, None)
         self._asked = {asked: of for asked, of in self._asked.items() if of != agent}
 
     def hear(self, agent: str, said: JobNodes | JobGain) -> None:
-        """Note what an agent says.
+        """Note a message of an agent.
 
         Raises
         ------
         AgentFault
-            If it speaks of a job that it does not watch, or tells a gain that it was not asked for.
+            If it names a job that it does not watch, or states a gain without a request.
         """
         heard = self._agents[agent]
         if said.job not in heard.nodes:
@@ -120,18 +120,18 @@ class Coordination:
             self._gains[said.job] = _Gain(said.gain, said.period)
 
     def begin(self) -> dict[str, tuple[str, ...]]:
-        """Begin a period; return the jobs that each agent is to be asked for."""
+        """Begin a period; return the jobs to ask each agent for."""
         self.period += 1
         oldest = self.period - self.keep_periods
         self._asked = {asked: of for asked, of in self._asked.items() if asked[0] >= oldest}
         told_of = self._told()
-        for job, told in told_of.items():
-            if job in self._gains and _silent(told):
+        for job, by_agent in told_of.items():
+            if job in self._gains and _silent(by_agent):
                 self._gains[job].period = self.period
         self._gains = {job: known for job, known in self._gains.items() if known.period >= oldest}
         asked: dict[str, list[str]] = {name: [] for name in self.agents}
-        for job, told in told_of.items():
-            drawn = self._drawn(job, told)
+        for job, by_agent in told_of.items():
+            drawn = self._drawn(job, by_agent)
             if drawn is not None:
                 self._asked[self.period, job] = drawn
                 asked[drawn].append(job)
@@ -143,43 +143,43 @@ class Coordination:
         return tuple(name for name in self.agents if self._agents[name].heard < oldest)
 
     def answered(self) -> bool:
-        """Tell whether all that was asked for in this period has been told."""
+        """Tell whether all requests of this period have been answered."""
         return not any(period == self.period for period, _ in self._asked)
 
     def order(self) -> dict[str, int]:
         """Return the class of each job."""
-        told = self._told()
-        found = ordered_classes(*self._turns(told), self.classes)
-        first = {job: self.classes if _silent(told[job]) else 0 for job in told}
-        return {job: found.get(number, first[job]) for number, job in enumerate(told)}
+        by_job = self._told()
+        found = ordered_classes(*self._turns(by_job), self.classes)
+        first = {job: self.classes if _silent(by_job[job]) else 0 for job in by_job}
+        return {job: found.get(number, first[job]) for number, job in enumerate(by_job)}
 
     def _turns(
-        self, told: Mapping[str, Mapping[str, JobNodes]]
+        self, by_job: Mapping[str, Mapping[str, JobNodes]]
     ) -> tuple[list[tuple[int]], dict[int, list[int]]]:
         """Return the known jobs by their order, and the hosts of each, by their places."""
-        known = [(number, job) for number, job in enumerate(told) if job in self._gains]
+        known = [(number, job) for number, job in enumerate(by_job) if job in self._gains]
         orders = orders_by_gain([self._gains[job].gain for _, job in known])
         turns = [(number,) for _, (number, _) in sorted(zip(orders, known, strict=True))]
         place = {agent: number for number, agent in enumerate(self.agents)}
         hosts = {
-            number: [place[name] for name, one in told[job].items() if one.endpoints]
+            number: [place[name] for name, one in by_job[job].items() if one.endpoints]
             for number, job in known
         }
         return turns, hosts
 
     def orders_of(self, agent: str, order: Mapping[str, int]) -> SetClasses:
-        """Return of an order what one agent has to set.
+        """Return one agent's part of an order.
 
-        With queues of its own, what leaves the host goes by the order of this host alone. Where all
-        agents have some, a flow is marked by the order of the host that it goes to, if the
-        addresses of all jobs there are known: no order is lost then, however many jobs there are.
+        With queues of its own, a host's outgoing traffic goes by the order of this host alone. If
+        all agents have queues, a flow is marked by the order of its target host, if the addresses
+        of all jobs there are known: no order is lost then, however many jobs there are.
         """
         classes = self.classes_of(agent, order)
         if not self._agents[agent].queues:
             return SetClasses(period=self.period, classes=classes)
-        told = self._told()
-        numbers = {job: number for number, job in enumerate(told)}
-        local = host_orders(*self._turns(told), self.classes)
+        by_job = self._told()
+        numbers = {job: number for number, job in enumerate(by_job)}
+        local = host_orders(*self._turns(by_job), self.classes)
         here = self.agents.index(agent)
         queues = {job: local.get((here, numbers[job]), kind) for job, kind in classes.items()}
         peers = dict[str, tuple[PeerClass, ...]]()
@@ -188,7 +188,7 @@ class Coordination:
                 PeerClass(end.address, local[place, numbers[job]])
                 for place, name in enumerate(self.agents)
                 if name != agent and (place, numbers[job]) in local and self._addressed(name)
-                for end in told[job][name].endpoints
+                for end in by_job[job][name].endpoints
                 if local[place, numbers[job]] != classes[job]
             )
         most = max(map(len, peers.values()), default=0)
@@ -203,12 +203,12 @@ class Coordination:
         return all(one.addresses_own for one in nodes)
 
     def classes_of(self, agent: str, order: Mapping[str, int]) -> dict[str, int]:
-        """Return of an order what one agent has to set."""
+        """Return one agent's classes of an order."""
         return {job: order[job] for job in self._agents[agent].nodes if job in order}
 
     def rows(self, order: Mapping[str, int]) -> list[dict[str, Any]]:
-        """Return a period as it is told: a row a job."""
-        told = self._told()
+        """Return the report of a period: a row a job."""
+        by_job = self._told()
         unanswered = {job for period, job in self._asked if period == self.period}
         return [
             {
@@ -218,35 +218,35 @@ class Coordination:
                 "gain_periods": self.period - known.period if known else None,
                 "answered": job not in unanswered,
                 "agents": [name for name in self.agents if job in self._agents[name].nodes],
-                "ports": sum(_ports(one) for one in told[job].values()),
-                "state": _STATES[2 if _silent(told[job]) else 0 if known else 1],
+                "ports": sum(_ports(one) for one in by_job[job].values()),
+                "state": _STATES[2 if _silent(by_job[job]) else 0 if known else 1],
             }
             for job, kind in order.items()
             for known in [self._gains.get(job)]
         ]
 
     def _told(self) -> dict[str, dict[str, JobNodes]]:
-        """Return of each job, in order, what the agents that watch it have told."""
+        """Return the reports on each job, in order, by the agents that watch it."""
         found: dict[str, dict[str, JobNodes]] = {}
         for name in self.agents:
             for job, nodes in self._agents[name].nodes.items():
                 found.setdefault(job, {}).update({} if nodes is None else {name: nodes})
         return dict(sorted(found.items()))
 
-    def _drawn(self, job: str, told: Mapping[str, JobNodes]) -> str | None:
-        """Draw who is asked: each agent with a log of the job that goes on is as likely."""
-        able = [name for name, nodes in told.items() if nodes.reads and not nodes.ended]
+    def _drawn(self, job: str, by_agent: Mapping[str, JobNodes]) -> str | None:
+        """Draw the agent to ask: each agent with an active log of the job is equally likely."""
+        able = [name for name, nodes in by_agent.items() if nodes.reads and not nodes.ended]
         if not able:
             return None
-        # By period and job, so that who comes and goes changes no other job's draw.
+        # By period and job, so that an agent that comes or goes changes no other job's draw.
         drawn = np.random.Generator(np.random.PCG64([self.seed, self.period, *job.encode()]))
         return able[int(drawn.integers(len(able)))]
 
 
-def _silent(told: Mapping[str, JobNodes]) -> bool:
+def _silent(by_agent: Mapping[str, JobNodes]) -> bool:
     """Tell whether no log of a job goes on; that of a host where it never began does not count."""
-    read = [nodes.ended for nodes in told.values() if nodes.reads]
-    every = read or [nodes.ended for nodes in told.values()]
+    read = [nodes.ended for nodes in by_agent.values() if nodes.reads]
+    every = read or [nodes.ended for nodes in by_agent.values()]
     return bool(every) and all(every)
 
 
