@@ -17,7 +17,7 @@ GROUP: Final[dict[str, Any]] = {
     "invoke_without_command": True,
     "context_settings": CONTEXT,
 }
-"""How each command is made that has commands of its own."""
+"""Settings of each command that has commands of its own."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON alone on standard output.")]
 

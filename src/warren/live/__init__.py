@@ -1,1 +1,1 @@
-"""The real thing behind the core's port: a folder a kind of process, and what they share."""
+"""The live engine behind the core's port: a folder a kind of process, and their shared code."""

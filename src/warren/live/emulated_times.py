@@ -1,9 +1,9 @@
-"""How long an emulated task lasts: its profile times, and two things that no policy sees.
+"""The length of an emulated task: its profile times, and two things that no policy sees.
 
 ``emulate.slower`` multiplies both times on a device type. ``emulate.jitter`` names a file of
-measured times: as factors around their median, each task draws one for its COMP. What a task draws
-follows from (run seed, job, round, shard), so it is the same on every device and in every order; a
-task that runs again takes as long again.
+measured times: as factors around their median, each task draws one for its COMP. The draw follows
+from (run seed, job, round, shard), so it is the same on every device and in every order; a task
+that runs again takes the same time.
 
 In a testbed under ``network: {model: fluid}`` the bytes of jobs with servers pass links whose rates
 the model knows: they take the place of T^s, which is padded to 0.
@@ -35,7 +35,7 @@ _MAX_BYTES: Final = 16 * MAX_VALUES + 4096
 """Room for the widest numbers, of 16 bytes, and for the header of the file."""
 _MAGIC: Final = b"\x93NUMPY"
 _START: Final = 2.0
-"""Values at the beginning above this multiple of the median contain what was started."""
+"""Multiple of the median above which values at the beginning contain start-up work."""
 _SMALL, _LARGE = 1e-15, 1e15
 _ALLOWED: Final = (
     f"allowed: a .npy file of one dimension with 1 to {MAX_VALUES} numbers from {_SMALL:g} to "
@@ -71,8 +71,8 @@ def read_jitter(path: str) -> tuple[int, ...]:
 
 
 def _array(path: Path) -> FloatArray:
-    """Read the values of a ``.npy`` file; a ValueError says what is wrong with it."""
-    # To open a named pipe would wait for somebody who writes to it.
+    """Read the values of a ``.npy`` file; a ValueError describes any fault."""
+    # To open a named pipe would wait for a process that writes to it.
     if path.exists() and not path.is_file():
         raise ValueError("is not a file")
     # One byte more than allowed shows that a file is too large, however large it is.
@@ -82,7 +82,7 @@ def _array(path: Path) -> FloatArray:
         raise ValueError(f"is not such a file; {_ALLOWED}")
     try:
         found = np.load(io.BytesIO(content), allow_pickle=False)
-    # A damaged header raises what its tokens lead to.
+    # A damaged header raises whatever error its tokens lead to.
     except Exception:
         raise ValueError(f"is damaged, or holds no numbers; {_ALLOWED}") from None
     if found.dtype.kind not in "iuf":
@@ -112,7 +112,7 @@ Pair: TypeAlias = tuple[int, int]
 
 
 class PadTable(msgspec.Struct, frozen=True, array_like=True):
-    """The pads of one device, small enough for a message: what its executor computes them from.
+    """The pads of one device, small enough for a message, for the computations of its executor.
 
     ``pads_J`` are those of each job without jitter; ``jitter_ppm`` the factors to draw from, in
     parts per million; empty: none. ``on_links``: bytes of jobs with servers take the place of T^s.

@@ -12,14 +12,14 @@ from typing import Final
 from warren.model.errors import Problem, SpecError
 
 DISTRIBUTION: Final = "warren-scheduler"
-"""What Warren is called where packages are installed; on PyPI, ``warren`` is another project."""
+"""Warren's name as an installed package; on PyPI, ``warren`` is another project."""
 _MODULES: Final[Mapping[str, Mapping[str, str]]] = {
     "live": {"torch": "PyTorch", "xxhash": "xxhash"},
     "ray": {"ray": "Ray"},
     "frames": {"pandas": "pandas"},
     "examples": {"sklearn": "scikit-learn"},
 }
-"""By extra, the modules that it brings, and what people call each."""
+"""By extra, the modules that it brings, and people's name of each."""
 
 
 def need(extra: str) -> None:
@@ -49,9 +49,9 @@ def hint(error: BaseException) -> str:
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs what an extra adds to this very installation."""
+    """Return the command that installs an extra's packages in this very installation."""
     pip = [sys.executable, "-m", "pip", "install"]
-    # The distribution itself is on no index, so what it asks for is named.
+    # The distribution itself is on no index, so its requirements are named.
     try:
         stated = [one.partition(";") for one in requires(DISTRIBUTION) or ()]
     except PackageNotFoundError:

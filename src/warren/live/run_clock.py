@@ -1,7 +1,8 @@
 """The clock of a run: the controller's monotonic clock, as a process of any machine reads it.
 
-On the controller's machine it is the monotonic clock itself. Elsewhere it is that machine's, by so
-much later or earlier as its agent has found; a zygote is told, and its children inherit it.
+On the controller's machine it is the monotonic clock itself. Elsewhere it is that machine's,
+shifted by the difference that its agent has found; the zygote gets the difference, and its children
+inherit it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,6 @@ def now_ns() -> int:
 
 
 def set_ahead(ahead_ns: int) -> None:
-    """Let the run's clock be ahead of this machine's by so much, in this process and its forks."""
+    """Set the nanoseconds by which the run's clock leads this machine's, here and in forks."""
     global _ahead_ns
     _ahead_ns = ahead_ns

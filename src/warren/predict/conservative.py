@@ -54,7 +54,7 @@ def standing(stop: Stop, own: Progress, others: Sequence[Progress]) -> float:
     """Return the factor of a prediction, in (0, 1]: 1 unless half of the others are much faster.
 
     ``own`` and ``others`` are values of ``stop.metric``. A job that has not come as far as this one
-    is not ahead of it; one that has no value yet does not count. Of an even number the faster half
+    is not ahead of it; a job without a value yet does not count. Of an even number the faster half
     is enough.
     """
     seen = [one for one in others if len(one)]

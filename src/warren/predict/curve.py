@@ -23,9 +23,9 @@ MAD_TO_SD: Final = 1.4826
 _MOST_IN_A_ROW: Final = 3
 """Number of neighbours that may be spikes together; more are a level of their own."""
 _LEAST_OUTSIDE: Final = 0.1
-"""How far outside of the others' range a spike is at least, in units of their size."""
+"""Least distance of a spike from the others' range, in units of the size of that range."""
 _FAR: Final = 100.0
-"""How many ranges of the others a spike is off them where a curve may lie far off."""
+"""Distance of a spike from the others, in their ranges, where a curve may lie far off."""
 _MOST_SPIKES: Final = 0.1
 """Share of the points above which they are no spikes."""
 

@@ -26,10 +26,10 @@ from warren.predict.local_trend import Shortfall
 _GRID: Final = 33
 """Values of c that are tried at once."""
 _FINER: Final = 6
-"""How often the grid is made: each time between the neighbours of the best value before."""
+"""Number of grids: each one between the neighbors of the best value before."""
 _TINY: Final = 1e-9
 _MOST_POINTS: Final = 1024
-"""Of more points every second, third, ... counts."""
+"""Most points that all count; of more every second, third, ... counts."""
 
 
 @dataclass(frozen=True, slots=True)

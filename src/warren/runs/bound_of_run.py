@@ -110,7 +110,7 @@ def _none(reason: str) -> Bound:
 
 
 _PIECE_BYTES: Final = 4096
-"""How much of the pipe is read at once: more than an answer takes."""
+"""Bytes of the pipe that are read at once: more than an answer has."""
 _times: Final = count()
 """Counts the processes that were begun, to tell the first one from the others."""
 _SMALL: Final = {

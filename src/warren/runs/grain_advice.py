@@ -117,7 +117,7 @@ def _rounds_took_ns(line: Timeline, row_R: BoolArray) -> IntArray:
 def _coarser(count: Callable[[Grain], int], found: int, most: int, grains: Sequence[str]) -> str:
     """Return the finest grain that gives few enough stretches; empty if none helps.
 
-    If none gives few enough it is the one that gives fewest, if that at least halves them.
+    If none gives few enough, it is the grain of fewest stretches, if that at least halves them.
     """
     counts = {text: count(parse_grain(text)) for text in grains}
     fine = [text for text, number in counts.items() if number <= most]

@@ -27,7 +27,7 @@ from warren.store.files import parsed_json, read, write_atomic
 _FEATURES: Final = ("flags", "Features", "model name")
 """Beginnings of the lines of ``/proc/cpuinfo`` that describe a processor's features."""
 _VARIABLES: Final = ("ATEN_", "DNNL_", "MKL_", "OMP_")
-"""How environment variables begin that PyTorch and its numeric libraries look at."""
+"""Beginnings of environment variables that PyTorch and its numeric libraries read."""
 _TYPE: Final = re.compile(r"[A-Za-z0-9._-]{1,80}")
 """The form of a device type."""
 

@@ -75,7 +75,7 @@ class CompileClock:
         self._began_s = perf_counter()
 
     def _note(self, done: bool, own: bool) -> None:
-        """Note the begin or end of a kernel; one that others call is compiled within the first."""
+        """Note the begin or end of a kernel; the callees of a kernel are compiled within it."""
         if not done:
             self._depth += 1
             self._began_s = perf_counter() if self._began_s is None else self._began_s

@@ -34,7 +34,7 @@ _REHEARSED_ROUNDS: Final = 2
 Watch = Callable[[Run, str, Sequence[RoundsDone]], Attend]
 """Given a live run, its folder and the rounds done before it was cut off: watches each step."""
 OnError = Callable[[RunFolder, BaseException], None]
-"""Called with the folder of a live run and the error that ended it: tells a person what is left."""
+"""Called with the folder of a live run and the error that ended it, to report to a person."""
 
 
 def train(

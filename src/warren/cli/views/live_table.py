@@ -33,7 +33,7 @@ _COLUMNS: Final[tuple[tuple[str, JustifyMethod], ...]] = (
     ("finish", "right"),
 )
 _LEAST: Final = {"phase": 14, "loss": 8, "finish": 8}
-"""How wide columns that grow during a run may become; the devices leave them room."""
+"""Largest widths of columns that grow during a run; the devices leave them room."""
 _STYLES: Final = {
     Phase.PENDING: "dim",
     Phase.ACTIVE: "",
@@ -48,7 +48,7 @@ _WAITS: Final = {
     Reason.PLANNED_LATER: "planned",
 }
 _ORDER: Final = (Phase.ACTIVE, Phase.FAILED, Phase.PENDING, Phase.FINISHED, Phase.CANCELLED)
-"""Which jobs are shown first where not all fit."""
+"""Order in which jobs are shown if not all fit."""
 
 
 class LiveTable:

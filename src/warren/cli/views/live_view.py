@@ -31,7 +31,7 @@ from warren.runs.studies.expected_ends import predicted_ends
 _SELDOM: Final = 0.1
 """Lines come this share of the time passed apart: the log of a long run stays short."""
 _MOST_S: Final = 60.0
-"""How far lines are apart at most."""
+"""Most seconds between two lines."""
 _JOBS: Final = 10
 """Most jobs with a line each."""
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 KINDS: Final = (".png", ".svg", ".pdf")
-"""How the names of picture files may end."""
+"""Ends of the names of picture files."""
 DARK: Final = "#0b5394"
 ORANGE: Final = "#e69f00"
 GREY: Final = "#b0b0b0"

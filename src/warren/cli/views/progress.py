@@ -23,7 +23,7 @@ from warren.runs.compose import Attend
 from warren.runs.notices import COMPILING
 
 LINES_S: Final = 5.0
-"""How far lines are apart at least."""
+"""Least seconds between two lines."""
 
 
 def simulation_view(core: Core) -> AbstractContextManager[Observer | None]:
@@ -71,7 +71,7 @@ def _line(core: Core, passed_s: float) -> str:
 
 
 REFRESH_S: Final = 0.2
-"""How far two pictures of a bar or a table are apart."""
+"""Seconds between two pictures of a bar or a table."""
 
 
 def progress(run: Run) -> Attend:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 _LABEL: Final = 18
-"""How wide the first column is."""
+"""Width of the first column in characters."""
 _TIMES: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 _QUANTILES: Final = {
     "least": "least",

@@ -31,7 +31,7 @@ from warren.model.job import Job
 from warren.store.files import read
 
 _AGENTS: Final = "agents"
-"""Where agents find the controller: the name of that address in its folder."""
+"""Name, in the controller's folder, of the address at which agents find it."""
 _EPOCH: Final = "epoch"
 """The file of a run's folder that counts its controllers."""
 

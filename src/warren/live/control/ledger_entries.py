@@ -60,7 +60,7 @@ class OpenAssignment:
     sync_end_ns : int
         End of its latest synchronization.
     known : set of (int, int)
-        Round and shard of tasks that have left COMP, and whose barrier has not passed.
+        Round and shard of tasks that have left COMP, before their barrier has passed.
     copy : bool
         Whether its task was in progress on another device when it was started.
     lost_race : bool

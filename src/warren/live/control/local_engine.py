@@ -99,7 +99,7 @@ class LivePort(LiveEngine):
         self.overruns: Counter[int] = Counter()
         """Tasks that took longer than their pad, by job index."""
         self.verified_ns: list[int] = []
-        """How long each task took that was computed again, in real nanoseconds."""
+        """Time of each task that was computed again, in real nanoseconds."""
 
     def start(self) -> None:
         """Bring up all processes and let trainers build their apps; time zero comes later.

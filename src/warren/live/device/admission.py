@@ -34,7 +34,7 @@ class DeviceAdmission:
         # Trainers that wait for the order, in the order of coming, and those that build their apps.
         self._waiting: list[int] = []
         self._building: set[int] = set()
-        # Trainers that ended for lack of memory; and the one that has the device to itself.
+        # Trainers that ended for lack of memory; and the trainer that has the device to itself.
         self._short: set[int] = set()
         self._alone: int | None = None
 

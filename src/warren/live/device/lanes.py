@@ -29,7 +29,7 @@ from warren.live.transport.messages import Assign
 from warren.live.transport.server_messages import Push
 
 _GRACE_NS: Final = 5_000_000_000
-"""How long past its limit a trainer may be before it is ended from outside.
+"""Real nanoseconds past its limit after which a trainer is ended from outside.
 
 At the limit it ends itself, and says where it was.
 """

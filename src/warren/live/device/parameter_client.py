@@ -40,7 +40,7 @@ STATES: Final = (0, 1)
 UPDATES: Final = (2, 3)
 """The slots of an arena that hold updates."""
 SLOTS: Final = len(STATES) + len(UPDATES)
-"""How many slots an arena has."""
+"""Number of slots of an arena."""
 
 
 @dataclass(frozen=True, slots=True)

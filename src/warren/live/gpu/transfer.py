@@ -24,7 +24,7 @@ PIECE_BYTES: Final = 16 << 20
 """About how large a piece is: copies of less begin more often than they need to."""
 
 _TRIALS: Final = 3
-"""Of each way in which a state may come."""
+"""Number of trials of each way in which a state may come."""
 
 
 class Lane(Protocol):

@@ -19,7 +19,7 @@ _STEP_BYTES: Final = 16 << 20
 _STEPS: Final = 20
 """Steps of which the median counts."""
 _LOOK_S: Final = 0.3
-"""How long the machine's cores are looked at."""
+"""Seconds for which the machine's cores are observed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,11 +39,11 @@ from warren.model.errors import EngineError
 WARM_ROUNDS: Final = 2
 """Rounds that each ring makes, at the least, before anything counts."""
 _START_S: Final = 60.0
-"""How long the process that forks ranks may take to start: it loads torch."""
+"""Longest start in seconds of the process that forks ranks: it loads torch."""
 _SILENT_S: Final = 60.0
-"""How long no ring may tell of a round."""
+"""Longest time in seconds without a round of any ring."""
 _END_S: Final = 15.0
-"""How long the ranks of an order may take to end."""
+"""Longest time in seconds for the ranks of an order to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ READY: Final = -2
 FAILED: Final = -3
 """In place of a ring: a rank failed; standard error says why."""
 _LIMIT_S: Final = 60.0
-"""How long one sum of a ring may take."""
+"""Longest time in seconds of one sum of a ring."""
 
 
 class OrderedRing(msgspec.Struct, frozen=True, kw_only=True):

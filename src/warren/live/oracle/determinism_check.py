@@ -25,11 +25,11 @@ _ROUNDS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """What checking a job's app found.
+    """The result of checking a job's app.
 
-    ``same``: both processes gave the same bits. Else ``where`` and ``tensor`` name the first
-    difference. ``error`` is what the app raised, if it did, and ``traceback`` the way there from
-    its own code on. So many ``tasks`` were compared, within the class ``numerics``.
+    ``same``: both processes gave the same bits. Otherwise ``where`` and ``tensor`` name the first
+    difference. ``error`` is the app's error, if there was one, and ``traceback`` the way there from
+    its own code on. ``tasks``: number of tasks compared, within the class ``numerics``.
     """
 
     job: str
@@ -109,7 +109,7 @@ def _warm_pool(folder: Path, wanted: Sequence[str]) -> tuple[ProcessPool, str]:
 def _probe(
     pool: ProcessPool, job: Job, where: tuple[str, int], result: Path, disturbed: bool
 ) -> bytes:
-    """Run one process to its end; return what it wrote, or an error in the same form."""
+    """Run one process to its end; return its output, or an error in the same form."""
     base, rounds = where
     evaluate = None if job.evaluate is None else Evaluate(every=1)  # these rounds are all there are
     job = replace(job, checkpoint=None, evaluate=evaluate)
@@ -121,19 +121,19 @@ def _probe(
             if ended == ticket:
                 if result.exists():
                     return result.read_bytes()
-                # It could not even write what it had raised: a crash, or a kill from outside.
+                # It could not even write its error: a crash, or a kill from outside.
                 head = json.dumps({"error": f"its process ended: {exited.how}"}).encode()
                 return len(head).to_bytes(8, "little") + head
 
 
 def _split(data: bytes) -> tuple[dict[str, Any], memoryview]:
-    """Split what a process wrote into its header and the states and updates after it."""
+    """Split a process's output into its header and the states and updates after it."""
     size = int.from_bytes(data[:8], "little")
     return json.loads(data[8 : 8 + size]), memoryview(data)[8 + size :]
 
 
 def _compare(job: Job, one: bytes, other: bytes) -> CheckReport:
-    """Compare what the two processes of a job wrote."""
+    """Compare the outputs of the two processes of a job."""
     (head_a, a), (head_b, b) = _split(one), _split(other)
     for head in (head_a, head_b):
         if error := head.get("error"):

@@ -1,10 +1,11 @@
 """A child that computes a job's first tasks and writes every intermediate result to a file.
 
-``warren check`` compares two such files. They hold, with the layout of the job beside them, the
-first state, then for each round the updates of its tasks and the state after its barrier, then the
-state after more steps by the last updates: what an optimiser does each fifth step shows there. One
-is written undisturbed, the other with tasks in another order, and other tasks and servers between:
-each server is restored from what the one before it has saved, by an app that is loaded anew.
+``warren check`` compares two such files. They hold the layout of the job, the first state, then for
+each round the updates of its tasks and the state after its barrier. Then follows the state after
+more steps by the last updates, which shows an optimizer's work of each fifth step. One file is
+written undisturbed. For the other, tasks run in another order, with other tasks and servers
+between: each server is restored from the checkpoint of the one before it, by an app that is loaded
+again.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from warren.live.training.task_runner import TaskRunner
 _MORE: Final = 12
 """Number of steps by the last updates."""
 _ELSEWHERE: Final = 3
-"""Number of such steps after which another server goes on."""
+"""Number of these steps after which another server goes on."""
 
 
 def main(role: Role, lifeline: int) -> None:
-    """Compute a job's first tasks and write them; what the app raises goes into the file too."""
+    """Compute a job's first tasks and write them; an error of the app goes into the file too."""
     assert isinstance(role, ProbeRole)
     set_name("warren-probe")
     direct_output(role.log)

@@ -1,4 +1,4 @@
-"""``engine: plain``: what a job computes, as one loop. Every other engine must equal it.
+"""``engine: plain``: a job's computation as one loop. Every other engine must equal it.
 
 The means of a barrier are taken in the order of servers, or of a ring.
 """
@@ -67,8 +67,8 @@ def in_ring_order(model: nn.Module, job: Job) -> Combine:
         """Combine the gradients and buffers of all shards, packed as a ring's ranks do."""
         updates = [_update(layout, *one) for one in zip(gradients, buffers, strict=True)]
         found = layout.views(means.of(updates))
-        # In flat updates an absent gradient is zero; one that no shard has must stay absent, since
-        # an optimiser skips None and does step by zeros.
+        # In flat updates an absent gradient is zero. A gradient that no shard has must stay absent,
+        # since an optimizer skips None and does step by zeros.
         absent = {name for name in gradients[0] if all(one[name] is None for one in gradients)}
         mean = {name: None if name in absent else found[name].clone() for name in gradients[0]}
         return mean, {name: found[name] for name in buffers[0]}
@@ -82,14 +82,14 @@ def _combine(gradients: Sequence[Tensor | None]) -> Tensor | None:
     if not given:
         return None
     first, *rest = (torch.zeros_like(given[0]) if g is None else g for g in gradients)
-    # Written out: sums of floats depend on their order, which is part of what is defined here.
+    # Written out: sums of floats depend on their order, which is part of this definition.
     for gradient in rest:
         first = first + gradient
     return first / len(gradients)
 
 
 def _average(buffers: Sequence[Tensor]) -> Tensor:
-    """Return the mean in shard order of a float buffer; of an integer one that of shard 0."""
+    """Return the mean in shard order of a float buffer; shard 0's value of an integer buffer."""
     first = buffers[0]
     if not (first.is_floating_point() or first.is_complex()):
         return first
@@ -109,9 +109,9 @@ def _update(layout: Layout, gradients: Gradients, buffers: Buffers) -> Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainResult:
-    """What training gave: the state, the mean loss of each round, and metrics by rounds done.
+    """The result of training: the state, the mean loss of each round, and metrics by rounds done.
 
-    ``digest`` is the SHA-256 of the state, ``rounds`` how many were made.
+    ``digest`` is the SHA-256 of the state, ``rounds`` the number of rounds made.
     """
 
     state_dict: Mapping[str, Tensor]
@@ -131,7 +131,7 @@ class _Here:
         self.app, self.built, self.model = app, built, built.model
 
     def loss(self, batch: Any) -> object:
-        """Return what the app says of a batch."""
+        """Return the app's loss of a batch."""
         return self.app.loss(self.model, batch)
 
 
@@ -147,7 +147,7 @@ class _There(_Here):
         bring(self.built, device)
 
     def loss(self, batch: Any) -> object:
-        """Return what the app says of a batch that was brought to the device."""
+        """Return the app's loss of a batch that was brought to the device."""
         with self._device:
             return self.app.loss(self.model, moved(batch, self._device))
 
@@ -194,7 +194,7 @@ def train(app: TorchApp, job: Job, on_device: OnDevice | None = None) -> PlainRe
         gradients = []
         buffers = []
         for k in range(job.scale):  # a task: always from the state of the round's beginning
-            for _ in rules.passes():  # a second time where the app may keep what it should not
+            for _ in rules.passes():  # a second time if the app may keep a forbidden value
                 at.model.train()
                 at.model.zero_grad()
                 _put(at.model, before)
@@ -203,7 +203,7 @@ def train(app: TorchApp, job: Job, on_device: OnDevice | None = None) -> PlainRe
                 loss = checked_loss(at.loss(batches.of(r, k)), job)
                 loss.backward()  # type: ignore[no-untyped-call]
                 rules.end(loss, before.values())
-                numerics.pin()  # user code may set what it likes
+                numerics.pin()  # user code may change any setting
             round_losses.append(loss.item())
             gradients.append({name: _here(p.grad) for name, p in at.model.named_parameters()})
             buffers.append({name: b.clone().cpu() for name, b in at.model.named_buffers()})

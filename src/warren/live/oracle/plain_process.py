@@ -36,14 +36,14 @@ def main(role: Role, lifeline: int) -> None:
 
 
 def _train(role: PlainRole) -> PlainDone:
-    """Train the job and write its parameters; return what the controller is told."""
+    """Train the job and write its parameters; return the report for the controller."""
     start_ns = time.monotonic_ns()
     app = build_app(role.job, role.base)
     on_device = None
     if role.gpu is not None:
         there = build_app(role.job, role.base, copy=True)
         on_device = there, torch.device("cuda", role.gpu)
-    numerics.pin()  # the app's module may have set what it likes
+    numerics.pin()  # the app's module may have changed any setting
     result = train(app, role.job, on_device)
     end_ns = time.monotonic_ns()
     # In the order of names, so that equal parameters give equal files.

@@ -16,7 +16,7 @@ LIMITED: Final = TrainerRole | ServerRole | RankRole
 USERS: Final = TrainerRole | ServerRole | RankRole | PlainRole
 """Roles that run user code of a run: each has a parent of its own, and a log of limited size."""
 LOOK_MS: Final = 1000
-"""How often deadlines and logs of children are checked."""
+"""Milliseconds between two checks of deadlines and logs of children."""
 
 
 class ChildLimits:

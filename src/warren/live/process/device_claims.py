@@ -31,7 +31,7 @@ VARIABLE: Final = "WARREN_CLAIMS"
 _FOLDER: Final = "/tmp/warren-claims"  # noqa: S108 - for all users; what is there is not trusted
 """The folder unless the variable names one. Not under ``TMPDIR``: users may have their own."""
 _WAIT_S: Final = 5.0
-"""How long another process may take to make its claims, in seconds."""
+"""Longest wait in seconds for another process to make its claims."""
 _TEXT_BYTES: Final = 1000
 _READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _WRITE: Final = _READ | os.O_RDWR

@@ -244,7 +244,7 @@ def how_it_ended(status: int) -> str:
 
 
 FULL_CODE: Final = 113
-"""How a process leaves that could start no other one."""
+"""Exit code of a process that could start no other one."""
 SHORT_CODE: Final = 112
 """Exit code of a process whose device had too little memory."""
 SHORT_OF_MEMORY: Final = "its device had too little memory"

@@ -70,7 +70,7 @@ _STARTS: Final = 10
 """Number of zygotes that may be killed while they start, before the run ends."""
 
 _LEAVE_S: Final = 6.0
-"""How long the zygote may take to end everything before it is killed itself."""
+"""Longest time in seconds in which the zygote must end everything before it is killed."""
 _LINES: Final = 3
 """Last lines of a lost zygote's output that an error quotes: of a traceback, place and error."""
 _CHARS: Final = 500

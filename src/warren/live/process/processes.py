@@ -20,11 +20,11 @@ class Processes(Protocol):
 
     @property
     def stale_messages(self) -> int:
-        """How many messages have come from a lease that did not stand any more."""
+        """Number of messages received from a lease that had already ended."""
 
     @property
     def strangers(self) -> int:
-        """How many connections have ended without showing the run's secret."""
+        """Number of connections that ended without showing the run's secret."""
 
     def await_zygote(self) -> ZygoteReady:
         """Wait until processes can be forked."""

@@ -44,7 +44,7 @@ from warren.live.transport.server_messages import RoundReport
 from warren.model.draws import FIRST, is_taken
 
 _PATIENCE_NS: Final = 60_000_000_000
-"""How long a sum may take beyond the longest task that others may be at."""
+"""Real nanoseconds that a sum may take beyond the longest task of the other ranks."""
 
 
 class RingRank:

@@ -20,7 +20,7 @@ from warren.live.process.linux import child_controllers, kernel_lines
 from warren.live.testbed.iproute import refusal
 
 _PERIOD_US: Final = 10_000
-"""How long a quota holds at a time, in microseconds, where it is at least the least one."""
+"""Period of a quota in microseconds, if the quota is at least the least one."""
 _LEAST_QUOTA_US: Final = 1000
 """Least quota in us that the kernel allows."""
 _MOUNTS: Final = Path("/proc/self/mountinfo")

@@ -22,7 +22,6 @@ from warren.live.testbed.classifier import by_class_and_flow
 from warren.model.decision import CLASSES
 
 UNMARKED: Final = 256
-"""How many queues a port has for flows of class 0: a power of two, since bits choose one."""
 """Number of queues of a port for flows of class 0: a power of two, since bits choose one."""
 MARKED: Final = 32
 """Number of queues for flows of each other class: fewer jobs are in one of several classes."""

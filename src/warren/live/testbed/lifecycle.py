@@ -36,7 +36,7 @@ class TestbedRemoved(NamedTuple):
 
 
 def make(bed: Bed) -> TestbedMade:
-    """Bring a testbed up; an equal one that is up is left alone.
+    """Bring a testbed up; if an equal one is up, leave it alone.
 
     Raises
     ------

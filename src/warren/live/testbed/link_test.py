@@ -30,11 +30,11 @@ TOLERANCE: Final = 0.1
 _WARM_S: Final = 0.4
 """Seconds before a measurement: TCP reaches the rate, and HTB's burst is used up."""
 _WINDOW_S: Final = 1.0
-"""How long is measured."""
+"""Seconds of a measurement."""
 _ANSWER_S: Final = 15.0
-"""How long a process in a host may take to answer."""
+"""Longest wait in seconds for an answer of a process in a host."""
 _TRIES: Final = 3
-"""How often a link is measured at most while it is off."""
+"""Most measurements of a link while it is off its rate."""
 
 
 class TestFlows(NamedTuple):

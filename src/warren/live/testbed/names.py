@@ -18,7 +18,7 @@ BRIDGE: Final = "br0"
 NIC: Final = "eth0"
 LOOPBACK: Final = "lo"
 NAMESPACES: Final = Path("/run/netns")
-"""Where iproute2 keeps the names of namespaces."""
+"""Folder in which iproute2 keeps the names of namespaces."""
 HOSTS_FILES: Final = Path("/etc/netns")
 """Folder with a folder for each namespace; iproute2 mounts their files over those of ``/etc``."""
 # At most two digits: a testbed has no more hosts than that.

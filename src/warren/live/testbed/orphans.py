@@ -17,9 +17,9 @@ from warren.live.testbed.names import HOSTS_FILES, NAMESPACES, owner
 
 _HOSTS: Final = "hosts"
 _ASKED_S: Final = 1.0
-"""How long processes have to end by themselves."""
+"""Seconds that processes have to end by themselves."""
 _KILLED_S: Final = 5.0
-"""How long they are killed after that before it is given up."""
+"""Seconds of killing after that, before an error."""
 
 
 class Orphans(NamedTuple):

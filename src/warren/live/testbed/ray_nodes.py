@@ -17,7 +17,7 @@ from warren.model.testbed import Bed
 
 _PORT: Final = 6379
 _STORE_BYTES: Final = 80_000_000
-"""Of each node's object store, the least that Ray takes: nothing of Warren's goes through it."""
+"""Size of each node's object store, the least that Ray takes: Warren puts nothing into it."""
 _WITHIN_S: Final = 60.0
 
 

@@ -19,9 +19,9 @@ from warren.live.testbed.iproute import refusal
 from warren.model.testbed import Bed
 
 FOLDER: Final = Path("/run/warren-testbed")
-"""Where records lie: one folder for the whole machine, as the names of namespaces are."""
+"""Folder of the records: one for the whole machine, as the names of namespaces are."""
 _PATIENCE_S: Final = 30.0
-"""How long another command may hold the lock before this one gives up."""
+"""Longest wait in seconds for the lock while another command holds it."""
 
 
 class TestbedRecord(msgspec.Struct, frozen=True, kw_only=True):

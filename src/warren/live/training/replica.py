@@ -38,9 +38,9 @@ from warren.live.transport.message import SharedSlot
 from warren.model.job import Job
 
 StepInput: TypeAlias = tuple[int, list[Tensor | None], list[Tensor]]
-"""Of one step: its round, gradients and buffers in the order of the layout."""
+"""The inputs of one step: its round, gradients and buffers in the order of the layout."""
 _LARGE_BYTES: Final = 1 << 16
-"""From this mean size on, tensors are worth a view each, to spare a copy."""
+"""Mean size in bytes from which tensors are worth a view each, to spare a copy."""
 
 
 class Replica:

@@ -272,7 +272,7 @@ class Hub:
 
     @property
     def strangers(self) -> int:
-        """How many connections from other hosts have ended without showing the run's secret."""
+        """Number of connections from other hosts that ended without showing the run's secret."""
         return 0 if self._tcp_listener is None else self._tcp_listener.refused
 
     def refuse(self, peer: bytes) -> None:

@@ -26,7 +26,7 @@ SUFFIX: Final = ".tcp"
 """End of the name of the file that says where a hub listens."""
 _UNPROVEN_MAX: Final = 256
 """Most connections that have not shown the secret. If there are more, one of the oldest is closed:
-one that says nothing or takes long, or the oldest of an address that has more than the new one's.
+a silent or slow one, or the oldest of an address that has more than the address of the new one.
 Otherwise the new one is closed, and tries again. Many may begin at once, and a begun handshake must
 be able to end."""
 _PATIENCE_NS: Final = 2_000_000_000

@@ -20,7 +20,7 @@ from warren.profile.overheads import Constant, Repeat, Sizes, constants
 from warren.runs.calibration.phases import CalibrationPhase, Sample, run_phases
 
 REPEATS: Final = 5
-"""How often all phases are measured, after a repeat that warms up."""
+"""Number of measurements of all phases, after a repeat that warms up."""
 DEVICES_MAX: Final = 8
 """More cores than this are not all kept busy at once."""
 SCALE: Final = 4
@@ -217,7 +217,7 @@ def _starts(one: Sample, wide: Sample, moved: Sample) -> tuple[float, float, flo
     """Return the times of three rings from assignment to first COMP, in nanoseconds.
 
     Each is the time to the first COMP's end, less that COMP: for a ring with a rank a core, one
-    with ``RANKS``, whose COMPs share the cores, and one that was on other devices before.
+    with ``RANKS``, whose COMPs share the cores, and a ring that was on other devices before.
     """
     # The first round includes the start, so a COMP is timed by later rounds.
     comp_ns = median(task.comp_end_ns - task.start_ns for task in one.tasks if task.round)

@@ -39,7 +39,7 @@ from warren.report.record import LIVE
 from warren.store.run_folder import RunFolder
 
 _REST_S: Final = 0.02
-"""How long processes have to come to rest between two phases."""
+"""Seconds for processes to come to rest between two phases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,10 @@ from warren.live.measure.ring_rounds import ProbedRing, RingProber
 from warren.model.costs import FloatArray
 
 MOST: Final = 8
-"""How many rings exchange at once at most."""
+"""Most rings that exchange at once."""
 _FULL_S: Final = (0.05, 0.1, 0.2)
 _QUICK_S: Final = (0.05, 0.1)
-"""How long rounds of a ring alone take, in seconds at the rate of the links."""
+"""Lengths of rounds of a ring alone, in seconds at the rate of the links."""
 _COMPUTE: Final = 0.25
 """Share of the time alone that some rings sleep beside."""
 _INNER_BYTES: Final = 8_000_000
@@ -26,7 +26,7 @@ _INNER_BYTES: Final = 8_000_000
 _ROUNDS: Final = 3
 """Rounds of each ring of a set."""
 _PASSES: Final = 2
-"""How often each set runs, at other times; disturbances only lengthen, so the shorter counts."""
+"""Number of runs of each set, at other times: disturbances only lengthen, so the shorter counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

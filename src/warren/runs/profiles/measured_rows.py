@@ -26,7 +26,7 @@ from warren.runs.notices import say, say_once
 from warren.store.history_database import Database, check_writable, default_file, known_profiles
 
 TASKS: Final = 3
-"""How many tasks of a job without a profile row are measured before a run."""
+"""Number of tasks measured before a run for a job without a profile row."""
 _NOTHING_S: Final = 1e-9
 """The T^c of a placeholder, in seconds: a nanosecond, since no task takes no time."""
 _UNKNOWN_S: Final = 1.0

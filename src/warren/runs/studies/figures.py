@@ -33,7 +33,7 @@ PROGRAMS: Final[Mapping[str, tuple[str, ...]]] = {
 _TIMED: Final = ("decide_s", "compile_s", "wall_s")
 """Real times: another machine has others, so they are not compared."""
 _EQUAL: Final = 1e-9
-"""How far two equal figures may be apart, in shares of the larger one or absolutely."""
+"""Largest difference of two equal figures, in shares of the larger one or absolutely."""
 _SHOWN: Final = ("weighted_jct_s", "mean_jct_s", "makespan_s")
 """The main figure of a row: the first of these that it has."""
 

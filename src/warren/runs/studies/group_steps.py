@@ -37,7 +37,7 @@ def lane_steps(group: GroupPrediction, iterations: int) -> list[LaneStep]:
     comp_J = np.array([job.comp_s for job in group.jobs])
     comm_J = np.array([job.comm_s for job in group.jobs])
     alone_J = np.array([job.alone_s for job in group.jobs])
-    # One more, since an iteration may be shorter than (4.1), and one that ends behind the picture.
+    # One more, since an iteration may be shorter than (4.1), and may end behind the picture.
     lanes = group_lanes(comp_J, comm_J, alone_J, _FIRST + iterations + 2)
     names = [job.name for job in group.jobs]
     first = 0 if group.job is None else names.index(group.job)

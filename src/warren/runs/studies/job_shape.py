@@ -24,7 +24,7 @@ from warren.workload.run_file import load_cluster
 
 BatchForm = Literal["per-worker", "fixed-round"]
 Reading = RateReading
-"""For commands, which do not know of costs."""
+"""The reading of a rate, for commands, which do not know of costs."""
 _MOST_POINTS: Final = 100
 
 

@@ -14,7 +14,7 @@ from warren.workload.traces.read_trace import TraceRows, read_rows
 from warren.workload.traces.rows import TraceRow, UnusedRows
 
 YAML: Final = (".yaml", ".yml")
-"""How the names of run files and of cluster files end; no trace is called so."""
+"""Ends of the names of run files and cluster files; no trace has one of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

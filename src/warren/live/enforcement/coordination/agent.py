@@ -45,7 +45,7 @@ from warren.model.errors import SpecError, one_line
 
 _RETRY_S: Final = 1.0
 _WELCOME_S: Final = 10.0
-"""How long a coordinator may take to say that this agent counts."""
+"""Longest wait in seconds for a coordinator's welcome."""
 # Frames and text that is no UTF-8 are of the first kind.
 _FAULTS: Final = (ValueError, msgspec.MsgspecError, SpecError, OSError)
 

@@ -35,7 +35,7 @@ from warren.live.transport.tls import TlsSocket
 from warren.model.errors import EngineError, WarrenError, one_line
 
 _PROVEN_BY_S: Final = 10.0
-"""How long a connection may take to show that it knows the secret."""
+"""Longest time in seconds in which a connection must show that it knows the secret."""
 _MOST_UNPROVEN: Final = 64
 _MOST_AGENTS: Final = 1024
 _LOOK_S: Final = 1.0
@@ -102,7 +102,7 @@ class FlowCoordinator:
 
     @property
     def address(self) -> str:
-        """Where it listens."""
+        """The address at which it listens."""
         return shown_address(self._listener.getsockname())
 
     def periods(self, count: int | None) -> Iterator[list[dict[str, Any]]]:

@@ -37,5 +37,5 @@ class ClockComparison:
 
     @property
     def error_ns(self) -> int:
-        """By how much at most ``ahead_ns`` is wrong."""
+        """Largest error of ``ahead_ns`` in nanoseconds."""
         return min((high - low for low, high in self._bounds), default=0)

@@ -103,7 +103,7 @@ class LeaseGrants:
 
     @property
     def free_ns(self) -> int:
-        """From when on leases may be granted."""
+        """The time from which leases may be granted."""
         return self._free_ns
 
     def wake_ns(self) -> int | None:

@@ -30,12 +30,12 @@ class LeaseTiming(msgspec.Struct, frozen=True):
 
     @property
     def stop_ns(self) -> int:
-        """How long an agent may take to end all that runs under it."""
+        """Longest time in nanoseconds in which an agent must end all processes under it."""
         return self.lease_ns // 10
 
     @property
     def agent_ns(self) -> int:
-        """How long an agent lets things run after it sent the question that was answered."""
+        """Nanoseconds for which processes may run after the agent sent the answered question."""
         return self.lease_ns - self.stop_ns
 
     @property

@@ -29,7 +29,7 @@ Row = NDArray[np.uint8]
 Rows = list[Row]
 """Items as bytes: of each tensor an array of shape (items, bytes of one item)."""
 Places = Sequence[Row] | Sequence[list[Row]]
-"""Of each tensor the rows of some items, that may lie apart."""
+"""For each tensor the rows of some items, which may lie apart."""
 PAGE_BYTES: Final = mmap.PAGESIZE
 _WRITTEN_BYTES: Final = 1 << 22
 """Bytes written before the system is advised to drop them from memory."""
