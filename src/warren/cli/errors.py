@@ -101,7 +101,7 @@ def _name(param: Any) -> str:
 
 
 def _usage(context: Any) -> str:
-    """Return how a command is called, in short."""
+    """Return the short name of a command."""
     return " ".join(
         [context.command_path, "[OPTIONS]"]
         + [p.metavar for p in context.command.params if p.param_type_name == "argument"]

@@ -31,5 +31,5 @@ class ClusterClock:
         return self.zero_ns + self.pad_ns(cluster_ns)
 
     def pad_ns(self, cluster_ns: int) -> int:
-        """Return how long a cluster duration lasts on the host."""
+        """Return the host's length of a cluster duration."""
         return cluster_ns if self.scale == 1.0 else round(cluster_ns * self.scale)

@@ -38,7 +38,7 @@ def need(extra: str) -> None:
 
 
 def hint(error: BaseException) -> str:
-    """Return how to install the module that an import did not find; empty for any other error.
+    """Return the command for the module that an import did not find; empty for other errors.
 
     Modules of other projects are the user's own matter.
     """

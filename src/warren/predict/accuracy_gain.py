@@ -1,4 +1,4 @@
-"""How much better a job's metric will be after the next period, and how many steps that period has.
+"""The gain of a job's metric in the next period, and the number of steps of that period.
 
 *What.* ``accuracy_gain`` is A_imp of the paper. ``expected_gain`` is ours, with effects of real
 runs beside those of the families. ``smoothed_gain`` is between them, to show which difference

@@ -1,4 +1,4 @@
-"""How many rounds a job will run at least: a fit of its loss, set right by jobs like it.
+"""The rounds that a job will run at least: a fit of its loss, corrected by jobs like it.
 
 What
     HLAS-P predicts a few more rounds, conservatively, in three steps: from the loss curve; then

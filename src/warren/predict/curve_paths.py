@@ -33,7 +33,7 @@ class Ahead:
     chance: FloatArray
 
     def room(self) -> float:
-        """Return how far the limit lies above the best value, the rise seen where there is none."""
+        """Return the distance of the limit above the best value; without one, the rise seen."""
         return 1.0 if self.limit is None else max(self.limit - self.best, 0.0)
 
     def families_mean(self) -> FloatArray:

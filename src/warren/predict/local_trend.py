@@ -48,7 +48,7 @@ def shortfall(progress: Progress, target: float) -> Shortfall:
 
 
 def _beyond(values: FloatArray, target: float, *, falls: bool) -> float:
-    """Return how far beyond the target the metric could come at most."""
+    """Return the largest distance beyond the target that the metric could reach."""
     low, high = min(target, float(values.min())), max(target, float(values.max()))
     # A loss ends at 0, an accuracy at 1 or at 100 percent; values outside these have no limit.
     limit = None

@@ -90,7 +90,7 @@ def _texts(run: Run, jobs: Sequence[Job]) -> tuple[Sources, Mapping[str, str]]:
 
 
 def app_path(file: str, base: str) -> str:
-    """Return where the file of an app is looked for."""
+    """Return the place where the file of an app is looked for."""
     return os.path.normpath(Path(base) / file)
 
 

@@ -1,4 +1,4 @@
-"""How much a run has to schedule, and which grain makes it less."""
+"""The number of stretches of a run, and a grain that makes it smaller."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def fine_note(record: Record) -> str:
 
 
 def _rounds_took_ns(line: Timeline, row_R: BoolArray) -> IntArray:
-    """Return how long the round of each of these rows took, from its first task to its end.
+    """Return the time of the round of each of these rows, from its first task to its end.
 
     Tasks of one round may run one after the other on one device, so a task tells too little.
     """

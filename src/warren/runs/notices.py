@@ -54,7 +54,7 @@ class CompileClock:
 
     @property
     def line(self) -> str:
-        """Return how far compiling is. Some modules are not loaded yet, others not needed."""
+        """Return the progress of compiling. Some modules are not loaded yet, others not needed."""
         kernels = f"{self.done} of about {len(KERNELS)}"
         return f"compiling kernels (once), {kernels}, {self.seconds:.0f} s"
 

@@ -159,7 +159,7 @@ def _is_over(history: History) -> bool:
 
 
 def _say_where(path: str, history: History | None, journal: bytes) -> None:
-    """Tell a person from which time on the run goes on, and how many jobs have ended."""
+    """Say from which time on the run goes on, and the number of jobs that have ended."""
     steps = [] if history is None else [one for one in decode(journal) if isinstance(one, Step)]
     times_ns = [event.time_ns for step in steps for event in step.events]
     if history is None or not times_ns:

@@ -64,7 +64,7 @@ def _check(folder: str, files: dict[str, bytes], json_: bool) -> None:
 
 
 def _count(faults: list[str]) -> str:
-    """Return how many faults there are, in words."""
+    """Return the number of faults, in words."""
     if not faults:
         return "every check holds"
     return "1 fault" if len(faults) == 1 else f"{len(faults)} faults"

@@ -322,5 +322,5 @@ def _notes(run: Run) -> tuple[str, ...]:
 
 
 def _not_finished(values: dict[str, Any]) -> int:
-    """Return how many jobs of a summary failed, were cancelled or were not done."""
+    """Return the number of jobs of a summary that failed, were cancelled or were not done."""
     return int(values["jobs"]) - int(values["finished"])

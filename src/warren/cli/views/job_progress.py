@@ -1,4 +1,4 @@
-"""How far each job of a live run is: rounds, last loss, and when it ends or is expected to."""
+"""The progress of each job of a live run: rounds, last loss, and its end or expected end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class JobProgress:
             self._end_ns[event.job] = event.time_ns
 
     def rounds(self, state: State, job: int) -> str:
-        """Return how many rounds of a job are done, and of how many: ``34/120``."""
+        """Return the number of rounds of a job that are done, and of all: ``34/120``."""
         return f"{state.round_J[job]}/{self._run.workload.jobs[job].rounds or '?'}"
 
     def loss(self, job: int) -> str:

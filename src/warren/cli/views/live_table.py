@@ -101,7 +101,7 @@ class LiveTable:
         )
 
     def _shown(self, state: State, most: int) -> list[int]:
-        """Return which jobs are shown, in file order.
+        """Return the jobs that are shown, in file order.
 
         Where not all fit, running jobs go before failed, coming and ended ones.
         """

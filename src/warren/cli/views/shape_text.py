@@ -122,7 +122,7 @@ def _plan_lines(plan: ShapeChange) -> list[str]:
 
 
 def _counts(steps: Sequence[ChangeStep], *kinds: str) -> list[str]:
-    """Return how many steps there are of each kind, but of those of which there is none."""
+    """Return the number of steps of each kind, without kinds that have none."""
     found = {kind: sum(step.kind == kind for step in steps) for kind in kinds}
     return [
         count(number, "move")

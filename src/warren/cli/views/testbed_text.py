@@ -81,7 +81,7 @@ def measured_lines(bed: Bed, found: Sequence[MeasuredLink]) -> list[str]:
 
 
 def _flows(bed: Bed, flows: TestFlows) -> str:
-    """Return which host sends to which, in words."""
+    """Return the hosts that send and receive, in words."""
     return ", ".join(f"{bed.hosts[a].name} -> {bed.hosts[b].name}" for a, b in flows.flows)
 
 

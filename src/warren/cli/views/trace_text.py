@@ -55,7 +55,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _hint(found: Mapping[str, Any]) -> str:
-    """Return how the run times of a trace come to be known, where an option can tell."""
+    """Return how the run times of a trace can become known, if an option can give them."""
     # Gavel's traces state steps; its table of throughputs tells how long a step takes.
     priced = found["run_s"] is None and found["format"] == "gavel"
     return "; give --throughputs FILE" if priced else ""

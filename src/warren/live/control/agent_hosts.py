@@ -45,7 +45,7 @@ def refuse_agents(cluster: Cluster, jobs: tuple[Job, ...]) -> None:
 
 
 def epoch_of(out_dir: Path) -> int:
-    """Return how many controllers a run has had.
+    """Return the number of controllers that a run has had.
 
     Raises SpecError if the file that says so is damaged: a controller without a number of its own
     could give leases that an earlier one has given.

@@ -68,7 +68,7 @@ class DeviceManager:
         return True
 
     def incarnation(self, device: int) -> int:
-        """Return how many executors the device had before this one."""
+        """Return the number of earlier executors of the device."""
         return self._incarnations[device]
 
     def core(self, device: int) -> int | None:
@@ -195,7 +195,7 @@ class DeviceManager:
         return free_memory.scarce()
 
     def _make_room(self) -> None:
-        """Where memory is scarce, release trainers that have no task: the least recently used."""
+        """Release trainers without a task if memory is scarce: the least recently used first."""
         if not self.scarce():
             return
         idle = [key for key in self._trainers if key not in self._released]

@@ -90,7 +90,7 @@ class Ledger:
         return self._progress[job].ended
 
     def passed(self, job: int) -> int:
-        """Return how many barriers the job has passed."""
+        """Return the number of barriers that the job has passed."""
         return self._progress[job].passed
 
     def generation(self, job: int) -> int:

@@ -96,7 +96,7 @@ class OpenAssignment:
 
     @property
     def left_ns(self) -> int:
-        """When it has left its device, or its ring has."""
+        """The time when it has left its device, or its ring has."""
         return max(self.comp_end_ns, self.held_ns)
 
     @property

@@ -67,7 +67,7 @@ class Migration:
 
     @property
     def far_bytes(self) -> int:
-        """Return how many bytes came from other hosts."""
+        """Return the number of bytes that came from other hosts."""
         return sum(said.far_bytes for said in self.came.values())
 
 
@@ -391,12 +391,12 @@ class Servers:
         return self._static[job]
 
     def _on_places(self, hosts: tuple[int, ...]) -> tuple[int, ...]:
-        """Return where processes of these hosts are: all on this machine, unless there are more."""
+        """Return the places of processes of these hosts: all on this machine for a single host."""
         cluster = self._context.run.cluster
         several = cluster.local.testbed is not None or cluster.ray is not None
         return hosts if several else (0,) * len(hosts)
 
     def _model_bytes(self, job: int) -> tuple[int, ...]:
-        """Return how many bytes of the model each server is to hold; empty: about the same."""
+        """Return the bytes of the model that each server holds; empty: about the same."""
         shape = self._shapes.get(job)
         return () if shape is None else shape.model_bytes or ()

@@ -210,7 +210,7 @@ class ParameterClient:
         return transfer if transfer.placed else None
 
     def spots(self, job: int, state: StateTransfer, slot: int) -> tuple[SharedSlot, SharedSlot]:
-        """Return where a trainer finds a state that is ready, and the place for its update."""
+        """Return the place of a ready state for a trainer, and the place for its update."""
         arena = self._arenas[job]
         return state.spot or arena.spot(state.slot), arena.spot(slot)
 

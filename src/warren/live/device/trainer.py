@@ -188,7 +188,7 @@ class Trainer:
             self._expect(*task.then)
 
     def _shortages(self) -> int:
-        """Return how often the device had too little memory for this process."""
+        """Return the number of times that the device had too little memory for this process."""
         return 0 if self._device is None else self._device.shortages()
 
     def _raised(self, task: RunTask | None, error: BaseException) -> TaskRaised:

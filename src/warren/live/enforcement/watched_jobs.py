@@ -44,7 +44,7 @@ class WatchedFlows:
     pid: int | None = None
 
     def ends(self) -> tuple[Endpoint, ...]:
-        """Return where its flows end on this host now."""
+        """Return the ends of its flows on this host now."""
         return self.endpoints if self.pid is None else endpoints_of(self.pid)
 
 

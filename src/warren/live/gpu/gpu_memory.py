@@ -212,7 +212,7 @@ class DeviceMemory(ModelMemory):
         return self._computing()
 
     def places(self, update: Buffer) -> StateMemory:
-        """Return where an update is gathered on the device: where none is still brought out."""
+        """Return the device's place for an update: one from which none is still brought out."""
         free = next((one for one in self._gathered if not one.taken), None)
         if free is None:
             free = self._place()
@@ -254,5 +254,5 @@ class DeviceMemory(ModelMemory):
 
 
 def shortages(device: torch.device) -> int:
-    """Return how often a GPU had too little memory for this process."""
+    """Return the number of times that a GPU had too little memory for this process."""
     return int(torch.cuda.memory_stats(device).get("num_ooms", 0))

@@ -150,7 +150,7 @@ def _compare(job: Job, one: bytes, other: bytes) -> CheckReport:
 def _first_difference(
     head_a: dict[str, Any], head_b: dict[str, Any], a: memoryview, b: memoryview
 ) -> tuple[str, str]:
-    """Return where two results differ first, and in which tensor; empty if they do not."""
+    """Return the first difference of two results, and its tensor; empty if they are equal."""
     size = head_a["bytes"]
     for index, label in enumerate(head_a["labels"]):
         at = index * size

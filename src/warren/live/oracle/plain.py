@@ -51,7 +51,7 @@ def in_shard_order(
 
 
 def in_ring_order(model: nn.Module, job: Job) -> Combine:
-    """Return how a ring combines: all tensors of a type as one, each piece in its own order.
+    """Return a ring's combination: all tensors of a type as one, each piece in its own order.
 
     Raises
     ------

@@ -104,7 +104,7 @@ class ServerRole(JobStateRole, frozen=True, tag="ServerRole", array_like=True):
 
     @property
     def parts(self) -> int:
-        """Return how many servers the job has."""
+        """Return the number of servers of the job."""
         return len(self.homes)
 
 

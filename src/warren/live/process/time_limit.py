@@ -34,7 +34,7 @@ OVER_LOG: Final = "killed: over its log limit"
 
 
 class Deadline:
-    """When a process must have ended by its alarm, in memory that its parent reads too.
+    """The time by which a process's alarm must have ended it, in memory shared with its parent.
 
     Times are readings of the monotonic clock; 0: no block is running.
     """

@@ -154,7 +154,7 @@ def _block_sum(parts: Sequence[Tensor]) -> Tensor:
 
 
 def _piece(elements: int, element_bytes: int, ranks: int) -> int:
-    """Return how many elements gloo puts in a piece.
+    """Return the number of elements that gloo puts in a piece.
 
     A piece is a whole number of segments, two or more, of at most 1 MiB each.
     """

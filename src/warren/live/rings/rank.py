@@ -203,7 +203,7 @@ class RingRank:
         self._verified += 1
 
     def _step(self, summaries: list[RoundSummary], marks: bytes) -> RoundOutcome:
-        """Step by the mean, as every rank does; return how the round came out.
+        """Step by the mean, as every rank does; return the outcome of the round.
 
         Rank 0 also evaluates, and tells the others whether the job is finished.
         """

@@ -197,7 +197,7 @@ class RankProcess:
         return left_s <= 0 or not select.select([self._lifeline], [], [], left_s)[0]
 
     def _next_delay(self) -> int:
-        """Return how long the round behind the next barrier is delayed, and that once."""
+        """Return the delay of the round behind the next barrier, and only once."""
         for message, _ in self._control.drain():
             self._hear(message)
         delay_ns, self._delay_ns = self._delay_ns, 0

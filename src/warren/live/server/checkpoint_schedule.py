@@ -1,4 +1,4 @@
-"""When a server saves its part of a checkpoint, and when a checkpoint is whole."""
+"""The times at which a server saves its part of a checkpoint, and a checkpoint is whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How servers of a job hand all its blocks to others at a barrier: ownership first, then bytes.
+"""The move of all blocks of a job's servers to others at a barrier: ownership first, then bytes.
 
 The servers that take over, the *heirs*, have been started and listen before anything moves. At a
 barrier the first of the old servers, the *donors*, reports to the other donors and the controller

@@ -1,4 +1,4 @@
-"""How the first server of a job keeps the others in step."""
+"""The first server's means to keep the other servers of a job in step."""
 
 from __future__ import annotations
 

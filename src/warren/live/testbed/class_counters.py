@@ -1,4 +1,4 @@
-"""How many bytes of each class of flows have left each port of a testbed, as the kernel counts."""
+"""The bytes of each class of flows that have left each port of a testbed, as the kernel counts."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _PROGRAM: Final = by_class_and_flow(UNMARKED, MARKED, _ACK_BYTES)
 
 
 def unit_bytes(rate_bps: int) -> int:
-    """Return how many bytes a host hands its link at once.
+    """Return the bytes that a host hands its link at once.
 
     0.5 ms of the link, at least four frames and at most the 64 kB that it would be otherwise.
     """

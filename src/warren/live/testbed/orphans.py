@@ -53,7 +53,7 @@ def _owned(folder: Path, name: str | None) -> list[str]:
 
 
 def remove(what: Orphans, lock: int) -> int:
-    """Remove these; return how many processes were ended for it."""
+    """Remove these; return the number of processes that were ended for it."""
     # Processes first: a namespace stays, without a name, as long as one is in it.
     ended = end_processes(what.namespaces)
     remove_namespaces(what.namespaces, lock)

@@ -120,10 +120,10 @@ def queue_minors(queue: Queue, flow_class: int) -> range:
 
 
 def burst_bytes(rate_bps: int) -> int:
-    """Return how many bytes a link of this rate may send at once."""
+    """Return the bytes that a link of this rate may send at once."""
     return max(_BURST_LEAST_BYTES, round(rate_bps * _BURST_S / 8))
 
 
 def queue_bytes(rate_bps: int) -> int:
-    """Return how many bytes may wait before a link of this rate."""
+    """Return the bytes that may wait before a link of this rate."""
     return max(_QUEUE_LEAST_BYTES, round(rate_bps * _QUEUE_S / 8))

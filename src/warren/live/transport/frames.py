@@ -210,7 +210,7 @@ class Stream:
             self._epoll.modify(self.fileno(), select.EPOLLIN | room)
 
     def _read(self) -> int | None:
-        """Read, and return how many bytes have come; 0: the peer is gone; None: none for now."""
+        """Read; return the number of bytes received; 0: the peer is gone; None: none for now."""
         try:
             if self._large is None:
                 data = self._end.recv(READ_BYTES)
@@ -313,7 +313,7 @@ def _head(
 
 
 def _frame_bytes(received: bytearray, at: int, most_bytes: int) -> int | None:
-    """Return how many bytes the frame at ``at`` has, lengths included; None: they have not come."""
+    """Return the bytes of the frame at ``at``, lengths included; None: they have not come."""
     lengths = _head(received, at, most_bytes)
     if lengths is None:
         return None

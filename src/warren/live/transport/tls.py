@@ -125,7 +125,7 @@ class TlsSocket:
         return True
 
     def sendmsg(self, buffers: Sequence[memoryview], *_: Any) -> int:
-        """Encrypt and send, as far as there is room; return how many bytes were taken.
+        """Encrypt and send, as far as there is room; return the number of bytes taken.
 
         Of these some may be unsent: call again, with no buffers too, when there is room.
 

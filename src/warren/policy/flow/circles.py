@@ -1,4 +1,4 @@
-"""Which jobs share links, and a place for each on the circle of its link's other jobs."""
+"""The jobs that share links, and a place for each on the circle of its link's other jobs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Turn:
 def turns_of(
     phases: Mapping[int, RoundPhases], lengths_ns: Mapping[int, int], slices: int, tolerance: float
 ) -> dict[int, Turn]:
-    """Give each job that meets others its turn; none where turns would change little.
+    """Give each job that shares links its turn; none if turns would change little.
 
     Parameters
     ----------

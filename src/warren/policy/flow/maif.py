@@ -136,7 +136,7 @@ class Maif:
         return gain
 
     def _step_s(self, view: View, traffic: JobTraffic, job: int) -> float | None:
-        """Return how long a round takes with all links to itself; None: it is not known yet."""
+        """Return the time of a round with all links to itself; None: it is not known yet."""
         if self.speed == "mathematical":
             step_s = modelled_step_s(view, traffic, job)
             if step_s is not None:

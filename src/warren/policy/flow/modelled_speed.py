@@ -1,4 +1,4 @@
-"""How long a round of a job would take with all links to itself, by JPAS's mathematical method."""
+"""The time of a job's round with all links to itself, by JPAS's mathematical method."""
 
 from __future__ import annotations
 

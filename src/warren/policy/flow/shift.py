@@ -81,7 +81,7 @@ class _Rounds:
 
     @property
     def comp_ns(self) -> int:
-        """Return how long a round computes at least, by the last ones; 0: they were too few."""
+        """Return the least computing time of a round, by the last ones; 0: they were too few."""
         return min(self.recent_ns) if len(self.recent_ns) == _RECENT else 0
 
 
@@ -144,7 +144,7 @@ class Shift:
         return _Memory()
 
     def decide(self, view: View, memory: _Memory) -> tuple[Decision, _Memory]:
-        """Give turns if jobs have come or gone or take another time; else keep jobs in theirs."""
+        """Give turns if jobs have come, gone or changed their times; else keep jobs in theirs."""
         seen, passed = memory.after(view, self.budget)
         there = [job for job in known_jobs(view, seen.traffic) if view.round_bytes_J[job] > 0]
         known = tuple(job for job in there if job in seen.rounds)

@@ -386,7 +386,7 @@ def _whole(shares: list[float], model_bytes: int) -> tuple[int, ...]:
 
 
 def _words(found: Choice) -> str:
-    """Return how many hosts work and serve, in words."""
+    """Return the numbers of working and serving hosts, in words."""
     serves_N = found.share_N > 0
     both, works = int((found.works_N & serves_N).sum()), int((found.works_N & ~serves_N).sum())
     alone = int((serves_N & ~found.works_N).sum())

@@ -133,7 +133,7 @@ class Measured:
         return _binned(_pooled(task_s_H, known_H, weight_H, noise))
 
     def _weights(self, job: int, hosts: int, now: int) -> FloatArray:
-        """Return how many values the mean of each host counts for in this round."""
+        """Return the number of values that the mean of each host counts for in this round."""
         weight_H = np.zeros(hosts)
         for (one, host), (values, last) in self.weight.items():
             if one == job:

@@ -155,7 +155,7 @@ class Comparison:
         return over_seeds(rows, means(rows, self.against))
 
     def _against_others(self, live: ComparedRun) -> dict[str, Any]:
-        """Return how a live run compares with the simulations, and with the other live runs."""
+        """Return a comparison of a live run with the simulations, and with the other live runs."""
         from warren.report.compare import jct_errors
         from warren.report.same_params import same_params
 

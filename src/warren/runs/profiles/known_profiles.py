@@ -34,7 +34,7 @@ class ExportedProfiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedJobs:
-    """How many jobs were written, the file of their costs, and a hash of all that was read."""
+    """The number of jobs written, the file of their costs, and a hash of all data read."""
 
     jobs: int
     costs: Path

@@ -1,4 +1,4 @@
-"""How many hosts of a cluster should work on a job and how many serve, before it has run."""
+"""The numbers of hosts that should work on a job and serve it, before it has run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a job gets from the shape that it has to another: which hosts change, which blocks move."""
+"""The way of a job from its shape to another: the hosts that change, the blocks that move."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ShapeChange:
 
 
 def block_counts(text: str | None) -> tuple[int, int]:
-    """Return how many blocks data and model have, of ``--blocks``; raises SpecError."""
+    """Return the numbers of blocks of data and model in ``--blocks``; raises SpecError."""
     if text is None:
         return BLOCKS
     if _PAIR.fullmatch(text):

@@ -1,4 +1,4 @@
-"""Which testbed a user asks for: hosts that are all alike by options, or those of a file."""
+"""The testbed that a user asks for: equal hosts by options, or the hosts of a file."""
 
 from __future__ import annotations
 

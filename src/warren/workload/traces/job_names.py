@@ -1,4 +1,4 @@
-"""Give jobs of a trace names that can be those of files, and no name twice.
+"""Give jobs of a trace names that files can have, and no name twice.
 
 A name of other characters, or a number, is changed; the notes tell how.
 """

@@ -1,4 +1,4 @@
-"""How long a lease stands on either side, by clocks that need not agree."""
+"""The length of a lease on either side, by clocks that need not agree."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ def _span(tensor: Tensor) -> int:
 
 
 def _address(tensor: Tensor) -> int:
-    """Return where a tensor begins; 0 where it has no memory."""
+    """Return the address at which a tensor begins; 0 if it has no memory."""
     try:
         return tensor.data_ptr()
     except RuntimeError:

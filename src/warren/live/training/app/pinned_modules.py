@@ -79,7 +79,7 @@ class PinnedModules:
         return name in self._files
 
     def find(self, name: str, path: Sequence[str] | None) -> ModuleSpec | None:
-        """Return how to load a module; None if it is not one of the app's own folder.
+        """Return the loading specification of a module; None if it is not in the app's own folder.
 
         A module of the folder that was not pinned gets a loader that refuses it.
         """
@@ -188,7 +188,7 @@ def _folder_spec(name: str, folder: str) -> ModuleSpec:
 def pinned_spec(
     source: AppSource, file: str, name: str, folders: list[str] | None = None
 ) -> ModuleSpec:
-    """Return how to run one file of an app as a module; ``folders``: it is a package."""
+    """Return the specification to run one file of an app as a module; ``folders``: a package."""
     path = str(Path(source.folder, file))
     loader = PinnedLoader(name, path, source.texts[file])
     spec = spec_from_file_location(name, path, loader=loader, submodule_search_locations=folders)

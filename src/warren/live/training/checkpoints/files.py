@@ -228,7 +228,7 @@ def _load(path: Path) -> bytes:
 
 
 def _read_tail(file: FileIO) -> tuple[int, int]:
-    """Return how many bytes a part has before its tail, and their CRC-32 as the tail states it.
+    """Return the bytes of a part before its tail, and their CRC-32 as the tail states it.
 
     Raises
     ------

@@ -240,7 +240,7 @@ def _member(module: str, name: str, member: str) -> Enum:
 
 
 def _extent(tensor: Tensor) -> tuple[int, int]:
-    """Return where the memory of a tensor begins and ends."""
+    """Return the addresses at which the memory of a tensor begins and ends."""
     if not tensor.numel():
         return 0, 0
     begin = tensor.data_ptr()

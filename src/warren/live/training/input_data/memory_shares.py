@@ -1,4 +1,4 @@
-"""How much memory of a host each process's input data take: one step of hill climbing, no clock.
+"""The memory of a host for each process's input data: one step of hill climbing, no clock.
 
 *Source.* Harmony, 4.3.3: alpha = B_disk / B_total is kept below a bound and moved step by step by
 measurements, with as few disk-blocks as the memory allows.
@@ -78,7 +78,7 @@ def next_held_bytes(
     *,
     gives: bool = True,
 ) -> int:
-    """Return how much of its data a process is to keep in memory from now on.
+    """Return the bytes of its data that a process keeps in memory from now on.
 
     Whatever the table says, all processes that follow the answer one after another stay within the
     budget if they are within it. Otherwise they come back into it as far as data can.

@@ -121,7 +121,7 @@ class SpilledData:
         return self._batch(whole, items)
 
     def share_on_disk(self, items: IntArray) -> int:
-        """Return how many of these items are on disk alone."""
+        """Return the number of these items that are only on disk."""
         return int((items >= len(self._blocks) * self._block_items).sum())
 
     def _batch(self, spilled: list[Tensor], items: IntArray) -> Any:

@@ -308,7 +308,7 @@ def _first(items: list[Any]) -> list[Any]:
 
 
 def _place(value: Iterator[Any]) -> object:
-    """Return how far an iterator has come, as far as it tells."""
+    """Return the position of an iterator, as far as it shows one."""
     # A generator's place is the instruction it stopped at and its local variables.
     frame = getattr(value, "gi_frame", None)
     inside = None if frame is None else (frame.f_lasti, repr(frame.f_locals))

@@ -1,4 +1,4 @@
-"""Where a job's model lies while its tasks are computed: in main memory, or on a device."""
+"""The place of a job's model while its tasks are computed: in main memory, or on a device."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class Arena:
                 os.close(fd)
 
     def spot(self, index: int) -> SharedSlot:
-        """Return how another process finds a slot."""
+        """Return the description by which another process finds a slot."""
         return SharedSlot(self.path, self._serial, self.slot_bytes, self.slots, index)
 
     def slot(self, index: int) -> memoryview:

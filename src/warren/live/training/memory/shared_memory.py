@@ -201,7 +201,7 @@ class StatePool:
         return tuple(whole[begin:end] for begin, end in self._ranges)
 
     def spot(self, packed: Sequence[memoryview]) -> SharedSlot | None:
-        """Return where a packed state lies, given its pieces; None where it is not shared."""
+        """Return the place of a packed state, given its pieces; None if it is not shared."""
         for place, _ in self._places if packed else ():
             if place.lent(packed[0]):
                 return place.spot
@@ -256,7 +256,7 @@ class MappedMemories:
         return self._arenas[key].slot(spot.slot)
 
     def relayed(self, spot: SharedSlot) -> SharedSlot:
-        """Return how others find, through this process, a slot that was viewed before."""
+        """Return the description by which others find, through this process, a viewed slot."""
         return self._arenas[spot.path, spot.serial].spot(spot.slot)
 
     def look(self, spot: SharedSlot) -> memoryview | None:
