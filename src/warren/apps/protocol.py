@@ -23,7 +23,7 @@ class TorchApp:
     """A PyTorch model, its data and its loss; Warren decides where and when each task runs.
 
     A round is ``scale`` tasks, one batch each, then a barrier: gradients are added in task order
-    and divided by ``scale``, the optimiser steps once, then the schedule. The class is loaded in
+    and divided by ``scale``, the optimizer steps once, then the schedule. The class is loaded in
     several processes, so every method must give the same answer wherever it is called.
 
     Parameters of a job (``params:`` in the job file) are declared either as annotated class
@@ -44,11 +44,11 @@ class TorchApp:
     - Gradients are never shown to the app. ``clip_norm`` clips a round's mean gradient by its
       global norm before the step, to the same bits on one server, on several and in a ring, as
       ``torch.nn.utils.clip_grad_norm_`` would in double precision: an attribute of the app, or a
-      parameter of the job. An optimiser whose ``step`` needs a closure (``LBFGS``), a fused
+      parameter of the job. An optimizer whose ``step`` needs a closure (``LBFGS``), a fused
       one and a schedule that wants a metric (``ReduceLROnPlateau``) are refused.
 
     A job may have several parameter servers, each with some of the tensors. ``separable = True``
-    says that an optimiser of your own may be split so: that it steps each tensor by its own
+    says that an optimizer of your own may be split so: that it steps each tensor by its own
     gradient and state alone, and draws no random numbers. Those of ``torch.optim`` are known.
 
     ``scratch`` names what the app keeps that no result depends on, such as counters for its log:

@@ -108,7 +108,7 @@ def _factors(values: FloatArray) -> tuple[int, ...]:
 
 
 Pair: TypeAlias = tuple[int, int]
-"""Real nanoseconds that COMP and synchronisation are padded to; both 0: not padded."""
+"""Real nanoseconds that COMP and synchronization are padded to; both 0: not padded."""
 
 
 class PadTable(msgspec.Struct, frozen=True, array_like=True):

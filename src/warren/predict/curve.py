@@ -21,7 +21,7 @@ MAD_TO_SD: Final = 1.4826
 """Standard deviation over median absolute deviation, of a normal distribution."""
 
 _MOST_IN_A_ROW: Final = 3
-"""Number of neighbours that may be spikes together; more are a level of their own."""
+"""Number of neighbors that may be spikes together; more are a level of their own."""
 _LEAST_OUTSIDE: Final = 0.1
 """Least distance of a spike from the others' range, in units of the size of that range."""
 _FAR: Final = 100.0

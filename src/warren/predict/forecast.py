@@ -31,7 +31,7 @@ HIGH: Final = 0.9
 _LEAST_NOISE: Final = 0.003
 """In units of the rise that was seen."""
 _EVEN: Final = 0.5
-"""A bin of n points weighs n to this power: neighbours err alike."""
+"""A bin of n points weighs n to this power: neighbors err alike."""
 _SAMPLES: Final = 1000
 
 

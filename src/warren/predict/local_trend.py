@@ -64,13 +64,13 @@ def _beyond(values: FloatArray, target: float, *, falls: bool) -> float:
 def noise_of(rounds_P: IntArray, short_P: FloatArray) -> float:
     """Return the standard deviation of single values of a curve of four points or more.
 
-    From how far points lie off the line between their neighbours, by the median, over the later
+    From how far points lie off the line between their neighbors, by the median, over the later
     half: a smooth curve hardly bends, and a few jumps do not count.
     """
     part = min(_RECENT, max(4, len(short_P) // 2))
     rounds, short = rounds_P[-part:].astype(float), short_P[-part:]
     weight = (rounds[1:-1] - rounds[:-2]) / (rounds[2:] - rounds[:-2])
-    # The distance of independent values from their neighbours' line has the variance of one value
+    # The distance of independent values from their neighbors' line has the variance of one value
     # times 1 + w^2 + (1 - w)^2, which is divided out.
     off = short[1:-1] - (1 - weight) * short[:-2] - weight * short[2:]
     return float(MAD_TO_SD * np.median(np.abs(off) / np.sqrt(1 + weight**2 + (1 - weight) ** 2)))

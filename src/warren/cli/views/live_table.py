@@ -127,7 +127,7 @@ class LiveTable:
         if phase is Phase.PENDING:
             return f"at {ns_to_seconds(int(state.arrival_ns_J[job])):.0f} s"
         if phase is Phase.ACTIVE:
-            # Its synchronisation may go on while its device computes another job already.
+            # Its synchronization may go on while its device computes another job already.
             if self._held(state, job) or any(one.job == job for d in state.syncing for one in d):
                 return "running"
             return _WAITS.get(reason(state, job), "waiting")

@@ -44,7 +44,7 @@ def plot_gantt(record: Record, path: Path) -> None:
     slices, _ = joined_to_fit(record.history.timeline, _SLICES)
     devices = record.run.cluster.devices
     figure, axes = new_picture(height=1.2 + 0.18 * len(devices))
-    # The jobs that computed longest have colours.
+    # The jobs that computed longest have colors.
     busy_J = np.bincount(slices.job_S, slices.busy_ns_S, len(record.run.workload.jobs))
     longest = np.argsort(-busy_J, kind="stable")[:_NAMED]
     for job in np.unique(slices.job_S).tolist():
@@ -83,5 +83,5 @@ def plot_use(record: Record, path: Path) -> None:
 
 
 def _colour(number: int) -> str:
-    """Return the colour of a line; beyond the last they begin again."""
+    """Return the color of a line; beyond the last they begin again."""
     return COLOURS[number % len(COLOURS)]

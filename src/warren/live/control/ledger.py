@@ -356,7 +356,7 @@ class Ledger:
             # Only a stretch of several rounds can be cut in two by a checkpoint.
             if entry.assignment.rounds > 1:
                 progress.pasts.append(entry.past(report.round))
-        # The barrier is not before any synchronisation that it waits for.
+        # The barrier is not before any synchronization that it waits for.
         at_ns = max(self._clock.cluster_ns(report.at_ns), synced_ns)
         metrics = tuple(sorted((report.metrics or {}).items()))
         progress.passed, progress.barrier_ns = report.round + 1, at_ns

@@ -96,5 +96,5 @@ class StartupBarrier:
         self._manager.tell(one.device, RehearseTask(one.job))
 
     def _server_jobs(self) -> list[Job]:
-        """Return the jobs that synchronise through servers, not in a ring."""
+        """Return the jobs that synchronize through servers, not in a ring."""
         return [job for job in self._context.jobs if job.sync == "ps"]

@@ -11,7 +11,7 @@ time of decisions, messages and the barrier comes out of the next COMP's pad; if
 that task is an overrun.
 
 Where bytes pass links that the network model knows (``on_links``) they take the place of T^s: a
-task also waits for its state, its update leaves at the end of COMP, and its synchronisation ends
+task also waits for its state, its update leaves at the end of COMP, and its synchronization ends
 when the last server has it.
 """
 
@@ -110,7 +110,7 @@ class LaneTask:
 
     @property
     def sync_end_ns(self) -> int:
-        """Return when the task's synchronisation has ended, once all servers have its update."""
+        """Return when the task's synchronization has ended, once all servers have its update."""
         return max(self.sync_due_ns, self.acknowledged_ns) if self.on_links else self.sync_due_ns
 
     @property

@@ -48,7 +48,7 @@ class MeasuredTasks:
 def measure(
     run: Run, jobs: Sequence[int], tasks: int = 3
 ) -> tuple[Mapping[int, MeasuredTasks], Mapping[int, str]]:
-    """Measure the median seconds of COMP and of synchronisation of each job.
+    """Measure the median seconds of COMP and of synchronization of each job.
 
     Every job trains alone, one task a round, on one device of the real engine. The time between the
     end of a task's COMP and the start of the next round's is its synchronization: update out,

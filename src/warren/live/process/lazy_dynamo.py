@@ -1,4 +1,4 @@
-"""Let torch's optimisers step without loading its compiler, which takes as long as torch itself.
+"""Let torch's optimizers step without loading its compiler, which takes as long as torch itself.
 
 ``Optimizer.step`` imports ``torch._dynamo`` only to tell a compiler where to break, in case one is
 tracing; a group of processes clears its cache. Here a stand-in module does these two things. It

@@ -43,7 +43,7 @@ class Ring:
         A file that all ranks can write and that does not exist yet: through it they find each
         other.
     interface
-        The network interface on which this rank listens to its neighbours, like ``lo``.
+        The network interface on which this rank listens to its neighbors, like ``lo``.
     limit_s
         Longest time of one sum, in seconds.
     secret

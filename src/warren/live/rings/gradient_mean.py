@@ -1,7 +1,7 @@
 """The mean of the updates of a ring's ranks: by all of them together, or by one process alone.
 
 An update is flat (``training.tensor_layout``): gradients in the places of the parameters, then
-buffers. Neighbours of one type are summed as one. Integer buffers are not summed: those of rank 0
+buffers. Neighbors of one type are summed as one. Integer buffers are not summed: those of rank 0
 count. Of two NaNs a compiler may keep either, so all of a mean get the same bits.
 """
 
@@ -73,7 +73,7 @@ class RingMeans:
         return mean
 
     def _parts(self, update: Tensor) -> Iterator[Tensor]:
-        """Generate views of the runs of neighbouring numbers of one type, as real numbers."""
+        """Generate views of the runs of neighboring numbers of one type, as real numbers."""
         return (update[run.begin : run.end].view(_real(run.dtype)) for run in self._runs)
 
 

@@ -1,6 +1,6 @@
 """A rank's part of a round: its task, the mean over the ring, and the step that all ranks make.
 
-Every rank holds the whole model and optimiser, and makes the same step from the same mean. Rank 0
+Every rank holds the whole model and optimizer, and makes the same step from the same mean. Rank 0
 evaluates and keeps the checkpoints. As in a device's lanes, an emulated rank keeps the times its
 pads give: the next round begins when the slowest COMP and its T^s are over, or when the bytes have
 really gone round, if that is later.
@@ -271,7 +271,7 @@ class RingRank:
     def _check_same(self, digest: bytes) -> None:
         """Refuse the app if not all ranks have parameters of this hash.
 
-        An optimiser might have drawn random numbers from a generator that Warren does not set.
+        An optimizer might have drawn random numbers from a generator that Warren does not set.
         """
         own = flat_of(digest).clone()
         for rank, other in enumerate(self._ring.gather(own)):

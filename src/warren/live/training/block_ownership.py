@@ -16,12 +16,12 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 def static_owners(layout: Layout, parts: int) -> tuple[int, ...]:
-    """Return the part that owns each entry, shape (entries,): runs of neighbours, parts in order.
+    """Return the part that owns each entry, shape (entries,): runs of neighbors, parts in order.
 
     The largest part is as small as runs allow; with more parts than tensors some own nothing.
     """
     # Bisection on the bytes of the largest part: the least limit for which ``parts`` runs of
-    # neighbours are enough. No limit below the largest tensor can do.
+    # neighbors are enough. No limit below the largest tensor can do.
     spans = _spans(layout)
     low, high = max((end - begin for begin, end in spans), default=0), layout.total_bytes
     while low < high:
@@ -51,7 +51,7 @@ def owners_of(layout: Layout, parts: int, model_bytes: Sequence[int]) -> tuple[i
 
 
 def ranges_of(layout: Layout, owners: Sequence[int], part: int) -> Ranges:
-    """Return the byte ranges a part owns; neighbours are merged, padding goes with its tensor."""
+    """Return the byte ranges a part owns; neighbors are merged, padding goes with its tensor."""
     found: list[tuple[int, int]] = []
     for (begin, end), owner in zip(_spans(layout), owners, strict=True):
         if owner != part or begin == end:
@@ -91,7 +91,7 @@ def _spans(layout: Layout) -> list[tuple[int, int]]:
 
 
 def _filled(spans: Sequence[tuple[int, int]], limit: int) -> list[int]:
-    """Return the owners when each part takes neighbours until ``limit`` bytes are full."""
+    """Return the owners when each part takes neighbors until ``limit`` bytes are full."""
     owners = []
     part = 0
     begin = 0

@@ -17,7 +17,7 @@ from warren.live.training.seeding import stream_key
 from warren.model.costs import IntArray
 from warren.model.job import Job
 
-# Tasks of neighbouring rounds lie in one or two epochs; older permutations are drawn again.
+# Tasks of neighboring rounds lie in one or two epochs; older permutations are drawn again.
 _EPOCHS_KEPT: Final = 4
 
 

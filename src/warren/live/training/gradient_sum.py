@@ -22,7 +22,7 @@ _CHUNK_BYTES: Final = 1 << 20
 
 @dataclass(slots=True)
 class TypedSpan:
-    """Neighbouring tensors of one type, summed as one: bytes [begin, end) of range ``at``."""
+    """Neighboring tensors of one type, summed as one: bytes [begin, end) of range ``at``."""
 
     at: int
     begin: int
@@ -88,7 +88,7 @@ def _mean(out: Tensor, *parts: Tensor) -> None:
 
 
 def float_runs(layout: Layout, ranges: Ranges) -> list[TypedSpan]:
-    """Return the owned float tensors; neighbours of one real type form a span, padding included."""
+    """Return the owned float tensors; neighbors of one real type form a span, padding included."""
     runs: list[TypedSpan] = []
     for entry in layout.entries:
         at = next((i for i, (b, e) in enumerate(ranges) if b <= entry.offset < e), None)
@@ -96,7 +96,7 @@ def float_runs(layout: Layout, ranges: Ranges) -> list[TypedSpan]:
             continue
         dtype: torch.dtype = getattr(torch, entry.dtype)
         begin = entry.offset - ranges[at][0]
-        # Only padding lies between neighbours of a span; it is zero in each update, and stays so.
+        # Only padding lies between neighbors of a span; it is zero in each update, and stays so.
         last = runs[-1] if runs and runs[-1].at == at and not dtype.is_complex else None
         if last is not None and last.dtype == dtype and begin - last.end < ALIGN_BYTES:
             last.end = begin + entry.nbytes

@@ -33,7 +33,7 @@ from warren.model.job import Job
 
 
 class ParameterStore:
-    """The parameters, buffers, optimiser and schedule of one job, or one server's part of them.
+    """The parameters, buffers, optimizer and schedule of one job, or one server's part of them.
 
     ``version`` counts steps made, so it is the round whose tasks may be computed next. A round is
     ``add`` for each task, ``step``, and on part 0 ``conclude``; if ``wants_whole`` after the step,
@@ -60,7 +60,7 @@ class ParameterStore:
     Raises
     ------
     SpecError
-        The app breaks its contract, or its optimiser cannot be split.
+        The app breaks its contract, or its optimizer cannot be split.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class ParameterStore:
         return self._squares
 
     def step(self, squares: Sequence[float] | None = None) -> None:
-        """Combine, step the optimiser and the schedule; ``version`` is then one more.
+        """Combine, step the optimizer and the schedule; ``version`` is then one more.
 
         ``squares``: the results of ``combine`` on all parts, in order; None: there are no others.
         """
@@ -312,7 +312,7 @@ class ParameterStore:
         Raises
         ------
         SpecError
-            The parts do not belong together, or are of another model or optimiser.
+            The parts do not belong together, or are of another model or optimizer.
         """
         self.version, self.finished = checkpoint.decode(parts, self._replica)
         self.known.go_on_from(self.version)

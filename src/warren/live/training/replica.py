@@ -44,7 +44,7 @@ _LARGE_BYTES: Final = 1 << 16
 
 
 class Replica:
-    """The model, optimiser and schedule of a job. Tensors of other parts are as old as ``take``.
+    """The model, optimizer and schedule of a job. Tensors of other parts are as old as ``take``.
 
     ``owners``: the part that owns each entry; ``owned``: indices of the entries that part ``part``
     of ``parts`` combines and steps.
@@ -165,7 +165,7 @@ class Replica:
         return round_no, gradients, [one.detach().clone() for one in found[params:]]
 
     def _advance(self, round_no: int) -> None:
-        """Step the optimiser and the schedule by the gradients that are there."""
+        """Step the optimizer and the schedule by the gradients that are there."""
         self.seed(round_no)
         self._seeded = None
         if self._tensorwise and self._helpers.share(self.layout.total_bytes):
@@ -259,7 +259,7 @@ class Replica:
         # The mean of one result is that result: views of its received bytes.
         if len(results) == 1 and self._large and self._tensorwise and not waits:
             return views_in(self.layout, self.ranges, results[0].update)
-        # The optimiser may still hold the means of the last round.
+        # The optimizer may still hold the means of the last round.
         if not self._tensorwise:
             self._means.renew()
         self._means.compute([result.update for result in results])

@@ -1,4 +1,4 @@
-"""Step an optimiser that steps each tensor alone, with threads that share the tensors."""
+"""Step an optimizer that steps each tensor alone, with threads that share the tensors."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from warren.live.training.helpers import Helpers
 
 
 def shared_step(optimizer: optim.Optimizer, helpers: Helpers) -> None:
-    """Make one step; ``app_contract.tensorwise`` must hold of the optimiser.
+    """Make one step; ``app_contract.tensorwise`` must hold of the optimizer.
 
-    Each share is stepped by a copy of the optimiser that has the same state and no other tensors.
+    Each share is stepped by a copy of the optimizer that has the same state and no other tensors.
     So each tensor meets the same operations, with the same numbers, as in one step of all.
     """
     groups = optimizer.param_groups
@@ -26,7 +26,7 @@ def shared_step(optimizer: optim.Optimizer, helpers: Helpers) -> None:
         for share in helpers.shares([one.nbytes for _, one in every])
     ]
 
-    # All of them before any thread begins: to copy an optimiser reads the state of all tensors.
+    # All of them before any thread begins: to copy an optimizer reads the state of all tensors.
     twins = [copy.copy(optimizer) for _ in shares]
     for twin, share in zip(twins, shares, strict=True):
         twin.param_groups = [

@@ -18,7 +18,7 @@ class ServerReady(Message, frozen=True, tag="ServerReady", array_like=True):
     part: int
 
 
-# A task's synchronisation: an executor pulls the state of a round, and pushes the task's update.
+# A task's synchronization: an executor pulls the state of a round, and pushes the task's update.
 
 
 class Pull(Message, frozen=True, tag="Pull", array_like=True):
@@ -92,7 +92,7 @@ class Pushed(Message, frozen=True, tag="Pushed", array_like=True):
 
 
 class Commit(Message, frozen=True, tag="Commit", array_like=True):
-    """Executor to the first server: a task's synchronisation has ended on the COMM lane."""
+    """Executor to the first server: a task's synchronization has ended on the COMM lane."""
 
     round: int
     stamp: TaskStamp

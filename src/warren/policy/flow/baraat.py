@@ -10,7 +10,7 @@ Differs
     A task's size is the traffic that all its rounds so far may have sent. The percentile is of jobs
     that have ended in this run; until one has, no job is heavy (Baraat takes it from history). A
     flow has one class on both its links, at most seven (``warren.solve.flows.class_order``);
-    Baraat's rate control in switches is not modelled.
+    Baraat's rate control in switches is not modeled.
 """
 
 from __future__ import annotations

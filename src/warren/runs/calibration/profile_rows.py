@@ -166,5 +166,5 @@ def barriers_ns(tasks: Sequence[TasksDone], scale: int) -> list[int]:
     """Return the times from each round's last COMP end to the next one's start, on one device."""
     ordered = sorted(tasks, key=lambda task: task.start_ns)
     pairs = list(pairwise(ordered))
-    # A round has ``scale`` tasks, so every ``scale``-th pair of neighbours spans a barrier.
+    # A round has ``scale`` tasks, so every ``scale``-th pair of neighbors spans a barrier.
     return [after.start_ns - before.comp_end_ns for before, after in pairs[scale - 1 :: scale]]

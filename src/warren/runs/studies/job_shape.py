@@ -190,7 +190,7 @@ def _whole(parts: Mapping[str, float], total: int) -> dict[str, int]:
 
 
 def _counts(kinds: MachineKinds, shape: KindShape, curve: bool) -> list[int]:
-    """Return numbers of hosts that work: the best one's neighbours, or many for a picture."""
+    """Return numbers of hosts that work: the best one's neighbors, or many for a picture."""
     best = int(shape.machines_K.sum())
     most = min(int(kinds.count_K[kinds.works_K].sum()), int(kinds.count_K.sum()) - 1)
     if not curve:

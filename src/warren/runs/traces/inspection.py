@@ -30,7 +30,7 @@ class InspectedTrace:
 
 
 def inspect_trace(asked: TraceOptions) -> InspectedTrace:
-    """Summarise a trace, or the jobs that a run file (``.yaml``) lists, reads or generates.
+    """Summarize a trace, or the jobs that a run file (``.yaml``) lists, reads or generates.
 
     Raises SpecError if the file cannot be read, or is no trace and no table.
     """

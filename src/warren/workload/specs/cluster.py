@@ -200,7 +200,7 @@ class ClassWeightsSpec(Spec):
 
 
 class NetworkSpec(Spec):
-    """Which model prices synchronisation."""
+    """Which model prices synchronization."""
 
     model: Annotated[str, *choice("constant", "lane", "contention", "fluid")] = Field(
         default="constant",

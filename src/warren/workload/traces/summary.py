@@ -1,4 +1,4 @@
-"""Summarise a trace: sizes, arrivals, and how heavy its tail is.
+"""Summarize a trace: sizes, arrivals, and how heavy its tail is.
 
 A job's *work* is its run time times its GPUs. Three figures describe the tail, since a policy that
 serves the least served job first depends on it: the work of the largest jobs, the coefficient of

@@ -125,8 +125,8 @@ _TENSORWISE: Final = frozenset(
 
 
 def tensorwise(optimizer: optim.Optimizer) -> bool:
-    """Tell whether an optimiser steps each tensor alone, without chance, and keeps no gradient."""
-    # Of an optimiser of another type nothing is asked: it may not have called ``__init__``.
+    """Tell whether an optimizer steps each tensor alone, without chance, and keeps no gradient."""
+    # Of an optimizer of another type nothing is asked: it may not have called ``__init__``.
     return type(optimizer) in _TENSORWISE and not any(
         (
             optimizer._optimizer_step_pre_hooks,
@@ -138,7 +138,7 @@ def tensorwise(optimizer: optim.Optimizer) -> bool:
 
 
 def check_split(app: TorchApp, job: Job, optimizer: optim.Optimizer, parts: int) -> None:
-    """Refuse several servers for an optimiser that may look at several tensors at once."""
+    """Refuse several servers for an optimizer that may look at several tensors at once."""
     if parts > 1 and not (tensorwise(optimizer) or app.separable):
         known = ", ".join(sorted(kind.__name__ for kind in _TENSORWISE))
         message = (

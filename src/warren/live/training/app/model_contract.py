@@ -104,7 +104,7 @@ def _refuse_extra_state(model: nn.Module, job: Job) -> None:
         *model.named_buffers(remove_duplicate=False),
     ]
     names = {name for name, _ in state}
-    # A renamed entry is recognised by its storage, since it shares that with the tensor it names.
+    # A renamed entry is recognized by its storage, since it shares that with the tensor it names.
     memory = {tensor.untyped_storage().data_ptr() for _, tensor in state}
     for name, value in model.state_dict().items():
         if name in names:

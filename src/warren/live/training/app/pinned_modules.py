@@ -85,7 +85,7 @@ class PinnedModules:
         """
         where = str(self.folder.joinpath(*name.split(".")[:-1]))
         if path is not None and where not in path:
-            return None  # of a package that is no neighbour
+            return None  # of a package that is no neighbor
         spec = self._pinned(name) if self.has(name) else self._not_pinned(name, where, path)
         if spec is not None:
             self._given[name] = spec

@@ -36,7 +36,7 @@ from warren.live.training.tensor_layout import tensors
 CONTAINERS: Final = (dict, list, tuple, deque, set, frozenset)
 LEAVES: Final = (Tensor, np.ndarray, *GENERATORS)
 _DEPTH: Final = 16
-"""Most objects on the way from an optimiser or schedule to an object that is found."""
+"""Most objects on the way from an optimizer or schedule to an object that is found."""
 _MOST: Final = 50_000
 """Most objects that are found."""
 _LONG: Final = 10_000
@@ -131,7 +131,7 @@ def find(built: BuiltApp) -> BarrierObjects:
         search.enter("schedule", built.schedule)
     for hooks in (_global_optimizer_pre_hooks, _global_optimizer_post_hooks):
         search.enter(HOOKS_OF_ALL, hooks)
-    # Some optimisers keep their state in attributes of parameters.
+    # Some optimizers keep their state in attributes of parameters.
     for name, parameter in built.model.named_parameters():
         search.enter(f"parameter {name!r}", parameter, entry=name)
     if type(built.app).finished is not TorchApp.finished:

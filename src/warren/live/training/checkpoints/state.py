@@ -25,7 +25,7 @@ from warren.live.transport.frames import Buffer
 from warren.model.errors import WarrenError, text_of
 
 _FORMAT: Final = 2
-"""Number of the format of a part. Number 1 had no format: optimiser state by position."""
+"""Number of the format of a part. Number 1 had no format: optimizer state by position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def decode(
     Raises
     ------
     SpecError
-        The parts do not belong together, or are of another model or optimiser.
+        The parts do not belong together, or are of another model or optimizer.
     """
     try:
         files = sorted(map(unpack, parts), key=lambda file: file[1].get("part", 0))

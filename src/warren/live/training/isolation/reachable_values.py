@@ -139,7 +139,7 @@ class _Walk:
         elif is_a(value, functools.partial):
             self.enter(name, value.func, depth)
             self._container(name, [*value.args, *value.keywords.values()], depth)
-        # Optimisers and schedules step at the barrier alone; ``TaskRules`` hides them in tasks.
+        # Optimizers and schedules step at the barrier alone; ``TaskRules`` hides them in tasks.
         elif not is_a(value, Optimizer, LRScheduler, Enum):
             own = is_a(value, nn.Module, Dataset, SimpleNamespace)
             if own or self._is_users(type(value)):

@@ -73,7 +73,7 @@ class TaskRules:
         self._every = min(_MOST, _LEAST + nbytes // _EACH_BYTES) if self._here else _MOST
         self._outside = OutsideTasks(built, job)
         self._app = vars(built.app)
-        # An app may keep its optimiser or schedule; in a task a stand-in takes their places.
+        # An app may keep its optimizer or schedule; in a task a stand-in takes their places.
         steppers = (built.optimizer, built.schedule)
         self._stepped = {
             name: value
@@ -178,7 +178,7 @@ _ALLOWED: Final = "a task may change gradients and buffers only, the optimiser s
 
 
 class _Unseen:
-    """Stands for the app's optimiser or schedule in a task, where its copy of them never steps."""
+    """Stands for the app's optimizer or schedule in a task, where its copy of them never steps."""
 
     def __init__(self, name: str, job: Job) -> None:
         # Past ``__setattr__`` and ``__getattr__``, which is asked for every attribute not found.

@@ -5,7 +5,7 @@ gpu_time, cluster``. Rows are not sorted, and equal rows are real: jobs submitte
 
 *Differs.* The trace knows run times only. A job of run time T on g GPUs becomes
 ceil(T / ``round_s``) rounds of g tasks, each ``round_s`` long on every device type and without
-synchronisation: run alone on g devices it takes T, rounded up to whole rounds.
+synchronization: run alone on g devices it takes T, rounded up to whole rounds.
 """
 
 from __future__ import annotations
