@@ -5,7 +5,7 @@
 follows from the facts that are known when the prediction is made:
 
 - an accuracy's noise: evaluations that scatter by more than a hundredth of the whole show a
-learning rate that is still high. Few points show nothing, and the usual rate of accuracies counts;
+  learning rate that is still high. Few points show nothing; accuracies then have their usual rate;
 - a loss, a perplexity, a score: hardly ever;
 - a schedule, where stated: a cut between now and then makes it likely, none unlikely.
 

@@ -23,7 +23,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 Frame: TypeAlias = tuple[memoryview, list[memoryview]]
 """A header, and the buffers beside it."""
 COPY_BELOW_BYTES: Final = 65536
-"""Size in bytes below which a waiting buffer is copied, so that its owner may change it."""
+"""Size in bytes below which a waiting buffer is copied: its other users are not tracked."""
 READ_BYTES: Final = 65536
 """Bytes read at a time; the rest of a larger frame is read into memory of its own."""
 WAKE_BYTES: Final = 1 << 17

@@ -17,9 +17,8 @@ Differs
     statements about its curve: the metric of its stop rule, its ``schedule``
     (``warren.predict.curve_kind``). The others know neither, as (22) does not: a learning rate that
     will be cut makes no difference to them. A job without a metric has no gain, and is last. The
-    paper's way out of starvation, weighted queues,
-    is the network's: ``classes: {weights: ...}``. ``error`` spoils each gain by that part, up or
-    down by chance, as the paper's Fig. 22 does.
+    paper's way out of starvation, weighted queues, is the network's: ``classes: {weights: ...}``.
+    ``error`` spoils each gain by that part, up or down by chance, as the paper's Fig. 22 does.
 """
 
 from __future__ import annotations

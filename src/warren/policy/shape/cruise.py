@@ -3,9 +3,10 @@
 What
     When a job arrives it gets the best shape by a cost model and the known times of its tasks, or,
     if its job file states hosts, those. While it trains, the times of its tasks on each host and of
-    its pulls are measured. After some rounds, and again and again, the best shape is searched
-    again, and taken if a round would be shorter by more than ``threshold``. Servers then move while
-    the job goes on. The time of rounds beyond the cost model counts as the same in every shape.
+    its pulls are measured. After some rounds, and again and again, the search for the best shape is
+    repeated. Its result is taken if a round would be shorter by more than ``threshold``. Servers
+    then move while the job goes on.
+    The time of rounds beyond the cost model counts as the same in every shape.
     When a host comes or goes (``away``) jobs at once get the best shape on the present hosts. If
     new servers do not come up (``ServersMoved.reason``) it waits for twice as many rounds before it
     tries again, then four times, and so on: an app may never have several servers, and a trial

@@ -114,8 +114,8 @@ def _run(devices: int, *, pin: bool) -> tuple[Run, Mapping[str, tuple[int, ...]]
         local=Local(pin=pin),
     )
     # Jobs of each kind: two a device keep it busy while one of them waits for its barrier. A ring
-    # runs once, so every repeat, the first included, has two of its own: one alone and one that
-    # moves.
+    # runs once, so every repeat, the first included, has two of its own: a ring alone, and a ring
+    # that moves.
     many = {"empty": max(_AHEAD, 2 * devices), "empty-large": 1, "small4": 2, "large4": 2}
     many |= {"ring": 2 * (REPEATS + 1), "wide": REPEATS + 1}
     jobs: list[Job] = []
