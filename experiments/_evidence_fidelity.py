@@ -1,4 +1,4 @@
-"""Sections of docs/evidence.md about simulations beside the live runs that they predict."""
+"""Sections of the page of evidence about simulations beside the live runs that they predict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section of docs/evidence.md about servers and rings on the links of a testbed."""
+"""The section of docs/background/evidence.md about servers and rings on the links of a testbed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sections of docs/evidence.md about live runs that are disturbed, or predicted."""
+"""Sections of docs/background/evidence.md about live runs that are disturbed, or predicted."""
 
 from __future__ import annotations
 

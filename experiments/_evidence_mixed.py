@@ -1,4 +1,4 @@
-"""The section of docs/evidence.md about rings and jobs with servers on the hosts of a testbed."""
+"""The section of the page of evidence about rings and jobs with servers on a testbed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Section of docs/evidence.md about input data on disk."""
+"""Section of docs/background/evidence.md about input data on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sections of docs/evidence.md about strikes on runs that are not emulated, and bad neighbours."""
+"""Sections of the page of evidence about strikes on runs without emulation, and bad neighbors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section of docs/evidence.md about drawn worlds of servers and rings on links."""
+"""The section of docs/background/evidence.md about drawn worlds of servers and rings on links."""
 
 from __future__ import annotations
 

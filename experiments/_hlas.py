@@ -22,9 +22,9 @@ with what a figure varies; means of the mean JCT over the seeds. Where seeds dis
 two policies is better a cell is open.
 The paper states neither its rounds, tasks a round, thresholds and number of queues, nor the pace of
 its arrivals, which are those of Google's trace. Ours are those of
-[docs/files.md](files.md#generated-workloads): 1 to 8 tasks a round, a tenth of the rounds drawn, 16
-queues from 1 s by factors of 4, Poisson arrivals at load 1, which is as much computation as the
-whole cluster does while jobs arrive. So with more GPUs they come faster, where those of a trace
+[generated workloads](../reference/generated-workloads.md): 1 to 8 tasks a round, a tenth of the
+rounds drawn, 16 queues from 1 s by factors of 4, Poisson arrivals at load 1, which is as much
+computation as the whole cluster does while jobs arrive. So with more GPUs they come faster, where those of a trace
 would not: Fig. 22 varies less here than the paper's does.
 
 `hlas-published` is our reading of the paper: a group for four GPUs, which the paper says of its

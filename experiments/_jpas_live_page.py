@@ -1,4 +1,4 @@
-"""The section of docs/reproduction/jpas.md about real training on a testbed."""
+"""The section of docs/background/reproduction/jpas.md about real training on a testbed."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ matplotlib.use("svg")
 matplotlib.rcParams["svg.hashsalt"] = "warren"
 from matplotlib import pyplot  # noqa: E402  # after the choice of how it draws
 
-FOLDER: Final = _common.ROOT / "docs" / "reproduction"
+FOLDER: Final = _common.ROOT / "docs" / "background" / "reproduction"
 COLOURS: Final[Mapping[str, str]] = {
     "hare-published": "#882255", "hare": "#0b5394", "sched-allox": "#e69f00",
     "sched-homo": "#56b4e9", "srtf": "#009e73", "gavel-fifo": "#b0b0b0",

@@ -1,4 +1,4 @@
-"""Write docs/reproduction/jpas.md from experiments/results/jpas_figures.json: claim by claim."""
+"""Write the page of JPAS from experiments/results/jpas_figures.json, claim by claim."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import _jpas_runs
 from _evidence_live import table
 from _jpas_live_page import section
 
-PAGE: Final = _common.ROOT / "docs" / "reproduction" / "jpas.md"
+PAGE: Final = _common.ROOT / "docs" / "background" / "reproduction" / "jpas.md"
 KEYS: Final = (
     "trained_90_s",
     "trained_95_s",
@@ -34,7 +34,8 @@ as numbers: assumed are 1.5 to 4 s a round on a CPU server, half on a GPU, a len
 {high:.0f} s alone, servers on hosts drawn evenly, lognormal intervals of {interval:.0f} s in the
 mean at load 1, and a period of {period:.0f} s. One experiment of the paper takes 32 h, and its
 period is of minutes. Curves have 95 % of their final accuracy after {early:.0%} of the epochs, as
-the paper's Fig. 3; without that they bend less ([docs/files.md](../files.md#curves)). Training is
+the paper's Fig. 3; without that they bend less
+([curves](../../reference/run-file.md#curves)). Training is
 synchronous, where the paper mixes both kinds: an asynchronous run has no result that can be told in
 advance. Figures are means over {seeds} seeds, and in brackets those of the least and the most
 favourable seed.

@@ -28,7 +28,7 @@ ROOT_PAGES: Final = {
     "CHANGELOG.md": "changelog.md",
 }
 """Pages of the site made of files outside of ``docs``."""
-DECISIONS: Final = "decisions/README.md"
+DECISIONS: Final = "background/decisions/README.md"
 PYTHON: Final = {
     "Runs": ["warren.runs.api"],
     "Apps": ["warren.apps.protocol.TorchApp"],
@@ -73,7 +73,7 @@ def _link(found: re.Match[str], source: str, name: str) -> str:
         return found[0]
     file, _, anchor = target.partition("#")
     path = posixpath.normpath(posixpath.join(posixpath.dirname(source), file))
-    if path == "docs/decisions":
+    if path == "docs/background/decisions":
         path = f"docs/{DECISIONS}"
     if path in ROOT_PAGES:
         path = f"docs/{ROOT_PAGES[path]}"

@@ -1,4 +1,4 @@
-"""The class that docs/porting.md makes of script.py: what is computed, without the loop."""
+"""The class that docs/guides/porting.md makes of script.py: what is computed, without the loop."""
 
 from __future__ import annotations
 

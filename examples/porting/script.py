@@ -1,4 +1,4 @@
-"""A training script as many are: one process, one loop. docs/porting.md makes app.py of it."""
+"""A training script: one process, one loop. docs/guides/porting.md makes app.py of it."""
 
 from __future__ import annotations
 

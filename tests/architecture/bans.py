@@ -16,7 +16,7 @@ from house import FACE, ROOMS, Module, words
 PURE_ROOMS: Final = frozenset(ROOMS) - {"live", "store", "runs", "cli"} | {FACE}
 
 CLOCK: Final = "a time_ns from the events or the view; measuring is done in runs or live"
-CHANCE: Final = "numpy.random.Generator(PCG64(seed)), or a hash of integers (docs/decisions/0006)"
+CHANCE: Final = "numpy.random.Generator(PCG64(seed)), or a hash of integers (decision 0006)"
 OUTSIDE: Final = "text or bytes as an argument, or a read: Callable[[str], bytes]; see store"
 SHOW: Final = "a returned value; cli prints"
 ORDER: Final = "sorted(...), or a dict or tuple, which keep their order"

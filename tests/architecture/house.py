@@ -49,8 +49,9 @@ ROOMS: Final[Mapping[str, frozenset[str]]] = {
         )
     ),
 }
-"""Room to what it may import: a room, or one module or folder of it. docs/structure.md shows the
-same."""
+"""Room to what it may import: a room, or one module or folder of it.
+
+docs/background/structure.md shows the same."""
 
 FACE: Final = "warren"
 """The package's own modules: ``warren.simulate`` and its like hand over to ``cli`` when called."""

@@ -61,7 +61,7 @@ def test_every_relative_link_and_named_file_exists() -> None:
 
 
 def test_every_decision_is_in_their_index_once() -> None:
-    index = documents()["docs/decisions/README.md"]
+    index = documents()["docs/background/decisions/README.md"]
     listed = re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", index)
     assert sorted(listed) == [path.name for path in decisions()]
 
@@ -140,16 +140,16 @@ def test_the_classes_and_values_that_contributing_shows_stand_in_the_source() ->
 
 
 def test_the_room_table_of_the_documents_is_the_one_enforced() -> None:
-    rows = _ROW.findall(documents()["docs/structure.md"])
+    rows = _ROW.findall(documents()["docs/background/structure.md"])
     shown = {room: frozenset(re.findall(r"`([\w.]+)`", allowed)) for room, allowed in rows}
-    assert "| `runs` |" in documents()["docs/structure.md"]
+    assert "| `runs` |" in documents()["docs/background/structure.md"]
     shown["runs"] = frozenset(house.ROOMS) - {"runs", "cli"}
     assert shown == dict(house.ROOMS)
 
 
 def decisions() -> list[Path]:
     """Every file of the folder but its index."""
-    folder = house.CHECKOUT / "docs" / "decisions"
+    folder = house.CHECKOUT / "docs" / "background" / "decisions"
     return sorted(path for path in folder.glob("*.md") if path.name != "README.md")
 
 

@@ -1,4 +1,4 @@
-"""Who may import whom. The table is ``house.ROOMS``; docs/structure.md explains it."""
+"""Who may import whom. The table is ``house.ROOMS``; docs/background/structure.md explains it."""
 
 from __future__ import annotations
 

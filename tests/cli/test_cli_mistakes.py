@@ -87,8 +87,8 @@ def test_a_command_is_told_that_classes_are_trained(warren: Warren, tmp_path: Pa
     jobs = "jobs: [{name: a, command: torchrun train.py, rounds: 3}]\n"
     told = warren("run", write_run(tmp_path, jobs=jobs)).complaint
     assert "jobs[0].command: unknown field; Warren trains classes, not commands: " in told
-    assert told.endswith("see docs/porting.md")
-    assert (CHECKOUT / "docs" / "porting.md").is_file()
+    assert told.endswith("see docs/guides/porting.md")
+    assert (CHECKOUT / "docs" / "guides" / "porting.md").is_file()
 
 
 def test_explain_names_the_policies_that_prepare_something(warren: Warren, tiny: str) -> None:

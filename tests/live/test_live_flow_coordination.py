@@ -331,7 +331,7 @@ def _silent(core: Coordination, job: str) -> bool:
 
 
 def _check_order(core: Coordination, told: dict[str, tuple[int, float]], keep: int) -> None:
-    """What is written here from the words of docs/flows.md."""
+    """What is written here from the words of docs/guides/flows.md."""
     order = core.order()
     known = {job: gain for job, (period, gain) in told.items() if period >= core.period - keep}
     for job, kind in order.items():

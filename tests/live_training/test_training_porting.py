@@ -1,4 +1,4 @@
-"""The script of docs/porting.md and the class that is made of it learn the same task as well."""
+"""The script of docs/guides/porting.md and the class made of it learn the same task as well."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_script_and_class_come_to_the_same_accuracy(
 
 
 def test_what_the_page_names_is_in_both_files() -> None:
-    page = (PORTING.parents[1] / "docs" / "porting.md").read_text()
+    page = (PORTING.parents[1] / "docs" / "guides" / "porting.md").read_text()
     script, made = ((PORTING / name).read_text() for name in ("script.py", "app.py"))
     run = (PORTING / "run.yaml").read_text()
     for words in ("torch.manual_seed(1)", "CosineAnnealingLR(optimizer, ", "1.0)", "0.985"):

@@ -1,4 +1,4 @@
-"""Every recipe of docs/porting.md trains, to the same bits in every engine."""
+"""Every recipe of docs/guides/porting.md trains, to the same bits in every engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from training_bench import a_job, serve, serve_split
 from warren.apps.protocol import TorchApp
 from warren.live.oracle.plain import train
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "porting.md").read_text()
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "guides" / "porting.md").read_text()
 IMPORTS, *RECIPES = re.findall(
     r"^```python\n(.*?)^```", PAGE.partition("\n## Recipes\n")[2], re.MULTILINE | re.DOTALL
 )

@@ -88,7 +88,7 @@ def test_a_random_split_without_a_seed_stops_at_the_same_round_in_every_engine()
 
 
 def test_the_page_has_the_table_of_what_was_tried() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "files.md").read_text()
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "apps.md").read_text()
     for row in rows():
         assert row in page, row
     assert len({kind.app for kind in TABLE}) == len(TABLE)

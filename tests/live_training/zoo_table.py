@@ -235,7 +235,7 @@ TABLE: Final = [
 
 
 def rows() -> list[str]:
-    """The table as docs/files.md has it."""
+    """The table as docs/reference/run-file.md has it."""
     return [
         f"| {outcome} | {'; '.join(kind.words for kind in kinds)} |"
         for outcome, kinds in groupby(TABLE, key=lambda kind: kind.outcome)

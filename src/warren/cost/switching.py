@@ -17,9 +17,9 @@ models, 7.1 for B = 15.75 GB/s (PCIe 3 x16).
   0.76). Both are in the means of Table 3, so neither is modelled on its own.
 
 - ``copied`` and ``staged`` are Warren's own, measured on an NVIDIA H200 whose bus copies 55.2 GB/s
-  (docs/reproduction/gpu.md). *copied*: the state is copied when its task begins, in pieces or
-  whole, whichever is sooner; by the least squares fit to eight models (R2 0.51). *staged*: the
-  state was brought there while another job computed; the largest of the eight medians, since they
+  (see the page of reproduction on GPUs). *copied*: the state is copied when its task begins, in
+  pieces or whole, whichever is sooner; by the least squares fit to eight models (R2 0.51).
+  *staged*: the state was brought there while another job computed; the largest of the eight medians, since they
   do not follow the size.
 
 *Differs.* The sizes are those of the shipped profile, since the paper prints none. The device type
@@ -57,7 +57,7 @@ SCHEMES: Final[Mapping[str, Scheme]] = {
     "default": Scheme(5.866, 1.0),
     "pipeswitch": Scheme(0.00279, 0.391),
     "hare": Scheme(0.00170, 0.159),
-    # docs/reproduction/gpu.md
+    # docs/background/reproduction/gpu.md
     "copied": Scheme(0.000193, 0.275),
     "staged": Scheme(0.000912, 0.0),
 }

@@ -1,11 +1,11 @@
 """Draws without a generator: a hash of integers, so that no order of drawing matters.
 
 A draw belongs to (seed, kind, job, two counters) and to nothing else. Only integers are used, so
-every machine agrees to the bit (docs/decisions/0006).
+every machine agrees to the bit (decision 0006).
 
 Which tasks of a live run are computed again: by a rule, so that a simulation knows them too.
 
-See docs/decisions/0029.
+See decision 0029.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ AnyEvent: TypeAlias = (
 
 # At one instant a barrier comes after the tasks it waits for, an arrival after the work that frees
 # devices for it, and a wake-up after everything. A failure comes first: nothing else may act for a
-# job that is gone (docs/decisions/0002).
+# job that is gone (decision 0002).
 RANK: Final[dict[type[Event], int]] = {
     JobFailed: 0,
     JobCancelled: 1,

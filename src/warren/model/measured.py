@@ -9,7 +9,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overheads:
-    """Measured constants of a machine, in real time (docs/decisions/0010).
+    """Measured constants of a machine, in real time (decision 0010).
 
     ``cores``: of the machine. ``dispatch_ns``: from a task's end to the next one's start on a
     device that has work. ``task_cpu_ns`` and ``round_cpu_ns``: processor time of controller,

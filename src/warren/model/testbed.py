@@ -16,7 +16,7 @@ Queue = Literal["fair", "fifo"]
 QUEUES: Final = get_args(Queue)
 """Queues before each link: a queue for every flow, in turns (``fair``), or one for all."""
 DEFAULT_QUEUE: Final[Queue] = "fair"
-"""Rings share such links as models of them say (docs/decisions/0025)."""
+"""Rings share such links as models of them say (decision 0025)."""
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?")
 
 

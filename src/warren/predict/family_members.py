@@ -9,7 +9,7 @@ mean. No sampling: a curve takes a matrix product a family.
 
 *Differs.* JPAS (3) sums the families with weights, each curve a sum of six, and samples all
 parameters: ``warren.predict.mcmc``. There every family may add a rise of its own. On curves of one
-family the sums err almost twice as much (docs/decisions/0019).
+family the sums err almost twice as much (decision 0019).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ the curve (``warren.predict.curve_kind``) decide that. The noise of a single eva
 top.
 
 *Differs.* JPAS predicts with the mean of sampled sums of families (12), which is
-``warren.predict.accuracy_gain.published_mean``; docs/decisions/0019 compares both.
+``warren.predict.accuracy_gain.published_mean``; decision 0019 compares both.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SAMPLES: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Assumptions about all curves; docs/decisions/0019 tells of the defaults.
+    """Assumptions about all curves; decision 0019 tells of the defaults.
 
     ``rise``: how much a family is expected to add until ten times the progress seen, in units of
     the rise seen; ``late``: how likely a late rise is, and how large.

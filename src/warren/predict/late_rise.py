@@ -11,7 +11,7 @@ follows from the facts that are known when the prediction is made:
 
 *Source.* Ours; the rule with one constant for all curves is ``one_constant``. The constants were
 chosen on real curves and on curves of the families; `experiments/_late_rises.py` and
-docs/decisions/0019 say how, and give the results with each task left out.
+decision 0019 say how, and give the results with each task left out.
 """
 
 from __future__ import annotations

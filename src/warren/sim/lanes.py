@@ -65,7 +65,7 @@ class Leg:
 
 
 class EventQueue:
-    """The events to come, in the total order (time, rank, sequence) of docs/decisions/0002.
+    """The events to come, in the total order (time, rank, sequence) of decision 0002.
 
     Most events share their instant with another one. So the heap holds instants, which are whole
     numbers, and of equals the first added stays first.
@@ -207,7 +207,7 @@ class Lanes:
         job = head.job
         round_ = head.round
         shards = head.shards
-        # A switch comes before the task and is no COMP time of it (docs/decisions/0016).
+        # A switch comes before the task and is no COMP time of it (decision 0016).
         start = self.now_ns + (self.switch_ns(job, device) if self._switch_JT else 0)
         comp_end, end = self.durations.run_round(
             job, round_, shards, self.type_D[device], start, self.comm_free_D[device]

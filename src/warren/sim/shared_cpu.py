@@ -33,7 +33,7 @@ P cores::
 
 Handing over was part of T^s when the job ran alone, so it is taken out there: with cores to spare a
 job alone takes T^c + T^s as measured. The rest of x is not: the time that o takes from tasks on a
-full machine comes on top of a barrier's latency. docs/decisions/0010 lists the effects that this
+full machine comes on top of a barrier's latency. decision 0010 lists the effects that this
 leaves out.
 
 *Rings.* A rank receives nothing between rounds, and no server computes for it. So for a ring

@@ -73,7 +73,7 @@ CodePointTable = Annotated[
     typer.Option(
         "--code-points",
         metavar="TABLE",
-        help="DSCP of classes 0 to 7: testbed, switch, or numbers. See docs/flows.md.",
+        help="DSCP of classes 0 to 7: testbed, switch, or numbers. See docs/guides/flows.md.",
     ),
 ]
 DEFAULT_TABLE: Final = "testbed"

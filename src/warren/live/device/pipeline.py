@@ -92,7 +92,7 @@ class Pipeline:
         if work is None or end_ns is None or run_clock.now_ns() < end_ns:
             return False
         # The lane is free since the pad's end, not since this process woke up: else every wake-up
-        # would add its delay to all that follows (docs/decisions/0008).
+        # would add its delay to all that follows (decision 0008).
         self._begun.popleft()
         self._comp_free_ns = end_ns
         self._tell_ended(work, end_ns)

@@ -227,7 +227,7 @@ class Trainer:
         """Bring a task's update out; return the report for the executor."""
         try:
             result = rest()
-            # Computed again (docs/decisions/0029): the hashes must be those of the other process.
+            # Computed again (decision 0029): the hashes must be those of the other process.
             if task.expected not in (b"", result.marks):
                 message = nondeterministic(
                     layout, task.round, task.shard, task.expected, result.marks

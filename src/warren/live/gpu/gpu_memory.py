@@ -140,7 +140,8 @@ class DeviceMemory(ModelMemory):
 
         In one trial each piece comes only when something waits for it, and holds no numbers before.
         It has to give the result of a trial with a whole state. The faster of both ways is
-        measured: pieces of ResNet-50 came 4 ms later than all of it (docs/reproduction/gpu.md).
+        measured: pieces of ResNet-50 came 4 ms later than all of it
+        (docs/background/reproduction/gpu.md).
         """
         if not self.transfer.whole:
             self._watched(trial)

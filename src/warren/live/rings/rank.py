@@ -190,7 +190,7 @@ class RingRank:
     def _verify(self, round_no: int, marks: bytes) -> None:
         """Compute the task of the rank before this one again, which has computed one less."""
         # It was the other process's first task of the round and is the second one here. This
-        # reveals values that an app keeps between its tasks (docs/decisions/0029).
+        # reveals values that an app keeps between its tasks (decision 0029).
         (state,), other = self.store.state(), (self._role.rank - 1) % self._job.scale
         self._check_same(xxh3_64_digest(state))
         known = bytes(self._ring.gather(flat_of(marks).clone())[other].numpy())

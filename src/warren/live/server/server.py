@@ -396,7 +396,7 @@ class Server:
                 write_whole(self._role.params, self._store.save())
                 self._sha256 = self._store.digest()
         # Nothing emulated: step and evaluation take their time before the barrier. With pads they
-        # happen inside the next one (docs/decisions/0008).
+        # happen inside the next one (decision 0008).
         if self._real:
             self._barrier_ns = max(self._barrier_ns, run_clock.now_ns())
 

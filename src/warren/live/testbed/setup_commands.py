@@ -28,7 +28,7 @@ _CONGESTION: Final = "reno"
 """TCP's congestion control, which every kernel has.
 
 A machine's own may be BBR, with which jobs that take turns on their links lost turns
-(docs/decisions/0022).
+(decision 0022).
 """
 _FIRST_QUEUE: Final = 0x10
 """Minor number of the HTB class of flow class 0 where each has one queue; the others follow."""

@@ -3,7 +3,7 @@
 A live run's measured switches must follow from its timeline.
 
 The time is spent from when the task could start otherwise: its device is free, its job has arrived
-and the barrier of the round before has passed (docs/decisions/0016).
+and the barrier of the round before has passed (decision 0016).
 """
 
 from __future__ import annotations

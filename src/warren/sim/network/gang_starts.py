@@ -11,7 +11,7 @@ state is on disk. A rank takes the processor for ``rank`` and for the time to bu
     there = formed + (move, if it was elsewhere) + start + max(own rank, sum of ranks / P)
 
 If several begin later at one instant, or move, each is charged as if alone. ``start``, ``rank`` and
-``move`` are measured, in real time (docs/decisions/0026). It counts where devices would wait for
+``move`` are measured, in real time (decision 0026). It counts where devices would wait for
 the gang: behind other jobs and before an arrival it is hidden. An emulated rank's pad begins when
 its devices are free, as any does, and ends no sooner than the gang is there.
 """

@@ -18,7 +18,7 @@ task, which has started when the ring has. A job whose bytes are unknown pulls n
 ends T^s after its COMP.
 
 *Source.* A live device: ``warren.live.device``. Which bytes flow when, and where a job without a
-shape has its servers, is one rule for both worlds (docs/decisions/0036).
+shape has its servers, is one rule for both worlds (decision 0036).
 """
 
 from __future__ import annotations
@@ -383,7 +383,7 @@ class ServerRounds:
         ):
             return
         lanes = self._lanes
-        # A switch comes before the task and is no COMP time of it (docs/decisions/0016).
+        # A switch comes before the task and is no COMP time of it (decision 0016).
         start = lanes.now_ns + lanes.switch_ns(job, device)
         shards = one.shards[work.place : work.place + 1]
         end, work.sync_end_ns = lanes.durations.run_round(

@@ -129,7 +129,7 @@ class JobSpec(Spec):
 
     INSTEAD: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("command", "cmd", "script", "entrypoint"),
-        "Warren trains classes, not commands: `app: FILE.py:Class`; see docs/porting.md",
+        "Warren trains classes, not commands: `app: FILE.py:Class`; see docs/guides/porting.md",
     )
     format: Format = 1
     name: Name = Field(description="1 to 80 of A-Z a-z 0-9 . _ -; differs from other jobs.")

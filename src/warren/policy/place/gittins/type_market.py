@@ -1,6 +1,6 @@
 """The types of device that a job uses: those of most gain to it, at their value to other jobs.
 
-Ours, see docs/decisions/0021. A type has a price, found from the bids of the jobs present
+Ours, see decision 0021. A type has a price, found from the bids of the jobs present
 (``dual_prices``). A round of a job that has type t to itself takes q = ceil(n / D_t) T^c + T^s and
 keeps n T^c / q devices busy: while it synchronises they serve others. It is worth its speed, as a
 part of that on the job's fastest type, over the root of the time that the job still needs there: a

@@ -1,6 +1,6 @@
 """Read any table of jobs: its user gives the meaning of each column, and its unit.
 
-*Source.* None: ``workload.trace.columns`` and ``units`` in ``docs/files.md``.
+*Source.* None: ``workload.trace.columns`` and ``units`` in ``docs/reference/run-file.md``.
 
 *Differs.* A job with a run time alone is rounds of ``round_s``, as for Philly; with ``rounds`` too,
 each round takes run time / rounds, all of it T^c; with ``rounds`` alone its ``model`` prices them.

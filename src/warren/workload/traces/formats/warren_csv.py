@@ -1,7 +1,7 @@
 """Warren's own ``jobs.csv``, written by hand or by a run.
 
-*Source.* ``docs/files.md``: ``job, arrival_s, model, batch, scale, rounds, weight, sync, user,
-group, app, seed``; the table of a run's results has more columns, which are not used.
+*Source.* ``docs/reference/jobs-file.md``: ``job, arrival_s, model, batch, scale, rounds, weight,
+sync, user, group, app, seed``; the table of a run's results has more columns, which are not used.
 
 *Differs.* As a trace, rows that are wrong are counted and left out, where a jobs file is refused.
 Apps, seeds and ``sync`` are not kept: a trace is only simulated. Costs are those of ``model``.
