@@ -24,8 +24,8 @@ The paper states neither its rounds, tasks a round, thresholds and number of que
 its arrivals, which are those of Google's trace. Ours are those of
 [generated workloads](../reference/generated-workloads.md): 1 to 8 tasks a round, a tenth of the
 rounds drawn, 16 queues from 1 s by factors of 4, Poisson arrivals at load 1, which is as much
-computation as the whole cluster does while jobs arrive. So with more GPUs they come faster, where those of a trace
-would not: Fig. 22 varies less here than the paper's does.
+computation as the whole cluster does while jobs arrive. So with more GPUs they come
+faster, where those of a trace would not: Fig. 22 varies less here than the paper's does.
 
 `hlas-published` is our reading of the paper: a group for four GPUs, which the paper says of its
 Fig. 25, and tasks to the GPU of the group that is available first, as in its Figs. 9 and 10. A

@@ -19,8 +19,8 @@ models, 7.1 for B = 15.75 GB/s (PCIe 3 x16).
 - ``copied`` and ``staged`` are Warren's own, measured on an NVIDIA H200 whose bus copies 55.2 GB/s
   (see the page of reproduction on GPUs). *copied*: the state is copied when its task begins, in
   pieces or whole, whichever is sooner; by the least squares fit to eight models (R2 0.51).
-  *staged*: the state was brought there while another job computed; the largest of the eight medians, since they
-  do not follow the size.
+  *staged*: the state was brought there while another job computed; the largest of the eight
+  medians, since they do not follow the size.
 
 *Differs.* The sizes are those of the shipped profile, since the paper prints none. The device type
 of Table 3 is not stated; here it does not matter, because all types share a bus of the same speed.
