@@ -45,7 +45,7 @@ check: $(STAMP) ## ruff, the formatter and mypy --strict only
 
 docs: $(SITE) ## the site with search, in build/site; a broken link fails
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
-	@echo "Open build/site/index.html"
+	@echo "Made build/site. To read it: $(BIN)/python -m http.server -b 127.0.0.1 -d build/site"
 
 wheel: $(STAMP) ## build the wheel, install it into a clean environment and try it there
 	@scripts/wheel_check $(BIN)/python
