@@ -218,6 +218,30 @@ def test_what_comes_into_a_named_folder_meanwhile_is_refused_and_stays(
     assert tree(tmp_path) == {f"out/{what}": b"mine"}
 
 
+def test_the_folder_of_a_run_that_was_killed_before_it_began_is_taken(
+    warren: Warren, tiny: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "journal").touch()
+    assert warren("simulate", tiny, "--out", out).code == 0
+    assert (out / "report.html").is_file()
+    assert warren("simulate", tiny, "--out", out).err == [
+        f"warren: {out}: exists already and is not empty; give a new folder"
+    ]
+
+
+def test_an_empty_journal_that_a_run_holds_is_left_to_it(
+    warren: Warren, tiny: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    with RunFolder(str(out)):
+        refused = warren("simulate", tiny, "--out", out)
+        assert refused.code == 2
+        assert "is in use by a run that goes on" in refused.err[-1]
+        assert os.listdir(out) == ["journal"]
+
+
 def test_a_folder_that_another_run_removes_meanwhile_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -201,7 +201,7 @@ def damaged(out: Path) -> None:
         (edited("run.yaml", "grain:", "grian:"), "run.yaml:5: grian: unknown field"),
         (lambda out: (out / "run.yaml").unlink(), "run.yaml: is missing"),
         (lambda out: (out / "profile.csv").unlink(), "profile.csv: is missing"),
-        (not_begun, "killed before it began; remove it, and start the run again"),
+        (not_begun, "killed before it began; start the run again"),
         (lambda out: (out / "journal").unlink(), "is not the folder of a run (no journal)"),
     ],
 )

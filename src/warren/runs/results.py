@@ -111,7 +111,7 @@ def load_folders_run(name: str, files: dict[str, bytes]) -> Run:
     # A kill at the very beginning leaves an empty journal without its inputs.
     for needed in ("run.yaml", "journal", "profile.csv"):
         if needed not in files and files.get("journal") == b"":
-            message = "its run was killed before it began; remove it, and start the run again"
+            message = "its run was killed before it began; start the run again"
             raise SpecError(Problem(file=name, message=message))
         if needed not in files:
             raise SpecError(Problem(file=f"{name}/{needed}", message="is missing"))

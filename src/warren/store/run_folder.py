@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final, Self
 
+from warren.model.errors import SpecError
 from warren.model.run import Run
 from warren.store.files import LINK_FILES, OUTPUT_FILES, refused, unwritable, write_atomic
 from warren.store.signals import held
@@ -54,6 +55,8 @@ class RunFolder:
             except FileExistsError:  # another run took the folder just now
                 if not self._numbered:
                     raise refused(self.path, "exists already; give a new folder") from None
+            except SpecError:  # another run holds the journal, and the folder is its own
+                raise
             except OSError as error:
                 self._remove()
                 raise unwritable(self.path, error) from None
@@ -66,20 +69,29 @@ class RunFolder:
 
         Raises FileExistsError if another run, or anything else, came first.
         """
+        journal = self.path / "journal"
         for left in reversed(range(_TRIES)):
             try:
                 self._make()
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-                self._journal = os.open(self.path / "journal", flags, 0o666)
+                # A run that was killed before it began has left an empty journal.
+                made = not _never_began(self.path)
+                flags = os.O_WRONLY | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if made else 0)
+                self._journal = os.open(journal, flags, 0o666)
                 break
             except FileNotFoundError:  # a run that ended removed a folder above, or this one
                 if not left:
                     raise
-        lock(self._journal, self.path)
-        if len(os.listdir(self.path)) > 1:
-            (self.path / "journal").unlink()
+        try:
+            lock(self._journal, self.path)
+            # Between the open and the lock another run may have used a journal that was there.
+            if not made and not (_is_at(self._journal, journal) and _never_began(self.path)):
+                raise FileExistsError
+            if len(os.listdir(self.path)) > 1:
+                journal.unlink()
+                raise FileExistsError
+        except BaseException:
             os.close(self._journal)
-            raise FileExistsError
+            raise
 
     def __exit__(self, *_: object) -> None:
         with held():
@@ -239,15 +251,33 @@ def lock(journal: int, folder: Path) -> None:
 def check_free(path: Path) -> None:
     """Refuse a place that is taken.
 
-    Raises SpecError if something is there that is not an empty folder.
+    Raises SpecError if something is there that is not an empty folder, nor that of a run that was
+    killed before it began.
     """
     try:
         if path.exists() and not path.is_dir():
             raise refused(path, "exists already and is not a folder; give a new one")
-        if path.is_dir() and any(path.iterdir()):
+        if path.is_dir() and any(path.iterdir()) and not _never_began(path):
             raise refused(path, "exists already and is not empty; give a new folder")
     except OSError as error:
         raise unwritable(path, error) from None
+
+
+def _is_at(file: int, path: Path) -> bool:
+    """Tell whether an open file is the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(file), path.stat())
+    except OSError:
+        return False
+
+
+def _never_began(path: Path) -> bool:
+    """Tell whether a folder holds the empty journal of a run, and nothing else."""
+    journal = path / "journal"
+    try:
+        return os.listdir(path) == ["journal"] and journal.is_file() and not journal.stat().st_size
+    except OSError:
+        return False
 
 
 def numbered_paths(path: Path) -> Iterator[Path]:
