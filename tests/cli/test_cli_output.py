@@ -231,6 +231,17 @@ def test_the_folder_of_a_run_that_was_killed_before_it_began_is_taken(
     ]
 
 
+def test_the_folder_of_a_run_that_was_cut_off_is_refused_with_the_way_to_go_on(
+    warren: Warren, tiny: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "journal").write_bytes(b"records")
+    refused = warren("simulate", tiny, "--out", out)
+    assert refused.code == 2
+    assert refused.err[-1].endswith(f"or go on with its run: warren run --resume {out}")
+
+
 def test_an_empty_journal_that_a_run_holds_is_left_to_it(
     warren: Warren, tiny: str, tmp_path: Path
 ) -> None:

@@ -67,7 +67,7 @@ def test_where_seeds_change_nothing_there_is_no_interval_and_it_is_said() -> Non
     assert found[2]["difference"][1] > 0
     note = seeds_note(found)
     assert note.startswith("Seeds change nothing under a, b: each gave the same results")
-    assert "--set truth.task_cv=0.2" in note
+    assert "--set truth.job_cv=0.2" in note
     assert seeds_note(found[2:]) == seeds_note([]) == ""
     assert difference_text(found[1]) == "-50.0 %"
 

@@ -78,8 +78,8 @@ def seeds_note(means: Iterable[Row]) -> str:
         return ""
     return (
         f"Seeds change nothing under {', '.join(fixed)}: each gave the same results, so no "
-        "interval is given. Noise (--set truth.task_cv=0.2), a generated workload without a seed "
-        "of its own or a resampled trace (--set workload.trace.resample=jobs) varies them."
+        "interval is given. A resampled trace (--set workload.trace.resample=jobs), a generated "
+        "workload without a seed of its own or noise (--set truth.job_cv=0.2) varies them."
     )
 
 

@@ -258,7 +258,10 @@ def check_free(path: Path) -> None:
         if path.exists() and not path.is_dir():
             raise refused(path, "exists already and is not a folder; give a new one")
         if path.is_dir() and any(path.iterdir()) and not _never_began(path):
-            raise refused(path, "exists already and is not empty; give a new folder")
+            # The summary of a run is written at its end.
+            cut = (path / "journal").is_file() and not (path / "summary.json").exists()
+            more = f", or go on with its run: warren run --resume {path}" if cut else ""
+            raise refused(path, f"exists already and is not empty; give a new folder{more}")
     except OSError as error:
         raise unwritable(path, error) from None
 

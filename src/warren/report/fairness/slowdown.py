@@ -61,7 +61,8 @@ class FinishedJobs:
 
     def _alone_ns_J(self) -> FloatArray:
         """Return each job's time alone on its fastest devices; NaN where it is not known."""
-        usable_JT = (self.comp_ns_JT < NEVER_NS) & (self.devices_T > 0)
+        # A nanosecond stands for a cost that was not asked for: `engine: plain` needs none.
+        usable_JT = (self.comp_ns_JT > 1) & (self.comp_ns_JT < NEVER_NS) & (self.devices_T > 0)
         room_J = (usable_JT * self.devices_T).sum(axis=1)
         scale_J = np.maximum(self.scale_J, 1)
         # A ring needs a device for each task; other jobs need one at all.
