@@ -6,6 +6,7 @@ types of Python and of libraries. If its class raises all the same, only the ide
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
@@ -317,7 +318,11 @@ def _place(value: Iterator[Any]) -> object:
     except (AttributeError, TypeError):
         left = None
     own = {key: one for key, one in getattr(value, "__dict__", {}).items() if is_a(one, *PLAIN)}
-    return left, inside, repr(value), repr(own)
+    whole = b""
+    if type(value).__module__ in ("builtins", "itertools"):
+        with suppress(Exception):  # it may go over objects that refuse
+            whole = pickle.dumps(value)
+    return left, inside, repr(value), repr(own), xxh3_64_intdigest(whole)
 
 
 def _state(value: Any) -> object:

@@ -10,8 +10,9 @@ back.
 from __future__ import annotations
 
 import functools
+import queue
 import sys
-from collections import deque
+from collections import UserDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from operator import itemgetter
 from pathlib import Path
 from types import FunctionType, MemberDescriptorType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, Final, cast
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import torch
 from torch import Tensor, nn
@@ -52,6 +54,13 @@ _NAMES: Final = (str, int, float, bool, bytes, type(None))
 _NAMED: Final = 10
 # Attributes that torch itself gives every module, such as its hooks and its parameters.
 _OF_MODULES: Final = frozenset(vars(nn.Module()))
+_OF_PYTHON: Final = (queue.Queue, UserDict, WeakKeyDictionary, WeakValueDictionary)
+"""Python's own classes of objects that keep the user's values in attributes."""
+_HOOKS: Final = (
+    "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks",
+    "_post_accumulate_grad_hooks",
+)  # fmt: skip
+"""Attributes of modules and tensors with the hooks that run in tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +114,10 @@ class _Walk:
             state = () if id(value) in self._trained else (value._parameters, value._buffers)
             for part in (*state, value._modules):
                 self._items(name, part, part, depth)
-            for hook in (*value._forward_pre_hooks.values(), *value._forward_hooks.values()):
-                self.enter(f"{name}.hook", hook, depth)
+            holders = (value, *value._parameters.values(), *value._buffers.values())
+            for hooks in (getattr(one, kind, None) for one in holders for kind in _HOOKS):
+                for hook in (hooks or {}).values():
+                    self.enter(f"{name}.hook", hook, depth)
         self._items(name, own, whole, depth)
         if slots := self._slots(value):
             self._items(name, slots, value, depth)
@@ -141,7 +152,7 @@ class _Walk:
             self._container(name, [*value.args, *value.keywords.values()], depth)
         # Optimizers and schedules step at the barrier alone; ``TaskRules`` hides them in tasks.
         elif not is_a(value, Optimizer, LRScheduler, Enum):
-            own = is_a(value, nn.Module, Dataset, SimpleNamespace)
+            own = is_a(value, nn.Module, Dataset, SimpleNamespace, *_OF_PYTHON)
             if own or self._is_users(type(value)):
                 self.attributes(name, value, depth)
 
