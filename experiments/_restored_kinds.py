@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from _restored_base import Base
+from _restored_corners import CORNERS
 from _restored_hooks import HOOKS
 from _restored_optimisers import OPTIMISERS
 from _restored_schedules import SCHEDULES
@@ -10,5 +11,5 @@ from _restored_schedules import SCHEDULES
 
 def own_kinds() -> dict[str, type[Base]]:
     """The apps, by ``file.py:Class``."""
-    every = [*OPTIMISERS.values(), *HOOKS.values(), *SCHEDULES.values()]
+    every = [*CORNERS.values(), *OPTIMISERS.values(), *HOOKS.values(), *SCHEDULES.values()]
     return {f"{one.__module__}.py:{one.__name__}": one for one in every}

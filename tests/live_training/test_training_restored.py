@@ -202,6 +202,68 @@ class Hidden(Base):
 """
 
 
+COUNTS = """
+import counter
+from _restored_base import Base
+
+class Counts(Base):
+    def steps(self, parameters):
+        optimizer = super().steps(parameters)
+
+        def hook(*_):
+            counter.calls += 1
+            optimizer.param_groups[0]["lr"] = 0.1 / counter.calls
+
+        optimizer.register_step_post_hook(hook)
+        return optimizer
+"""
+
+
+def test_a_global_of_a_file_beside_the_app_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(COUNTS)
+    (tmp_path / "counter.py").write_text("calls = 0\n")
+    job = a_job(rounds=9, scale=1, app="app.py:Counts")
+
+    def make() -> Any:
+        forget_apps()
+        return build_app(job, str(tmp_path))
+
+    expected = alone(make, job)
+    assert struck(make, job, [Loss(4, 1, moved=False), Loss(7, 1, moved=True)]) == expected
+    assert not expected.line
+
+
+CACHED = """
+import functools
+from _restored_base import Base
+
+@functools.lru_cache
+def table(n):
+    return [n * i for i in range(3)]
+
+class Cached(Base):
+    def steps(self, parameters):
+        optimizer = super().steps(parameters)
+
+        def hook(*_):
+            optimizer.param_groups[0]["lr"] = 0.1 * table(1)[1]
+
+        optimizer.register_step_post_hook(hook)
+        return optimizer
+"""
+
+
+def test_a_cached_function_is_the_same_in_a_restored_copy(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(CACHED)
+    job = a_job(rounds=9, scale=1, app="app.py:Cached")
+
+    def make() -> Any:
+        forget_apps()
+        return build_app(job, str(tmp_path))
+
+    watched(make, job).verify(make())
+
+
 def test_a_check_finds_what_neither_a_search_nor_the_first_rounds_show(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(HIDDEN)
     job = a_job(rounds=20, app="app.py:Hidden")

@@ -9,14 +9,23 @@ user's files. Objects of the standard library are not entered; they are compared
 from __future__ import annotations
 
 import functools
+import gc
 import pickle
 import sys
 import threading
-from collections import deque
+import weakref
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from types import (
+    CellType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any, Final
 
 import numpy as np
@@ -47,7 +56,15 @@ _SAMPLES: Final = 1 << 20
 _COPIED_BYTES: Final = 1 << 16
 """Size up to which the first content of a tensor is kept, so that it can be put back."""
 _CLOSED: Final = frozenset(sys.stdlib_module_names) | {"numpy", "torch", "warren"}
-_ENTERED: Final = ("torch.optim", "torch.nn", "torch.amp", "torch.utils.data")
+_ENTERED: Final = (
+    "torch.optim",
+    "torch.nn",
+    "torch.amp",
+    "torch.utils.data",
+    "weakref",
+    "queue",
+    "collections",
+)
 _OF_MODULES: Final = frozenset(vars(nn.Module()))
 _HOOKS: Final = "_hooks"
 HOOKS_OF_ALL: Final = "hooks of all optimisers"
@@ -116,7 +133,11 @@ class BarrierObjects:
         if not known.is_container:
             return f"{known.name}.{key}"
         inner = self.at.get(id(key))
-        return f"{known.name}[{key!r}]" if inner is None else f"{known.name}[{inner.name}]"
+        if inner is not None:
+            return f"{known.name}[{inner.name}]"
+        # The text of other objects has their address, which differs between processes.
+        text = repr(key) if isinstance(key, (*PLAIN, tuple)) else type(key).__name__
+        return f"{known.name}[{text}]"
 
     def is_scratch(self, name: str) -> bool:
         """Tell whether the app lists a value, or its container, as scratch."""
@@ -173,7 +194,7 @@ def values(known: Known, trained: frozenset[int] = frozenset()) -> dict[Any, Any
             with_value = getattr(value, key, _NOTHING)
             if with_value is not _NOTHING:
                 own[key] = with_value
-    return {key: one for key, one in own.items() if not str(key).startswith("__")}
+    return own
 
 
 def _with_hooks(own: dict[str, Any]) -> dict[str, Any]:
@@ -211,6 +232,19 @@ def mark(value: Any) -> object:
         return type(value), xxh3_64_intdigest(pickle.dumps(value, protocol=4))
     except Exception:  # objects may refuse in any way
         return type(value)
+
+
+def outline(value: Any) -> int:
+    """Return a number that differs once a long container has other items."""
+    items = [*value, *value.values()] if isinstance(value, dict) else value
+    return hash(tuple(repr(one) if isinstance(one, PLAIN) else id(one) for one in items))
+
+
+def set_item(target: dict[Any, Any], key: Any, value: Any) -> None:
+    """Put an item into a dict, past the ``__setitem__`` of the user's classes."""
+    # An OrderedDict does not see the items that a dict's own method puts into it.
+    kind = OrderedDict if isinstance(target, OrderedDict) else dict
+    kind.__setitem__(target, key, value)
 
 
 def is_leaf(value: Any) -> bool:
@@ -261,6 +295,8 @@ class _Search:
         elif is_leaf(value) or not self._is_entered(value):
             known.before = mark(value)
             known.copy = _copy(value)
+            for label, one in self._inside(value):
+                self.enter(f"{name}{label}", one, depth + 1)
         else:
             self._attributes(known, depth)
             for label, one in self._others(value):
@@ -270,7 +306,7 @@ class _Search:
         """Note the values of an object, then search them."""
         known.before = values(known, self.found.trained)
         if len(known.before) > _LONG:
-            known.before = len(known.before)
+            known.before = outline(known.value)
             return
         inherits = known.always and known.is_container
         owner = isinstance(known.value, Optimizer | LRScheduler)
@@ -322,17 +358,33 @@ class _Search:
             yield "", vars(value)
         elif isinstance(value, type):
             for key, one in vars(value).items():
-                if isinstance(one, FunctionType | classmethod | staticmethod | property):
-                    yield f".{key}", _function_of(one)
+                if isinstance(one, property):
+                    yield from ((f".{key}", way) for way in (one.fget, one.fset, one.fdel) if way)
+                elif isinstance(one, FunctionType | classmethod | staticmethod):
+                    yield f".{key}", getattr(one, "__func__", one)
+                elif hasattr(type(one), "__get__") and self._is_entered(one):
+                    yield f".{key}", one
         elif isinstance(value, dict) and "__builtins__" in value:
             for key, one in value.items():
-                if isinstance(one, FunctionType | type):
+                near = isinstance(one, ModuleType) and self._is_users(vars(one))
+                if near or isinstance(one, FunctionType | type):
                     yield f".{key}", one
         else:
             if id(value) in self._modules:
                 yield from ((f".{name}", one) for name, one in value._modules.items())
+            yield from self._inside(value)
             if not isinstance(value, CONTAINERS):
                 yield from ((f" class {kind.__name__}", kind) for kind in type(value).__mro__)
+
+    def _inside(self, value: Any) -> Iterator[tuple[str, Any]]:
+        """Yield the objects in a leaf, container or unentered object that are not its content."""
+        # A subclass of a container, a tensor and an array may have attributes too.
+        if isinstance(value, (*CONTAINERS, *LEAVES)) and hasattr(value, "__dict__"):
+            yield " attributes", vars(value)
+        if isinstance(value, weakref.ReferenceType):
+            yield "()", value()
+        if isinstance(value, Iterator) and _is_of_python(value):
+            yield from ((f" over {at}", one) for at, one in enumerate(gc.get_referents(value)))
 
     def _is_entered(self, value: Any) -> bool:
         """Tell whether to look into an object: not where it is Python's or a library's own."""
@@ -343,7 +395,7 @@ class _Search:
         if isinstance(value, (*CONTAINERS, CellType, FunctionType, MethodType, nn.Module)):
             return True
         kinds = (Optimizer, LRScheduler, functools.partial, SimpleNamespace, TorchApp)
-        if isinstance(value, threading.local):
+        if isinstance(value, threading.local | functools._lru_cache_wrapper):
             return True
         return isinstance(value, kinds) or _is_open(type(value).__module__)
 
@@ -370,8 +422,9 @@ def _has_vars(value: Any) -> bool:
 
 
 def _slots(kind: type) -> tuple[str, ...]:
-    slots = vars(kind).get("__slots__", ()) if _is_open(kind.__module__) else ()
-    return (slots,) if isinstance(slots, str) else tuple(slots)
+    """Return the attributes that a class keeps in slots, by the names under which it has them."""
+    own = vars(kind).items() if _is_open(kind.__module__) else ()
+    return tuple(key for key, one in own if isinstance(one, MemberDescriptorType))
 
 
 def _is_filled(cell: CellType) -> bool:
@@ -381,9 +434,8 @@ def _is_filled(cell: CellType) -> bool:
         return False
 
 
-def _function_of(value: Any) -> Any:
-    """Return the function behind a method of a class."""
-    return value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+def _is_of_python(value: Any) -> bool:
+    return type(value).__module__ in ("builtins", "itertools")
 
 
 def _copy(value: Any) -> Any:

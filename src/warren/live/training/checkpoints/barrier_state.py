@@ -30,7 +30,9 @@ from warren.live.training.checkpoints.barrier_objects import (
     find,
     is_leaf,
     mark,
+    outline,
     same,
+    set_item,
     values,
 )
 from warren.live.training.checkpoints.saved_values import CannotKeep, Reader, Writer
@@ -226,6 +228,9 @@ class BarrierState:
             unchanged = key in known.before and same(value, known.before[key])
             if unchanged and not (stepper and type(value) in _NUMBERS):
                 continue
+            if id(known.value) in self._objects.trained:
+                raise CannotKeep(f"{name} is changed at the barrier, where no task sees it; make "
+                                 "it a buffer of the model")  # fmt: skip
             items = []
             if divide is not None and isinstance(value, dict) and id(value) not in self._objects.at:
                 items = [(writer.name_of(one), item) for one, item in value.items()]
@@ -251,7 +256,7 @@ class BarrierState:
         if id(value) in left.objects:
             return []
         if not is_leaf(value):
-            long = isinstance(known.before, int) and len(value) == known.before
+            long = isinstance(known.before, int) and outline(value) == known.before
             if long or mark(value) == known.before:
                 return []
             raise CannotKeep(f"{name}, a {type(value).__name__}, goes on at each step, and no "
@@ -426,7 +431,7 @@ def _refill(target: Any, items: Mapping[Any, Any]) -> None:
     target.clear()
     if isinstance(target, dict):
         for key, value in items.items():
-            dict.__setitem__(target, key, value)
+            set_item(target, key, value)
     else:
         target.extend(items.values())
 

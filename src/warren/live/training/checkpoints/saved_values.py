@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from warren.live.training.checkpoints.barrier_objects import Known, is_leaf
+from warren.live.training.checkpoints.barrier_objects import Known, is_leaf, set_item
 from warren.live.training.isolation.kept_values import GENERATORS
 from warren.model.errors import WarrenError
 
@@ -112,7 +112,7 @@ class Writer:
             if strict and not opened:
                 raise self._refusal(value, path)
             return {"known": known.name}
-        if isinstance(value, np.generic):
+        if isinstance(value, np.generic) and not isinstance(value, np.void):
             return {"numpy": [value.dtype.str, value.tobytes().hex()]}
         if type(value) is complex:
             return {"complex": [value.real, value.imag]}
@@ -136,7 +136,8 @@ class Writer:
         if isinstance(value, Tensor):
             return self._tensor(value, path, number)
         if isinstance(value, np.ndarray):
-            if value.dtype.hasobject or type(value) is not np.ndarray:
+            odd = value.dtype.hasobject or value.dtype.names
+            if odd or type(value) is not np.ndarray:
                 raise self._refusal(value, path)
             name = f"kept/{number}"
             self._found[name] = torch.frombuffer(bytearray(value.tobytes()), dtype=torch.uint8)
@@ -340,7 +341,7 @@ class Reader:
         """Put items into a container, which is empty."""
         if isinstance(target, dict):
             for key, one in content:
-                dict.__setitem__(target, self.read(key), self.read(one))
+                set_item(target, self.read(key), self.read(one))
         elif isinstance(target, set):
             target.update(self.read(one) for one in content)
         else:
