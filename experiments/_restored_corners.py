@@ -7,6 +7,7 @@ import itertools
 import queue
 import weakref
 from collections import OrderedDict, UserDict, deque
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
@@ -190,6 +191,62 @@ class InUserDict(_Hooked):
     def number(self) -> Any:
         items = UserDict(count=_Count())
         return lambda: items["count"]()
+
+
+def _early() -> int:
+    return 1
+
+
+def _late() -> int:
+    return 3
+
+
+phase = _early
+
+
+class Phases(_Hooked):
+    """A global is bound to another function at each step."""
+
+    def number(self) -> Any:
+        def turn() -> int:
+            global phase
+            found = phase()
+            phase = _late if phase is _early else _early
+            return found
+
+        return turn
+
+
+@dataclass(frozen=True, slots=True)
+class _Frozen:
+    n: int = 0
+
+
+class InFrozen(_Hooked):
+    def number(self) -> Any:
+        frozen = _Frozen()
+
+        def count() -> int:
+            object.__setattr__(frozen, "n", frozen.n + 1)
+            return frozen.n
+
+        return count
+
+
+class Repeats(_Hooked):
+    """A tensor of one element in four places."""
+
+    refused = "has elements that share memory"
+
+    def number(self) -> Any:
+        self.repeated: Any = None
+
+        def count() -> float:
+            last = 0.0 if self.repeated is None else float(self.repeated[0])
+            self.repeated = torch.tensor([last + 1]).expand(4)
+            return float(self.repeated[3])
+
+        return count
 
 
 class BehindCache(_Hooked):

@@ -412,8 +412,8 @@ def _is_open(module: str) -> bool:
 
 
 def _is_variable(key: Any, value: Any) -> bool:
-    """Tell whether a name of a file or class is a variable: neither code nor Python's own."""
-    code = (type, FunctionType, ModuleType, classmethod, staticmethod, property)
+    """Tell whether a name of a file or class is a variable, which may be bound to functions."""
+    code = (type, ModuleType, classmethod, staticmethod, property)
     return not str(key).startswith(("__", "_abc")) and not isinstance(value, code)
 
 

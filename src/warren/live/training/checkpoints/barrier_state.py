@@ -414,10 +414,15 @@ def _bind(known: Known, key: Any, value: Any) -> None:
     target = known.value
     own = target if known.is_globals else getattr(target, "__dict__", None)
     # Slots and properties are descriptors of the class.
-    described = hasattr(type(inspect.getattr_static(type(target), str(key), None)), "__set__")
+    place = inspect.getattr_static(type(target), str(key), None)
+    described = hasattr(type(place), "__set__")
     if isinstance(own, dict) and not described:
         # Past ``__setattr__``: modules and frozen classes have one of their own.
         own.pop(key, None) if value is _NOTHING else own.__setitem__(key, value)
+    elif described and value is _NOTHING:
+        place.__delete__(target)
+    elif described:
+        place.__set__(target, value)
     elif value is _NOTHING:
         delattr(target, key)
     else:

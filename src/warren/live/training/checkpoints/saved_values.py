@@ -177,6 +177,8 @@ class Writer:
             offset = value.storage_offset() - base.storage_offset()
             view = [name, offset, list(value.shape), list(value.stride())]
             return {"view": view, **flags}
+        if any(s == 0 and n > 1 for s, n in zip(value.stride(), value.shape, strict=True)):
+            raise CannotKeep(f"{path} has elements that share memory, {_ADVICE}")
         name = f"kept/{number}"
         self._found[name] = value.detach()
         if not self._inside:
