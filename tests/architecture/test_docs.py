@@ -154,11 +154,11 @@ def decisions() -> list[Path]:
 
 
 @pytest.mark.parametrize("path", decisions())
-def test_a_decision_has_the_five_parts(path: Path) -> None:
+def test_a_decision_has_the_six_parts(path: Path) -> None:
     assert re.fullmatch(r"\d{4}-[a-z0-9-]+\.md", path.name)
     headings = re.findall(r"^## (.*)$", path.read_text(), re.MULTILINE)
-    assert headings == ["Context", "Goals", "Non-goals", "Choice", "Alternatives"]
-    assert len(path.read_text().splitlines()) <= 70
+    assert headings == ["Context", "Goals", "Non-goals", "Choice", "Drawbacks", "Alternatives"]
+    assert len(path.read_text().splitlines()) <= 78
 
 
 def test_decisions_are_numbered_without_a_gap() -> None:
