@@ -126,6 +126,29 @@ def test_arrivals_and_wakes_come_at_their_cluster_times(tmp_path: Path) -> None:
     assert begins_ns == pytest.approx(arrival_ns, rel=1e-3)
 
 
+@pytest.mark.parametrize("stretch", [1, ROUNDS])
+def test_a_round_delay_counts_once(stretch: int, tmp_path: Path) -> None:
+    """Round 2 begins later by the delay. Its tasks last as long as ever, and so do later rounds."""
+    delay_s, round_s = 3.0, COMP_S + SYNC_S
+    run, costs = virtual(jobs(1), 2, scale=SCALE, comp_s=COMP_S, sync_s=SYNC_S)
+    rows = [Assignment(s, 0, n, stretch, (s,)) for n in range(0, ROUNDS, stretch) for s in (0, 1)]
+
+    def play(port: VirtualPort) -> list[AnyEvent]:
+        def watch(event: AnyEvent) -> None:
+            if isinstance(event, RoundsDone) and event.round == 0:
+                port.delay({0: int(delay_s * 1e9)})  # of the round behind the next barrier
+
+        return drive(port, rows, watch)
+
+    events: list[AnyEvent] = played(run, costs, tmp_path, play)
+    ends_s = [event.barrier_ns / 1e9 for event in of(events, RoundsDone)]
+    begins_s = [n * round_s + (delay_s if n >= 2 else 0.0) for n in range(ROUNDS)]
+    assert ends_s == pytest.approx([begin_s + round_s for begin_s in begins_s], rel=1e-3)
+    for row in of(events, TasksDone):
+        assert row.start_ns / 1e9 == pytest.approx(begins_s[row.round], rel=1e-3)
+        assert row.rounds > 1 or row.busy_ns / 1e9 == pytest.approx(COMP_S, rel=1e-3)
+
+
 def straggler(after: float | None) -> tuple[Run, CostTable]:
     told = virtual(jobs(1), 2, scale=SCALE, comp_s=slow.COMP_S, sync_s=slow.SYNC_S)
     return slow.with_straggler(told, after)
