@@ -25,6 +25,8 @@ from typing import IO, Any, NoReturn
 
 from warm_zygote import Forked, WarmZygote, be_alone, become_zygote, use_huge_pages
 
+from warren.live.process.linux import die_with_parent
+
 LOADED = (
     "jinja2",
     "pyarrow.csv",
@@ -70,12 +72,17 @@ def start(
 def start_and_hear(
     arguments: Sequence[str | Path], environment: Mapping[str, str]
 ) -> tuple[Forked, str]:
-    """Run ``python ARGUMENTS``; gives the process and the first line that it prints."""
+    """Run ``python ARGUMENTS``; gives the process and the first line that it prints.
+
+    A traceback fails the test that asked.
+    """
     read, write = os.pipe()
     with open(read) as said:
         with open(write, "w") as output:
             program = start(arguments, environment, output, output)
-        return program, said.readline()
+        first = said.readline()
+        assert not first.startswith("Traceback"), first + said.read()
+        return program, first
 
 
 def load(wanted: dict[str, Any]) -> None:
@@ -106,6 +113,7 @@ def become(wanted: dict[str, Any], fds: Sequence[int]) -> NoReturn:
     code: object = 1
     try:
         be_alone(wanted, fds, [2])  # the second is for errors
+        die_with_parent(wanted["parent"])  # tests that are killed leave nothing that runs on
         tempfile.tempdir = None  # the folder of this environment, not that of the warm process
         if wanted["limit"] is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (wanted["limit"],) * 2)

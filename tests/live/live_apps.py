@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 APPS = """
-import os, signal, sys, threading, time
+import fcntl, os, signal, sys, threading, time
 import torch
 from torch import nn
 from warren.apps.protocol import TorchApp
@@ -76,10 +76,13 @@ class Meets(Tiny):
             _, what, *device = file.read().strip().split("-")
         # None that computes again, or before time zero.
         if what == "train" and os.path.exists(f"{self.calls}/begun"):
-            call = sum(name.endswith(".here") for name in os.listdir(self.calls))
-            with open(f"{self.calls}/{call}.new", "w") as file:
-                file.write(f"{os.getpid()} {device[0]}")
-            os.rename(file.name, f"{self.calls}/{call}.here")
+            # One process at a time counts; the kernel lets the next in when one is killed.
+            with open(f"{self.calls}/lock", "w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                call = sum(name.endswith(".here") for name in os.listdir(self.calls))
+                with open(f"{self.calls}/new", "w") as file:
+                    file.write(f"{os.getpid()} {device[0]}")
+                os.rename(file.name, f"{self.calls}/{call}.here")
             if call in self.meets_at:
                 wait_for(f"{self.calls}/{call}.go")
         return super().loss(model, batch)

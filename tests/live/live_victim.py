@@ -7,6 +7,7 @@ processes.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from dataclasses import replace
@@ -15,12 +16,14 @@ from pathlib import Path
 from live_worlds import drive, job, shuffled, world
 
 from warren.live.control.local_engine import LivePort
+from warren.live.process.linux import die_with_parent
 from warren.live.process.process_pool import ProcessPool
 from warren.model.cluster import Local
 
 
 def main() -> int:
     """Exit code 130 when interrupted."""
+    die_with_parent(os.getppid())
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
     folder, moment = Path(sys.argv[1]), sys.argv[2:]
     jobs = [job(0, "Forks", rounds=2000), job(1, rounds=2000, params={"sleep_s": 0.05}, user="bob")]

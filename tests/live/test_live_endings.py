@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import warm_program
 from live_worlds import job, session, world
-from processes import PATIENCE_S, wait_until
+from processes import PATIENCE_S, adopt_orphans, wait_until
 from warm_zygote import Forked
 
 from warren.core.ports import Restart
@@ -147,6 +147,25 @@ def test_the_folder_of_a_run_goes_with_its_zygote_so_that_a_kill_after_that_leav
     pool.await_zygote()
     pool.close(last=True)
     assert not folder.exists(), (tmp_path / "log").read_text()
+
+
+def test_a_program_ends_with_the_tests_that_started_it(tmp_path: Path) -> None:
+    """However those end: a controller that trains on would slow all that runs here."""
+    program = tmp_path / "sleeps.py"
+    program.write_text("import time\nprint(1, flush=True)\ntime.sleep(600)\n")
+    read, write = os.pipe()
+    tests = os.fork()
+    if not tests:
+        try:
+            adopt_orphans()
+            started, _ = warm_program.start_and_hear([program], _environment(tmp_path))
+            os.write(write, str(started.pid).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(tests, 0)
+    os.close(write)
+    with open(read) as pid:
+        assert Forked(int(pid.read())).wait(PATIENCE_S) == -signal.SIGKILL
 
 
 def test_who_ends_does_so_behind_those_that_compute() -> None:

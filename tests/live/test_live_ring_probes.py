@@ -30,6 +30,8 @@ VICTIM = """
 import sys
 import time
 from warren.live.measure.ring_rounds import ProbedRing, RingProber, local_places
+from warren.live.process.linux import die_with_parent
+die_with_parent(int(sys.argv[1]))
 with RingProber(local_places(2)) as prober:
     print(prober._process.pid, flush=True)
     prober.run([ProbedRing(hosts=(0, 1, 1), message_bytes=4000)] * 2, 10**9)
@@ -104,7 +106,7 @@ def _ring_processes(of: int) -> list[int]:
 @pytest.mark.parametrize("who", ["controller", "prober"])
 def test_whoever_is_killed_no_rank_and_no_folder_stays(who: str, tmp_path: Path) -> None:
     victim = subprocess.Popen(
-        [sys.executable, "-c", VICTIM],
+        [sys.executable, "-c", VICTIM, str(os.getpid())],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
