@@ -20,6 +20,12 @@ from warren.live.training.seeding import reseed, seed_dataset, seed_model
 pytestmark = pytest.mark.slow
 
 PROGRAM = """
+import importlib, os, sys, warnings
+for name in sys.argv[1:]:
+    try: importlib.import_module(name)
+    except ImportError: pass
+print(len(os.listdir("/proc/self/task")), "pandas" in sys.modules)
+warnings.simplefilter("error")
 from warren.live.training.numerics import numerics_class, pin
 pin()
 from training_bench import Points, a_job
@@ -34,30 +40,24 @@ def test_only_essentials_and_the_pins_reach_user_code() -> None:
     assert clean_environment(current) == {"PATH": "/bin", "HOME": "/h", **PINNED_ENV}
 
 
-def test_what_zygotes_load_starts_no_thread() -> None:
-    """Not with pandas there too, which scikit-learn loads, and Arrow with it."""
+@pytest.fixture(scope="module")
+def said() -> list[str]:
+    """What ``PROGRAM`` prints in a clean environment."""
     loads = [*ALWAYS, *MENTIONED.values(), "pandas", "pyarrow.parquet"]
-    program = (
-        "import importlib, os, sys\n"
-        "for name in sys.argv[1:]:\n"
-        "    try: importlib.import_module(name)\n"
-        "    except ImportError: pass\n"
-        "print(len(os.listdir('/proc/self/task')), 'pandas' in sys.modules)"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", program, *loads],
-        env=clean_environment(os.environ), capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert run.stdout.split() == ["1", "True"]
-
-
-def test_a_process_with_a_clean_environment_computes_the_same_bits() -> None:
     here = clean_environment(os.environ) | {"PYTHONPATH": str(Path(__file__).parent)}
-    run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", PROGRAM], env=here, capture_output=True, text=True
-    )
+    command = [sys.executable, "-c", PROGRAM, *loads]
+    run = subprocess.run(command, env=here, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    assert run.stdout.split("\n")[:2] == [numerics_class(), train(Points(), a_job()).digest]
+    return run.stdout.splitlines()
+
+
+def test_what_zygotes_load_starts_no_thread(said: list[str]) -> None:
+    """Not with pandas there too, which scikit-learn loads, and Arrow with it."""
+    assert said[0] == "1 True"
+
+
+def test_a_process_with_a_clean_environment_computes_the_same_bits(said: list[str]) -> None:
+    assert said[1:] == [numerics_class(), train(Points(), a_job()).digest]
 
 
 def test_the_class_names_library_instructions_and_threads() -> None:
