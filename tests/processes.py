@@ -50,24 +50,22 @@ def adopt_orphans() -> None:
 
 def descendants(root: int) -> frozenset[Process]:
     """All living processes below ``root``; the dead that nobody has waited for do not count."""
-    table = dict(filter(None, map(_read, _pids())))
-    found: set[int] = set()
+    table = _table()
     children: dict[int, list[int]] = {}
-    for pid, (parent, _) in table.items():
-        children.setdefault(parent, []).append(pid)
-    todo = [root]
+    for pid, stat in table.items():
+        children.setdefault(_parent(stat), []).append(pid)
+    found: set[Process | None] = set()
+    todo = children.get(root, [])
     while todo:
-        below = children.get(todo.pop(), [])
-        found.update(below)
-        todo.extend(below)
-    living = (table[pid][1] for pid in found)
-    return frozenset(process for process in living if process is not None)
+        pid = todo.pop()
+        todo += children.get(pid, [])
+        found.add(_living(pid, table[pid]))
+    return frozenset(process for process in found if process is not None)
 
 
 def children(parent: int) -> frozenset[int]:
     """The processes whose parent this is, also the dead that nobody has waited for."""
-    table = filter(None, map(_read, _pids()))
-    return frozenset(pid for pid, (above, _) in table if above == parent)
+    return frozenset(pid for pid, stat in _table().items() if _parent(stat) == parent)
 
 
 def wait_until(holds: Callable[[], object], timeout_s: float = PATIENCE_S) -> bool:
@@ -82,8 +80,15 @@ def wait_until(holds: Callable[[], object], timeout_s: float = PATIENCE_S) -> bo
 
 def wait_until_gone(before: Set[Process], timeout_s: float = PATIENCE_S) -> list[Process]:
     """The processes below this one that were not there ``before``, after up to ``timeout_s``."""
-    wait_until(lambda: not descendants(os.getpid()) - before, timeout_s)
-    return sorted(descendants(os.getpid()) - before)
+    left: Set[Process] = frozenset()
+
+    def are_gone() -> bool:
+        nonlocal left
+        left = descendants(os.getpid()) - before
+        return not left
+
+    wait_until(are_gone, timeout_s)
+    return sorted(left)
 
 
 def kill(process: Process) -> None:
@@ -92,19 +97,31 @@ def kill(process: Process) -> None:
         os.kill(process.pid, signal.SIGKILL)
 
 
-def _pids() -> list[int]:
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+def _table() -> dict[int, str]:
+    """What the kernel says of each process, by its pid."""
+    table = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with (
+                contextlib.suppress(FileNotFoundError, ProcessLookupError),
+                open(f"/proc/{name}/stat") as file,
+            ):
+                table[int(name)] = file.read()
+    return table
 
 
-def _read(pid: int) -> tuple[int, tuple[int, Process | None]] | None:
-    """(pid, (parent, process)); the process is None for a zombie or a helper of the library."""
+def _parent(stat: str) -> int:
+    return int(stat[stat.rindex(")") :].split(maxsplit=3)[2])
+
+
+def _living(pid: int, stat: str) -> Process | None:
+    """The process; None for a zombie or a helper of the library."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    fields = stat.rpartition(")")[2].split()
-    state, parent, started = fields[0], int(fields[1]), int(fields[19])
+    state, *fields = stat[stat.rindex(")") + 1 :].split()
+    if state in "ZX" or any(helper in command for helper in _HELPERS):
+        return None
     name = f"{pid} {command or stat.partition('(')[2].rpartition(')')[0]}"
-    skipped = state in "ZX" or any(helper in command for helper in _HELPERS)
-    return pid, (parent, None if skipped else Process(pid, started, name))
+    return Process(pid, int(fields[18]), name)
