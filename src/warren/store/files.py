@@ -81,6 +81,10 @@ def open_regular(path: str | Path) -> io.FileIO:
 def write_atomic(path: Path, content: bytes | str, *, replace: bool = True) -> None:
     """Write a file beside its place and rename it, so that readers see the old one or the new one.
 
+    It is for pages, tables and other results that a command makes again from its input. They are
+    not synced to the disk: after a loss of power one may be empty. What a run needs to go on, its
+    checkpoints, is (``live/training/checkpoints/files.py``; decision 0011).
+
     Raises SpecError if it cannot be written, or without ``replace`` if there is one; nothing is
     left beside.
     """
