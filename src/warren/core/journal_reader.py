@@ -37,6 +37,8 @@ from warren.model.decision import Assignment, Decision, Group, Shape
 from warren.model.errors import JournalError
 from warren.model.events import (
     CompDone,
+    HostJoined,
+    HostLeft,
     JobCancelled,
     JobFailed,
     ParamsSaved,
@@ -127,6 +129,8 @@ class History:
     """Hashes of all texts of each job's app until the job ended, one after the other."""
     answers: list[TimedAnswers] = field(default_factory=list)
     """Answers to shape, group and flow, in order of time: only instants with an answer."""
+    host_changes: list[HostLeft | HostJoined] = field(default_factory=list)
+    """Opportunistic hosts that came and went, in order of time."""
     link_use: LinkUse | None = None
     """The bytes that passed each link over time; None if they were not counted."""
 
@@ -293,6 +297,8 @@ def _fold(
                 history.lost.append(event)
             case ServersMoved():
                 (history.void_moves if event.reason else history.moves).append(event)
+            case HostLeft() | HostJoined():
+                history.host_changes.append(event)
             case RolledBack():
                 _roll_back(history, done, event)
                 # The job's tasks under way are gone, copies included.

@@ -21,7 +21,7 @@ from warren.core.state import State
 from warren.core.view_columns import ViewColumns
 from warren.model.decision import NOTHING, PLACE_ALONE, Assignment, Decision, Plan, Question
 from warren.model.errors import InfeasibleDecision
-from warren.model.events import AnyEvent, Event, RolledBack, TaskDropped, Woken
+from warren.model.events import AnyEvent, Event, HostJoined, RolledBack, TaskDropped, Woken
 from warren.policy.protocol import AnyPolicy, answers, is_blind
 
 _ORDER: Final = tuple(Question)
@@ -179,10 +179,10 @@ def _asked(policy: AnyPolicy, state: State) -> _Asked:
     check_policy(policy)
     answered, blind = answers(policy), is_blind(policy)
     triggers = frozenset(policy.triggers) - {Woken}
-    # After these two events assigned work is gone or a device is free, so a policy that places is
+    # After these events assigned work is gone or a device is free, so a policy that places is
     # asked, whatever triggers it names.
     if Question.PLACE in answered:
-        triggers |= {RolledBack, TaskDropped}
+        triggers |= {RolledBack, TaskDropped, HostJoined}
     return _Asked(policy, answered, state.shown_to(blind=blind), triggers)
 
 

@@ -68,6 +68,9 @@ def _broken_rules(state: State, one: Assignment) -> Iterator[str]:
     bound = answers.worker_hosts or answers.group_hosts
     if bound and not answers.allows(job, one.device):
         yield _outside(state, job, one.device)
+    if state.absent and answers.host_D[one.device] in state.absent:
+        host = state.run.cluster.hosts[answers.host_D[one.device]].name
+        yield f"host {host} of the device is not there now"
 
 
 def _outside(state: State, job: int, device: int) -> str:

@@ -25,6 +25,8 @@ from warren.model.events import (
     AnyEvent,
     CompDone,
     Event,
+    HostJoined,
+    HostLeft,
     JobArrived,
     JobCancelled,
     JobFailed,
@@ -134,6 +136,8 @@ class State:
         # millions.
         self.recent: deque[AnyEvent | Assignment] = deque(maxlen=256)
         self.answers = StandingAnswers(run)
+        # Opportunistic hosts that are not there.
+        self.absent: frozenset[int] = frozenset()
         self._observed = MetricHistory(jobs)
         # -1 stands for an unknown number of rounds, here and in every view.
         self.rounds_J = known_rounds(jobs, blind=blind)
@@ -164,6 +168,9 @@ class State:
         self.now_ns = event.time_ns
         self.recent.append(event)
         if isinstance(event, Woken):
+            return
+        if isinstance(event, HostLeft | HostJoined):
+            self._host_changed(event)
             return
         # An IntEnum equals and hashes as its number, which is cheaper to make.
         handler = TRANSITIONS.get((self.phase_J.item(event.job), type(event)))
@@ -256,6 +263,14 @@ class State:
         self.open_J[job] = not self.planned
         if self.reason_J[job] == Reason.NOT_ARRIVED:
             self.reason_J[job] = Reason.NOT_LOOKED_AT
+
+    def _host_changed(self, event: HostLeft | HostJoined) -> None:
+        """Note that a host is there, or not; one event may say again what is known."""
+        self.absent -= {event.host}
+        if isinstance(event, HostLeft):
+            self.absent |= {event.host}
+        for shown in self._views.values():
+            shown.show_absent(self.absent)
 
     def recall(self) -> list[int]:
         """Empty the queues of a run that was cut off of a plan's assignments of jobs to come.

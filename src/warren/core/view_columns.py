@@ -158,6 +158,11 @@ class ViewColumns:
         self.columns["groups"] = self._answers.groups
         self._template = None
 
+    def show_absent(self, hosts: frozenset[int]) -> None:
+        """Show which hosts are not there."""
+        self.columns["absent"] = hosts
+        self._template = None
+
     def show(self, job: int) -> None:
         """Show this job, and those before it, to the blind policy that sees these columns."""
         if job >= self._count:

@@ -44,7 +44,11 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """One machine. Rates in bits per second (disk in bytes per second); None: not stated."""
+    """One machine. Rates in bits per second (disk in bytes per second); None: not stated.
+
+    ``opportunistic``: it may come and go during a run, unannounced. ``price``: what an hour of it
+    costs, in any currency.
+    """
 
     name: str
     devices: tuple[str, ...]
@@ -52,6 +56,8 @@ class Host:
     nic_bps: float | None = None
     intra_bps: float | None = None
     disk_bytes_per_s: float | None = None
+    opportunistic: bool = False
+    price: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +204,11 @@ class Cluster:
         """
         outer_bps = self.network.outer_bps
         return tuple((outer_bps or one.nic_bps or REFERENCE_NIC_BPS) / 8 for one in self.hosts)
+
+    @cached_property
+    def opportunistic(self) -> frozenset[int]:
+        """Return the hosts, by index, that may come and go during a run."""
+        return frozenset(at for at, host in enumerate(self.hosts) if host.opportunistic)
 
     @cached_property
     def type_of_device(self) -> tuple[int, ...]:

@@ -136,8 +136,17 @@ class ServersMoved(Event, frozen=True, tag="ServersMoved", array_like=True):
     reason: str = ""
 
 
+class HostLeft(Event, frozen=True, tag="HostLeft", array_like=True):
+    """An opportunistic host is gone, with all that ran there. It was not announced.
+
+    ``RolledBack`` events of the jobs that had tasks or servers there come with it, or after it.
+    """
+
+    host: int
+
+
 class RolledBack(Event, frozen=True, tag="RolledBack", array_like=True):
-    """Live: the job has lost its state and goes on from its checkpoint at the start of ``round``.
+    """The job has lost its state and goes on from its checkpoint at the start of ``round``.
 
     Its queued and running tasks are gone, and rounds from ``round`` on run again: their tasks and
     barriers replace those reported before. ``kept``: of stretches that the checkpoint cuts in two,
@@ -149,6 +158,12 @@ class RolledBack(Event, frozen=True, tag="RolledBack", array_like=True):
     round: int
     reason: str
     kept: tuple[TasksDone, ...] = ()
+
+
+class HostJoined(Event, frozen=True, tag="HostJoined", array_like=True):
+    """An opportunistic host is there: it may have tasks and servers from now on."""
+
+    host: int
 
 
 class JobFailed(Event, frozen=True, tag="JobFailed", array_like=True):
@@ -188,7 +203,9 @@ AnyEvent: TypeAlias = (
     | TaskDropped
     | TasksLost
     | ServersMoved
+    | HostLeft
     | RolledBack
+    | HostJoined
     | JobFailed
     | JobCancelled
     | ParamsSaved
@@ -207,8 +224,10 @@ RANK: Final[dict[type[Event], int]] = {
     TaskDropped: 5,
     TasksLost: 6,
     ServersMoved: 7,
-    RolledBack: 8,
-    JobArrived: 9,
-    ParamsSaved: 10,
-    Woken: 11,
+    HostLeft: 8,
+    RolledBack: 9,
+    HostJoined: 10,
+    JobArrived: 11,
+    ParamsSaved: 12,
+    Woken: 13,
 }

@@ -80,6 +80,15 @@ class Losses:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Absence:
+    """A time in which an opportunistic host, by name, is not there; ``until_ns`` None: for ever."""
+
+    host: str
+    from_ns: int
+    until_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
     """Hidden truth of a simulation: task times differ from the profile by seeded noise.
 
@@ -88,6 +97,8 @@ class Truth:
     ``losses``: jobs with a stop rule show values on their way to it; None: they show none.
     ``metrics``: values of jobs in an earlier run, by name: pairs of the rounds done and the value
     of the metric of their stop rule, in order. They show it again, whatever ``losses`` says.
+    ``absences``: when opportunistic hosts are not there, in order of time; policies learn of it
+    when it happens.
     """
 
     task_cv: float = 0.0
@@ -95,6 +106,7 @@ class Truth:
     seed: int = 0
     losses: Losses | None = None
     metrics: Mapping[str, tuple[tuple[int, float], ...]] | None = None
+    absences: tuple[Absence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -137,6 +137,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     group_J: IntArray
     """The place of a job's group in ``groups``; -1: it is in none, and may run anywhere."""
     groups: tuple[Group, ...]
+    absent: frozenset[int] = frozenset()
+    """Opportunistic hosts that are not there now: nothing may be placed on them."""
     changes: tuple[AnyEvent, ...]
     """Events of this instant, in order; none of those at which the policy was not asked."""
 
@@ -170,10 +172,14 @@ class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return np.where(rate_J >= 0, rate_J / slowest_J, -1.0)
 
     def task_hosts(self, job: int) -> frozenset[int] | None:
-        """Return the hosts that a job's shape and its group leave to its tasks; None: all."""
+        """Return the hosts that a job's shape and its group leave to its tasks; None: all.
+
+        Absent hosts are not among them.
+        """
         shape, group = self.shape_J[job], self.group_J.item(job)
         workers = None if shape is None or shape.workers is None else frozenset(shape.workers)
         shared = None if group < 0 else frozenset(self.groups[group].hosts)
-        if workers is None or shared is None:
-            return shared if workers is None else workers
-        return workers & shared
+        bounds = [one for one in (workers, shared) if one is not None]
+        if self.absent:
+            bounds.append(frozenset(range(len(self.hosts.devices_H))) - self.absent)
+        return frozenset.intersection(*bounds) if bounds else None

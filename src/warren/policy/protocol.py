@@ -44,6 +44,8 @@ class Policy(Protocol, Generic[M]):
         so at any grain but 1 it hands out all rounds of a job at once.
     - ``binds_workers``: its shapes leave to a job's tasks some hosts alone, and change them; and
         ``keeps_to_shapes``: it places tasks on those, round by round.
+    - ``follows_hosts``: when an opportunistic host comes or goes (``HostJoined``, ``HostLeft``),
+      its shapes leave no job a host that is not there.
     """
 
     name: ClassVar[str]
@@ -95,6 +97,11 @@ def holds_devices(policy: AnyPolicy | type[AnyPolicy]) -> bool:
 def binds_workers(policy: AnyPolicy) -> bool:
     """Tell whether a policy's shapes change the hosts of workers; False where it says nothing."""
     return bool(getattr(policy, "binds_workers", False))
+
+
+def follows_hosts(policy: AnyPolicy) -> bool:
+    """Tell whether a policy's shapes follow hosts that come and go; False where it says nothing."""
+    return bool(getattr(policy, "follows_hosts", False))
 
 
 def keeps_to_shapes(policy: AnyPolicy | type[AnyPolicy]) -> bool:

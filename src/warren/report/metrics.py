@@ -16,6 +16,7 @@ from warren.model.costs import FloatArray, IntArray
 from warren.model.run import Run
 from warren.model.units import NEVER_NS, NS_PER_S, ns_to_seconds
 from warren.report.fairness.slowdown import fairness_values, finished_jobs
+from warren.report.host_hours import host_values
 from warren.report.number_text import count
 from warren.report.record import Bound, Record
 from warren.report.switches import switch_values
@@ -49,13 +50,13 @@ class JobRow(TypedDict):
 
 
 def loss_values(record: Record) -> dict[str, object]:
-    """Return the keys of ``summary.json`` about losses; none for a simulation.
+    """Return the keys of ``summary.json`` about losses; none for a simulation that had none.
 
     ``redone_tasks`` counts tasks that ran and did not count, since they were lost with a process or
     the checkpoint was older; ``rollbacks`` counts returns of jobs to a checkpoint, listed in
     ``rolled_back``; ``resumed`` counts how often the run went on after it was cut off.
     """
-    if not record.live:
+    if not record.live and not record.history.rollbacks:
         return {}
     jobs, history = record.run.workload.jobs, record.history
     # Two ways to be lost: by a roll-back of the job to its checkpoint, and with a process alone,
@@ -201,6 +202,7 @@ def summary(record: Record) -> dict[str, Any]:
         **loss_values(record),
         **copy_values(record),
         **move_values(record),
+        **host_values(record),
         **switch_values(record),
         **{name: extra[name] for name in sorted(extra) if name not in _MEASURED},
     }

@@ -24,6 +24,7 @@ from warren.policy.protocol import (
     AnyPolicy,
     answers,
     binds_workers,
+    follows_hosts,
     keeps_to_shapes,
     plans_rings,
 )
@@ -201,6 +202,7 @@ def choose_all(run: Run) -> ChosenPolicies:
     place = named.pop(JOINT if places_jointly else "place")
     _check_rings(run, scheduler.place, place)
     _check_bound_hosts(run, place, named)
+    _check_opportunistic(run, named)
     return ChosenPolicies(place=place, others=tuple(named.values()))
 
 
@@ -251,6 +253,24 @@ def _check_bound_hosts(run: Run, place: AnyPolicy, named: Mapping[str, AnyPolicy
             f"allowed: {', '.join(shaped_policies())}, or FILE.py:Class"
         )
         raise SpecError(Problem(file=run.name, field="scheduler.place", message=message))
+
+
+def _check_opportunistic(run: Run, named: Mapping[str, AnyPolicy]) -> None:
+    """Refuse hosts that come and go where no policy follows them, or a job is a ring."""
+    if not run.cluster.opportunistic:
+        return
+    host = run.cluster.hosts[min(run.cluster.opportunistic)].name
+    if not any(follows_hosts(policy) for policy in named.values()):
+        message = (
+            f"host {host} is opportunistic, and shape {run.scheduler.shape} does not follow hosts "
+            "that come and go; allowed: cruise, cruise-published, or FILE.py:Class"
+        )
+        raise SpecError(Problem(file=run.name, field="scheduler.shape", message=message))
+    ring = next((job for job in run.workload.jobs if job.sync == "ring"), None)
+    if ring is not None:
+        message = f"is a ring, which cannot lose a host, and host {host} is opportunistic"
+        field = f"job {ring.name}: sync"
+        raise SpecError(Problem(file=ring.source or run.name, field=field, message=message))
 
 
 def _leaves_hosts_out(run: Run, policy: AnyPolicy) -> bool:

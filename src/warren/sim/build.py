@@ -100,11 +100,20 @@ def parts_of(run: Run, costs: CostTable) -> Parts:
         from warren.sim.speculation import TaskCopies
 
         copies = TaskCopies(lanes)
+    hosts = None
+    if run.truth.absences:
+        if servers is None:
+            message = "needs network: {model: fluid}, and a job whose model has a known size"
+            raise SpecError(Problem(file=run.name, field="truth.absences", message=message))
+        from warren.sim.opportunistic_hosts import OpportunisticHosts
+
+        hosts = OpportunisticHosts(run, lanes, servers)
     return Parts(
         lanes=lanes,
         rings=_gangs(run, costs, lanes, flows) if has_rings(run) else None,
         flows=flows,
         servers=servers,
+        hosts=hosts,
         copies=copies,
         processors=processors,
     )

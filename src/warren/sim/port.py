@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING
 from warren.model.costs import CostTable
 from warren.model.decision import PLACE_ALONE, Assignment, Group, Plan, Question, Shape
 from warren.model.events import (
+    RANK,
     AnyEvent,
     CompDone,
+    HostLeft,
     JobArrived,
+    RolledBack,
     RoundsDone,
     TaskDropped,
     TasksDone,
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from warren.sim.network.link_flows import LinkFlows
     from warren.sim.network.ring_gangs import GangsAtWork
     from warren.sim.network.server_rounds import ServerRounds
+    from warren.sim.opportunistic_hosts import OpportunisticHosts
     from warren.sim.shared_cpu import SharedProcessors
     from warren.sim.speculation import TaskCopies
 
@@ -52,6 +56,7 @@ class Parts:
     rings: GangsAtWork | None = None
     flows: LinkFlows | None = None
     servers: ServerRounds | None = None
+    hosts: OpportunisticHosts | None = None
     copies: TaskCopies | None = None
     processors: SharedProcessors | None = None
 
@@ -98,6 +103,7 @@ class SimPort:
         "_copies",
         "_costs",
         "_flows",
+        "_hosts",
         "_lanes",
         "_may_begin_J",
         "_passes_time",
@@ -125,6 +131,7 @@ class SimPort:
         self._rings = parts.rings
         self._flows = parts.flows
         self._servers = parts.servers
+        self._hosts = parts.hosts
         self._copies = parts.copies
         self._processors = parts.processors
         # The queues of the lanes, here too: most of a simulation's time is spent with them.
@@ -195,7 +202,7 @@ class SimPort:
         if not events:
             return ()
         now = lanes.now_ns = events.first_ns
-        batch = events.take()
+        batch, returned = events.take(), list[RolledBack]()
         for event in batch:
             match event:
                 case TasksDone():
@@ -207,6 +214,10 @@ class SimPort:
                     if event.finished and event.job in self._void:
                         self._drop(event.job)
                     self._pass_barrier(event)
+                    if self._hosts is not None:
+                        self._hosts.passed(event)
+                case HostLeft() if self._hosts is not None:
+                    returned += self._hosts.lose(event)
                 case JobArrived():
                     self._begin_round(event.job)
                 case Woken():
@@ -215,6 +226,9 @@ class SimPort:
             for event in batch:
                 if isinstance(event, TaskDropped) and self._copies.frees(event):
                     self._free(event.device)
+        if returned:
+            self._begin_again([event.job for event in returned])
+            batch = tuple(sorted((*batch, *returned), key=lambda event: RANK[type(event)]))
         return batch
 
     def run_plan(self, plan: Plan) -> PlanOutcome | None:
@@ -281,8 +295,22 @@ class SimPort:
         # Devices whose head is void wait for the job no more.
         heads = {device: self._queue_D[device][0] for device in self._waiting_J[job]}
         self._waiting_J[job] = [device for device, head in heads.items() if head.round < end]
+        self._take_out(lambda one: one.job == job and one.round >= end)
+
+    def _begin_again(self, jobs: list[int]) -> None:
+        """Take the tasks of jobs that go back off all devices, and begin their rounds at hand."""
+        gone = set(jobs)
+        self._void -= gone
+        for job in jobs:
+            self._waiting_J[job] = []
+        self._take_out(lambda one: one.job in gone)
+        for job in jobs:
+            self._begin_round(job)
+
+    def _take_out(self, is_gone: Callable[[Assignment], bool]) -> None:
+        """Take assignments out of queues; those behind them go on."""
         for device, queue in enumerate(self._queue_D):
-            kept = deque(one for one in queue if one.job != job or one.round < end)
+            kept = deque(one for one in queue if not is_gone(one))
             if len(kept) < len(queue):
                 self._queue_D[device] = kept
                 if self._servers is not None:
@@ -317,7 +345,7 @@ class SimPort:
         delay_ns = 0 if flows is None else flows.delays.take(job)
         if flows is not None and delay_ns and not event.finished:
             self._may_begin_J[job] = False
-            flows.delays.hold(lanes.now_ns + delay_ns, partial(self._begin_held, job))
+            flows.delays.hold(job, lanes.now_ns + delay_ns, partial(self._begin_held, job))
         else:
             self._begin_round(job)
 

@@ -31,6 +31,7 @@ from warren.workload.specs.run import (
     build_scheduler,
     build_truth,
     parse_grain,
+    wrong_absences,
 )
 from warren.workload.text import HostsHere, Reader, dotted, fetch_text, plain, shown
 from warren.workload.traces.rows import Trace
@@ -163,6 +164,9 @@ class RunFile:
         jobs = self._jobs(WORKLOAD, spec, cluster, profiles)
         past = self._past(spec, cluster, profiles)
         metrics = self._metrics(spec, jobs)
+        if spec is not None and cluster is not None:
+            found = wrong_absences(spec, cluster)
+            self.problems += [self.document.problem(at, message) for at, message in found]
         if self.problems or spec is None or cluster is None or jobs is None:
             raise SpecError(self.problems)
         profiles = (*profiles, *jobs.profiles)

@@ -21,7 +21,15 @@ from warren.cli.views.live_table import LiveTable
 from warren.cli.views.progress import LINES_S, REFRESH_S
 from warren.core.loop import Core, Observer
 from warren.core.state import Phase, State
-from warren.model.events import AnyEvent, JobCancelled, JobFailed, RoundsDone, ServersMoved
+from warren.model.events import (
+    AnyEvent,
+    HostJoined,
+    HostLeft,
+    JobCancelled,
+    JobFailed,
+    RoundsDone,
+    ServersMoved,
+)
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds
 from warren.report.number_text import count
@@ -32,6 +40,8 @@ _SELDOM: Final = 0.1
 """Lines come this share of the time passed apart: the log of a long run stays short."""
 _MOST_S: Final = 60.0
 """Most seconds between two lines."""
+_SHOWN: Final = (ServersMoved, HostLeft, HostJoined, JobFailed, JobCancelled)
+"""Kinds of events that have a line each."""
 _JOBS: Final = 10
 """Most jobs with a line each."""
 
@@ -76,7 +86,7 @@ def _watch_table(run: Run, table: LiveTable, far: JobProgress) -> Iterator[Obser
                 # Exact types: they are quicker to compare than subclasses are to tell.
                 if type(event) is RoundsDone:
                     far.note(event)
-                elif type(event) in (ServersMoved, JobFailed, JobCancelled):
+                elif type(event) in _SHOWN:
                     console.print(_end_line(run, event), markup=False, highlight=False)
             if monotonic() < due:
                 return
@@ -91,7 +101,6 @@ def _watch_lines(run: Run, core: Core, far: JobProgress) -> Iterator[Observer]:
     """Print a line when a job ends or servers move, and from time to time how far all are."""
     begin = monotonic()
     due = begin + LINES_S
-    ends = RoundsDone, ServersMoved, JobFailed, JobCancelled
 
     def observe(state: State, events: tuple[AnyEvent, ...]) -> None:
         """Take the events of a step, and print the lines that are due."""
@@ -99,7 +108,7 @@ def _watch_lines(run: Run, core: Core, far: JobProgress) -> Iterator[Observer]:
         for event in events:
             if type(event) is RoundsDone:
                 far.note(event)
-            if type(event) in ends and (line := _end_line(run, event)):
+            if type(event) in (RoundsDone, *_SHOWN) and (line := _end_line(run, event)):
                 _err(line)
         now = monotonic()
         if now < due:
@@ -125,7 +134,7 @@ def _err(text: str) -> None:
 
 
 def _end_line(run: Run, event: AnyEvent) -> str:
-    """Return one line for the end of a job, or a move of its servers; empty for other events."""
+    """Return one line for an end of a job, a move of its servers, or a host; else nothing."""
     now_s = ns_to_seconds(event.time_ns)
     if isinstance(event, RoundsDone) and event.finished:
         job = run.workload.jobs[event.job]
@@ -142,6 +151,9 @@ def _end_line(run: Run, event: AnyEvent) -> str:
             f"{event.far_bytes / 1e6:.4g} MB came from other hosts, "
             f"{ns_to_seconds(event.took_ns):.3g} s after the barrier"
         )
+    if isinstance(event, HostLeft | HostJoined):
+        what = "is gone" if isinstance(event, HostLeft) else "is there"
+        return f"{now_s:9.1f} s  host {run.cluster.hosts[event.host].name} {what}"
     if isinstance(event, JobFailed):
         return f"{now_s:9.1f} s  {run.workload.jobs[event.job].name} FAILED: {event.reason}"
     if isinstance(event, JobCancelled):

@@ -88,6 +88,8 @@ def _broken_by_shapes(state: State, decision: Decision) -> Iterator[str]:
 def _broken_by_shape(state: State, job: int, shape: Shape, what: str) -> Iterator[str]:
     """Yield the faults of the shape of one job by itself."""
     yield from _unknown_hosts(state, shape.servers, f"{what}: servers")
+    for host in sorted(state.absent.intersection((*shape.servers, *(shape.workers or ())))):
+        yield f"{what}: host {state.run.cluster.hosts[host].name} is not there now"
     if shape.servers and state.run.workload.jobs[job].sync == "ring":
         yield f"{what}: a ring has no servers"
     workers = shape.workers

@@ -7,7 +7,8 @@ What
     repeated. Its result is taken if a round would be shorter by more than ``threshold``. Servers
     then move while the job goes on.
     The time of rounds beyond the cost model counts as the same in every shape.
-    When a host comes or goes (``away``) jobs at once get the best shape on the present hosts. If
+    When an opportunistic host comes or goes, jobs at once get the best shape on the present hosts:
+    it is told when that happens, or by ``away`` at times known ahead. If
     new servers do not come up (``ServersMoved.reason``) it waits for twice as many rounds before it
     tries again, then four times, and so on: an app may never have several servers, and a trial
     takes memory. After ``after`` rounds in a new shape it goes back to the one before if they did
@@ -36,7 +37,16 @@ from immutables import Map
 
 from warren.model.costs import BoolArray, FloatArray, IntArray
 from warren.model.decision import NOTHING, Decision, Question, Shape
-from warren.model.events import Event, JobArrived, RolledBack, RoundsDone, ServersMoved, Woken
+from warren.model.events import (
+    Event,
+    HostJoined,
+    HostLeft,
+    JobArrived,
+    RolledBack,
+    RoundsDone,
+    ServersMoved,
+    Woken,
+)
 from warren.model.view import View
 from warren.policy.common.link_loads import server_shares_H
 from warren.policy.shape.absences import absences_of, next_change_ns
@@ -85,7 +95,7 @@ class Cruise:
     """Shape jobs again where that makes rounds shorter by more than ``threshold``.
 
     ``after``: rounds that are measured in one shape before the next search; ``every``: rounds
-    between two searches. ``away``: hosts that are not there at times, see ``absences``.
+    between two searches. ``away``: hosts that are not there at times known ahead, see ``absences``.
     """
 
     threshold: float = 0.05
@@ -99,7 +109,8 @@ class Cruise:
     needs_rounds: ClassVar[bool] = False
     answers: ClassVar[frozenset[Question]] = frozenset({Question.SHAPE})
     binds_workers: ClassVar[bool] = True
-    triggers: ClassVar[frozenset[type[Event]]] = TOLD | {Woken}
+    follows_hosts: ClassVar[bool] = True
+    triggers: ClassVar[frozenset[type[Event]]] = TOLD | {Woken, HostJoined, HostLeft}
 
     def __post_init__(self) -> None:
         """Refuse numbers that mean nothing."""
@@ -130,8 +141,9 @@ class Cruise:
             if shape is not None:
                 shapes[event.job] = shape
         absences = absences_of(self.away) if self.away else ()
-        if absences and any(isinstance(event, Woken) for event in view.changes):
-            moved, memory = self._forced(view, memory)
+        changes = (HostJoined, HostLeft, Woken) if absences else (HostJoined, HostLeft)
+        if any(isinstance(event, changes) for event in view.changes):
+            moved, memory = self._forced(view, memory, set(shapes))
             shapes |= moved
         wake_ns = next_change_ns(absences, view.now_ns)
         if not shapes and wake_ns is None:
@@ -162,26 +174,37 @@ class Cruise:
     def _first(self, view: View, memory: ShapeMemory, job: int) -> tuple[Shape | None, ShapeMemory]:
         """Return the shape that a job begins with; None: that of ``static``."""
         stated = stated_shape(view, job)
-        if stated is not None:
+        if stated is not None and not view.absent.intersection(_hosts_of(stated)):
             return stated, memory
         best = self._best(view, memory, job)
         if best is None:
-            return None, memory
+            return self._anywhere(view, job), memory
         text = f"by what is known of its tasks it is best to have {_words(best[0])}"
         return self._shape(view, job, best[0]), replace(memory, found=memory.found.set(job, text))
 
-    def _forced(self, view: View, memory: ShapeMemory) -> tuple[dict[int, Shape], ShapeMemory]:
-        """Return the best shapes of all jobs on the hosts that are there now."""
+    def _anywhere(self, view: View, job: int) -> Shape | None:
+        """Return a shape of present hosts where the cost model cannot say; None: keep this one."""
+        hosts, before = self._hosts(view, job), view.servers_J[job]
+        if not (view.absent and hosts):
+            return None
+        return Shape(hosts, tuple(host for host in before if host in hosts) or hosts[:1])
+
+    def _forced(
+        self, view: View, memory: ShapeMemory, fresh: set[int]
+    ) -> tuple[dict[int, Shape], ShapeMemory]:
+        """Return the best shapes of all jobs on the present hosts; ``fresh`` ones have them."""
         shapes = dict[int, Shape]()
         for job in np.flatnonzero(view.arrived_J & ~view.done_J).tolist():
             best = self._best(view, memory, job)
-            if best is None:
+            shape = None if best is None else self._shape(view, job, best[0])
+            shape = shape or self._anywhere(view, job)
+            if shape is None or job in fresh:
                 continue
-            shape = self._shape(view, job, best[0])
             now = view.shape_J[job]
             if now is not None and shape.workers == now.workers and _serves(view, job, shape):
                 continue
-            text = f"hosts have come or gone: {_words(best[0])}"
+            what = "all of them work" if best is None else _words(best[0])
+            text = f"hosts have come or gone: {what}"
             memory = replace(memory, before=without(memory.before, job))
             shapes[job], memory = shape, self._answered(view, memory, job, shape, text)
         return shapes, memory
@@ -190,14 +213,18 @@ class Cruise:
         self, view: View, memory: ShapeMemory, job: int, shape: Shape, text: str
     ) -> ShapeMemory:
         """Return the memory when a shape is answered of a job that trains."""
-        moving = memory.moving if _serves(view, job, shape) else memory.moving | {job}
+        # Servers of a job that has been given no task begin where they are said to.
+        begun = view.next_round_J[job] > 0 or view.next_shard_J[job] > 0
+        stays = _serves(view, job, shape) or not begun
+        moving = memory.moving if stays else memory.moving | {job}
         found = memory.found.set(job, text)
         return replace(memory, measured=memory.measured.anew(job), moving=moving, found=found)
 
     def _away(self, view: View) -> frozenset[int]:
         """Return the hosts that are not there now."""
         away = {one.host for one in absences_of(self.away) if one.holds(view.now_ns)}
-        return frozenset(at for at, host in enumerate(view.cluster.hosts) if host.name in away)
+        hosts = enumerate(view.cluster.hosts)
+        return view.absent.union(at for at, host in hosts if host.name in away)
 
     def _hosts(self, view: View, job: int) -> tuple[int, ...]:
         """Return the hosts that a job may have and that are there."""
@@ -250,7 +277,7 @@ class Cruise:
         memory = replace(memory, before=memory.before.delete(job))
         if took_s < before_s:
             return None, replace(memory, failed=without(memory.failed, job))
-        if not {*shape.servers, *(shape.workers or ())}.issubset(hosts):
+        if not _hosts_of(shape).issubset(hosts):
             return None, memory
         text = f"rounds took {took_s:.3g} s, and {before_s:.3g} s before: it goes back"
         failed = memory.failed.set(job, memory.failed.get(job, 0) + 1)
@@ -270,7 +297,7 @@ class Cruise:
         )
         # Of the others the last ones: the first stay workers, where their trainers are.
         order = sorted(range(len(hosts)), key=lambda at: (hosts[at] not in before, -at))
-        if not model_bytes:
+        if not model_bytes or not hosts:
             return None
         try:
             return self.best(machines, model_bytes, tasks, np.array(order)), machines
@@ -347,6 +374,11 @@ class CruisePublished(Cruise):
             items=_EPOCH * tasks, model_bytes=float(model_bytes), batch=1, round_items=None,
             ways=1, reading=self.reading,
         )  # fmt: skip
+
+
+def _hosts_of(shape: Shape) -> frozenset[int]:
+    """Return the hosts of a shape's workers and servers."""
+    return frozenset((*shape.servers, *(shape.workers or ())))
 
 
 def _model_bytes(view: View, job: int) -> int:

@@ -53,12 +53,16 @@ def _rates(links: FolderLinks) -> list[Fault]:
 def _bytes(run: FolderTables, links: FolderLinks) -> list[Fault]:
     """Check for each finished job that the bytes of its rounds passed each link.
 
-    A run that was cut off counted no bytes before it went on: there it may be less.
+    A run that was cut off counted no bytes before it went on: there it may be less. Jobs that went
+    back to a checkpoint are left out: rounds that ran again have sent bytes, too.
     """
     jobs, count = len(run.jobs), 2 * len(links.hosts)
+    returned = {one["job"] for one in run.summary.get("rolled_back", ())}
     ran_J, passed_J = _rows_of(run.timeline.job_R, jobs), _rows_of(links.job_R, jobs)
     places: list[tuple[int, int, float, float]] = []
     for job in np.flatnonzero(run.finished_J).tolist():
+        if run.jobs[job]["job"] in returned:
+            continue
         rows = passed_J[job]
         passed_L = np.bincount(links.link_R[rows], links.bytes_R[rows], count)
         want_L = _sent_L(run, links, job, ran_J[job])

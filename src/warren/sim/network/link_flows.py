@@ -95,7 +95,7 @@ class Alone(Protocol):
 
 
 class _FirstBytes:
-    """Flows that have waited for their first byte."""
+    """Flows that wait for their first byte."""
 
     __slots__ = ("_add", "_flows", "timer")
 
@@ -109,13 +109,18 @@ class _FirstBytes:
         for flow in self._flows:
             self._add(flow)
 
+    def forget(self, job: int) -> None:
+        """Leave out the flows of a job."""
+        self._flows = [flow for flow in self._flows if flow.job != job]
+
 
 class _Unshared:
     """A transfer that shares nothing: between processes of one host, or of no bytes."""
 
-    __slots__ = ("_arrival", "timer")
+    __slots__ = ("_arrival", "job", "timer")
 
-    def __init__(self, arrival: Arrival) -> None:
+    def __init__(self, job: int, arrival: Arrival) -> None:
+        self.job = job
         self._arrival = arrival
         self.timer = 0
 
@@ -196,12 +201,27 @@ class LinkFlows:
         if source == target:
             takes_ns = seconds_to_ns(byte_count / self._inner_S[source])
         if takes_ns:
-            self.timers.set(_Unshared(arrival), self._lanes.now_ns + takes_ns)
+            self.timers.set(_Unshared(job, arrival), self._lanes.now_ns + takes_ns)
         return takes_ns > 0
 
     def add(self, flow: LinkFlow) -> None:
         """Begin a flow now, without latency."""
         self._new.append(flow)
+
+    def forget(self, job: int) -> None:
+        """Stop all bytes of a job, and all else that is due for it: its processes have ended."""
+        self._begun = {key: one for key, one in self._begun.items() if key[0] != job}
+        self._new = [flow for flow in self._new if flow.job != job]
+        for number, flow in self._flow_F.items():
+            if flow.job == job:
+                flow.arrivals = ()
+                self._timed.stop(number, self._lanes.now_ns)
+        for what in self.timers.pending():
+            if isinstance(what, _FirstBytes):
+                what.forget(job)
+            elif getattr(what, "job", -1) == job:
+                self.timers.cancel(what)
+        self.delays.take(job)
 
     def is_free(self, links: Sequence[int]) -> bool:
         """Tell whether no bytes flow over any of these links, and no job counts on that."""

@@ -16,9 +16,10 @@ from warren.sim.network.timers import Timers
 class _Held:
     """A held action and its time."""
 
-    __slots__ = ("_begin", "timer")
+    __slots__ = ("_begin", "job", "timer")
 
-    def __init__(self, begin: Callable[[], None]) -> None:
+    def __init__(self, job: int, begin: Callable[[], None]) -> None:
+        self.job = job
         self._begin = begin
         self.timer = 0
 
@@ -48,6 +49,6 @@ class RoundDelays:
         """Return the delay that a barrier of the job meets, once."""
         return self._delay_ns.pop(job, 0)
 
-    def hold(self, time_ns: int, begin: Callable[[], None]) -> None:
-        """Call ``begin`` at ``time_ns``."""
-        self._timers.set(_Held(begin), time_ns)
+    def hold(self, job: int, time_ns: int, begin: Callable[[], None]) -> None:
+        """Call ``begin`` of a job at ``time_ns``."""
+        self._timers.set(_Held(job, begin), time_ns)

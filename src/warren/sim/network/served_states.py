@@ -183,6 +183,17 @@ class ServedStates:
         for pull in self._wanting.pop((job, round_), ()):
             self._send(pull)
 
+    def forget(self, job: int) -> None:
+        """Forget all states of a job, whose servers have ended."""
+        self.at_J[job], self.begun_J[job] = -1, False
+        self._far_J[job].clear()
+        self._updates_J[job] = []
+        self._ahead_J[job] = self._whole_J[job] = 0
+        for states in (*self._wanted_D, *self._here_D):
+            states.pop(job, None)
+        for key in [key for key in self._wanting if key[0] == job]:
+            del self._wanting[key]
+
     def forget_ahead(self, job: int, round_: int) -> None:
         """Let pulls begin again: states sent ahead of this round by old servers are not needed."""
         self._ahead_J[job] = 0
@@ -215,7 +226,7 @@ class ServedStates:
         step_ns = self.step_ns(job)
         if step_ns:
             stepped = partial(self._stepped, job, part)
-            self._flows.delays.hold(self._lanes.now_ns + step_ns, stepped)
+            self._flows.delays.hold(job, self._lanes.now_ns + step_ns, stepped)
         else:
             self._stepped(job, part)
 

@@ -53,6 +53,11 @@ class _Push:
         self.left = 0
         self.timer = 0
 
+    @property
+    def job(self) -> int:
+        """Return the job whose update it is."""
+        return self.work.one.job
+
     def due(self, now: int) -> None:
         """Arrive after T^s."""
         self._rounds.pushed(self, now)
@@ -103,6 +108,11 @@ class _Work:
         self.waits = True
         self.timer = 0
 
+    @property
+    def job(self) -> int:
+        """Return the job whose tasks they are."""
+        return self.one.job
+
     def due(self, now: int) -> None:
         """Leave COMP."""
         self._rounds.computed(self, now)
@@ -145,6 +155,7 @@ class ServerRounds:
 
     __slots__ = (
         "_costs",
+        "_donors",
         "_flows",
         "_host_D",
         "_lanes",
@@ -152,6 +163,7 @@ class ServerRounds:
         "_moving",
         "_pushing_D",
         "_rank_D",
+        "_returned",
         "_run",
         "_servers_J",
         "_shapes",
@@ -177,6 +189,9 @@ class ServerRounds:
         self._shapes: dict[int, Shape] = {}
         # Shapes that hold from the next barrier of their jobs on.
         self._moving: dict[int, Shape] = {}
+        # Hosts that parts of a model are on their way from, and jobs that have lost their servers.
+        self._donors: dict[int, set[int]] = {}
+        self._returned: set[int] = set()
         self._servers_J: list[ServerParts | None] = [None for _ in jobs]
         self._states = ServedStates(run, costs, lanes, flows, self._host_D, self)
         # By job: updates that have not arrived.
@@ -200,8 +215,44 @@ class ServerRounds:
             after = server_parts(self._run, self._costs, job, shape)
             if not self._states.begun_J[job]:
                 self._place(job, shape, after)
+                if job in self._returned:
+                    now, round_ = self._lanes.now_ns, self._lanes.round_J[job]
+                    placed = shape.servers, shape.model_bytes or ()
+                    self._lanes.emit(ServersMoved(now, job, round_, 0, 0, *placed))
             elif after != self.servers(job):
                 self._moving[job] = shape
+
+    def struck(self, host: int) -> list[int]:
+        """Return the jobs under way that have a server, a task or an update on a host."""
+        devices = [device for device, at in enumerate(self._host_D) if at == host]
+        found = {one.job for device in devices for one in self._lanes.queue_D[device]}
+        found |= {job for device in devices for job, n in self._pushing_D[device].items() if n}
+        for job, at in enumerate(self._states.at_J):
+            moving = self._moving.get(job)
+            hosts = {one for one, _ in self.servers(job)} if at >= 0 else set()
+            hosts.update(self._donors.get(job, ()), () if moving is None else moving.servers)
+            if host in hosts:
+                found.add(job)
+        lanes = self._lanes
+        under_way = [at >= 0 for at in self._states.at_J]
+        return sorted(
+            job for job in found if under_way[job] and lanes.round_J[job] < lanes.rounds_J[job]
+        )
+
+    def go_back(self, job: int) -> None:
+        """Forget the rounds of a job under way: its servers have ended, and begin again."""
+        shape = self._moving.pop(job, None)
+        if shape is not None:
+            self._place(job, shape, server_parts(self._run, self._costs, job, shape))
+        self._flows.forget(job)
+        self._states.forget(job)
+        self._donors.pop(job, None)
+        self._returned.add(job)
+        self._wait_J[job], self._stretch_J[job] = None, []
+        for device, work in enumerate(self._work_D):
+            self._pushing_D[device].pop(job, None)
+            if work is not None and work.one.job == job:
+                self._work_D[device] = None
 
     def look(self, device: int) -> None:
         """Ask for the states of the next tasks in a device's queue."""
@@ -294,7 +345,7 @@ class ServerRounds:
         step_ns = self._states.step_ns(job)
         if step_ns and self._lanes.left_J[job] == 1:
             end_ns = now + step_ns
-            self._flows.delays.hold(end_ns, partial(self.pushed, push, end_ns))
+            self._flows.delays.hold(job, end_ns, partial(self.pushed, push, end_ns))
         else:
             self.pushed(push, now)
 
@@ -325,6 +376,7 @@ class ServerRounds:
 
     def moved(self, move: _Move, now: int) -> None:
         """Begin a round at servers that have all parts of the model."""
+        self._donors.pop(move.job, None)
         far_bytes, took_ns = round(move.far_bytes), now - move.since_ns
         shape = self._shapes[move.job]
         placed = shape.servers, shape.model_bytes or ()
@@ -351,6 +403,7 @@ class ServerRounds:
         self._states.forget_ahead(job, round_)
         move = _Move(self, job, round_, self._lanes.now_ns)
         assert self._costs.model_bytes_J is not None, "the job's bytes are on links"
+        self._donors[job] = {host for host, _ in before}
         for source, target, size in moved_parts(before, after, self._costs.model_bytes_J.item(job)):
             move.far_bytes += size if source != target else 0.0
             move.left += self._flows.transfer(job, source, target, size, move)
@@ -406,7 +459,7 @@ class ServerRounds:
             begin = partial(self._begin_within, job, push.round + 1)
             delay_ns = self._flows.delays.take(job)
             if delay_ns:
-                self._flows.delays.hold(now + delay_ns, begin)
+                self._flows.delays.hold(job, now + delay_ns, begin)
             else:
                 begin()
             return

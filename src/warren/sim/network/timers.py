@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Protocol
 
@@ -42,6 +43,12 @@ class Timers:
     def cancel(self, what: Timed) -> None:
         """Make ``what`` not due."""
         what.timer = 0
+
+    def pending(self) -> Iterator[Timed]:
+        """Yield what is due at some time, in no order."""
+        for _, number, what in self._heap:
+            if what.timer == number:
+                yield what
 
     def next_ns(self) -> int:
         """Return the first instant at which something is due."""

@@ -112,6 +112,14 @@ class TimedFlows:
         """Give a flow another class from now on."""
         self._moved.append((number, flow_class))
 
+    def stop(self, number: int, now: int) -> None:
+        """Let a flow end now; of its bytes only those pass that it has sent by now."""
+        ends = self._ends
+        sent = ends.byte_rate_F[number] * ((now - ends.since_ns_F[number]) / _NS_PER_S)
+        ends.left_F[number] = min(sent, ends.left_F[number])
+        set_time(ends.heap, number, now)
+        self.next_ns = min(self.next_ns, now)
+
     def share(self, now: int) -> None:
         """Share the links after all that has changed now, and find the ends of all flows."""
         self._make_room()

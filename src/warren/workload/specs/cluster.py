@@ -148,6 +148,12 @@ class HostSpec(Spec):
         None, description="Between its devices: the link of a ring within it."
     )
     disk: DiskRate | None = Field(None, description="Rate of its disk; recorded only.")
+    opportunistic: bool = Field(
+        False, description="It may come and go during a run, unannounced; shape cruise follows."
+    )
+    price: Annotated[float, Field(ge=0, le=1e9)] | None = Field(
+        None, description="Of an hour, in any currency: for the cost of a run; all hosts or none."
+    )
 
 
 class GeneratedHostsSpec(Spec):

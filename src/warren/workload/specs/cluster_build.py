@@ -167,6 +167,8 @@ def build_cluster(
         *_too_many(listed),
         *_same_names(listed),
         *_no_device(listed),
+        *_none_stays(listed),
+        *_some_prices(listed),
         *_unknown_types(spec, listed),
         *_unknown_slower(spec, listed),
         *_wrong_spill(spec, listed),
@@ -260,6 +262,21 @@ def _no_device(hosts: list[HostSpec]) -> Iterator[tuple[Path, str]]:
         yield ("hosts",), "no host has a device; allowed: devices: {TYPE: COUNT}"
 
 
+def _none_stays(hosts: list[HostSpec]) -> Iterator[tuple[Path, str]]:
+    """Yield that all devices may go: no job could go on then."""
+    if all(host.opportunistic for host in hosts if host.devices) and any(
+        host.opportunistic for host in hosts
+    ):
+        yield ("hosts",), "all hosts with devices are opportunistic; allowed: all but one"
+
+
+def _some_prices(hosts: list[HostSpec]) -> Iterator[tuple[Path, str]]:
+    """Yield a host without a price beside one that has one."""
+    without = [index for index, host in enumerate(hosts) if host.price is None]
+    if without and len(without) < len(hosts):
+        yield ("hosts", without[0], "price"), "other hosts have a price; allowed: all or none"
+
+
 def _unknown_types(spec: ClusterSpec, hosts: list[HostSpec]) -> Iterator[tuple[Path, str]]:
     """Yield types of hosts that are not described, if any are: no job would have a time there."""
     allowed = list(spec.device_types)
@@ -336,6 +353,8 @@ def _hosts(spec: HostSpec) -> Iterator[Host]:
             nic_bps=spec.nic,
             intra_bps=spec.intra,
             disk_bytes_per_s=spec.disk,
+            opportunistic=spec.opportunistic,
+            price=spec.price,
         )
 
 

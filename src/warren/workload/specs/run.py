@@ -7,30 +7,43 @@ time.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from math import inf
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BeforeValidator, Field, Tag, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
 
+from warren.model.cluster import Cluster
 from warren.model.costs import ProfileRow
-from warren.model.run import VERIFY, Grain, Losses, Scheduler, Truth
+from warren.model.run import VERIFY, Absence, Grain, Losses, Scheduler, Truth
 from warren.model.units import parse_time_s, seconds_to_ns
 from warren.workload.specs.cluster import ClusterSpec
 from warren.workload.specs.types import (
     Format,
     Free,
     Line,
+    Name,
     PathTag,
+    PositiveTimeNs,
     PositiveTimeS,
     Seed,
     Share,
     Size,
     Spec,
+    TimeNs,
     TimeS,
     path_or,
 )
 from warren.workload.specs.workload import Workload
 from warren.workload.text import shown
+from warren.workload.yaml_document import Path
 
 _NAMED_FOR: Final = ("place", "flow", "group", "shape", "joint")
 # A number, or a number and the word ``round`` or ``rounds``.
@@ -187,6 +200,22 @@ class LossesSpec(Spec):
 RecordedSpec = dict[Line, list[Annotated[list[int | float], Field(min_length=2, max_length=2)]]]
 
 
+class AbsenceSpec(Spec):
+    """A time in which an opportunistic host is not there."""
+
+    host: Name = Field(description="An opportunistic host of the cluster.")
+    from_: TimeNs = Field(0, alias="from", description="When it goes.")
+    until: PositiveTimeNs | None = Field(
+        None, description="When it is there again; default: never."
+    )
+
+    @model_validator(mode="after")
+    def _ends_after_it_begins(self) -> AbsenceSpec:
+        if self.until is not None and self.until <= self.from_:
+            raise ValueError("until must come after from")
+        return self
+
+
 class TruthSpec(Spec):
     """Hidden truth of a simulation."""
 
@@ -206,6 +235,10 @@ class TruthSpec(Spec):
         None,
         description="What jobs showed in an earlier run: its folder metrics, or pairs of rounds "
         "done and value by job; default: none.",
+    )
+    absences: list[AbsenceSpec] = Field(
+        default_factory=list,
+        description="When opportunistic hosts are not there; policies learn of it as it happens.",
     )
 
 
@@ -246,7 +279,7 @@ class RunSpec(Spec):
     ] = Field("1", description='1, "N rounds", or a time like "60 s".')
     truth: TruthSpec = Field(
         # Each run has a truth; this one has no noise, so the profile's times happen.
-        default_factory=lambda: TruthSpec(task_cv=0.0, job_cv=0.0, losses=None, metrics=None),
+        default_factory=TruthSpec,
         description="Noise of a simulation; default: none.",
     )
     seed: Seed = Field(0, description="Of the policies, and of jobs that state none.")
@@ -293,6 +326,23 @@ def build_scheduler(spec: RunSpec) -> Scheduler:
     )
 
 
+def wrong_absences(spec: RunSpec, cluster: Cluster) -> Iterator[tuple[Path, str]]:
+    """Yield absences of hosts that are not there to go, or that are gone then already."""
+    hosts = {host.name: host for host in cluster.hosts}
+    away: dict[str, list[tuple[int, float]]] = {}
+    for at, one in enumerate(spec.truth.absences):
+        host, place = hosts.get(one.host), ("truth", "absences", at, "host")
+        if host is None:
+            yield place, f"there is no host {one.host!r}; allowed: {', '.join(list(hosts)[:20])}"
+        elif not host.opportunistic:
+            yield place, f"{one.host} is not opportunistic; allowed: hosts with opportunistic: true"
+        until = inf if one.until is None else one.until
+        known = away.setdefault(one.host, [])
+        if any(one.from_ <= end and begin <= until for begin, end in known):
+            yield place, f"{one.host} is gone then already; its absences must not meet"
+        known.append((one.from_, until))
+
+
 def build_truth(
     spec: RunSpec, metrics: Mapping[str, tuple[tuple[int, float], ...]] | None = None
 ) -> Truth:
@@ -304,4 +354,8 @@ def build_truth(
         seed=truth.seed,
         losses=Losses(noise=losses.noise, share_to_95=losses.share_to_95) if losses else None,
         metrics=metrics,
+        absences=tuple(
+            Absence(host=one.host, from_ns=one.from_, until_ns=one.until)
+            for one in sorted(truth.absences, key=lambda one: (one.from_, one.host))
+        ),
     )

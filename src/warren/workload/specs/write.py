@@ -51,7 +51,7 @@ def _lines(run: Run) -> Iterator[str]:
     if options:
         yield f"policy: {_json(options)}"
     if run.truth != Truth():
-        yield f"truth: {_json(_stated(asdict(run.truth)))}"
+        yield f"truth: {_json(_truth(run.truth))}"
     yield from _cluster(run.cluster)
     if run.profiles:
         yield "profiles:"
@@ -60,6 +60,21 @@ def _lines(run: Run) -> Iterator[str]:
     yield from _jobs("workload", run.workload)
     if run.history is not None:
         yield from _jobs("history", run.history)
+
+
+def _truth(truth: Truth) -> dict[str, Any]:
+    stated = asdict(truth)
+    absences = [
+        _stated(
+            {
+                "host": one.host,
+                "from": f"{one.from_ns} ns",
+                "until": None if one.until_ns is None else f"{one.until_ns} ns",
+            }
+        )
+        for one in truth.absences
+    ]
+    return _stated({**stated, "absences": absences or None})
 
 
 def _jobs(key: str, workload: Workload) -> Iterator[str]:
@@ -181,6 +196,8 @@ def _host(host: Host, devices: dict[str, int]) -> dict[str, Any]:
             "nic": host.nic_bps,
             "intra": host.intra_bps,
             "disk": _bytes_per_s(host.disk_bytes_per_s),
+            "opportunistic": host.opportunistic or None,
+            "price": host.price,
         }
     )
 
