@@ -42,6 +42,9 @@ def refuse_agents(cluster: Cluster, jobs: tuple[Job, ...]) -> None:
     if cluster.lease_ns is not None and ring is not None:
         message = f"is for jobs with servers: {ring.name!r} has sync: ring"
         raise SpecError(Problem(file="cluster", field="local.lease", message=message))
+    if cluster.local.testbed is not None and 0 in cluster.opportunistic:
+        message = f"{cluster.hosts[0].name} is where the run's controller is: it cannot come and go"
+        raise SpecError(Problem(file="cluster", field="hosts[0].opportunistic", message=message))
 
 
 def epoch_of(out_dir: Path) -> int:
@@ -131,7 +134,9 @@ def agent_pool(
         launcher = RayLauncher(RayPlan(cluster.ray, names_H, texts, str(log), place))
     hub = Path(controller_address(str(folder)) + SUFFIX)
     own = {**files, hub.name: hub.read_bytes()}
-    processes = LeasedProcesses(placement, grants, names_H, str(folder), folders_H, zygote, own)
+    processes = LeasedProcesses(
+        placement, grants, names_H, str(folder), folders_H, zygote, own, cluster.opportunistic
+    )
     return AgentPool(
         processes, len(names_H), listener, epoll, launcher, lambda: _is_last(log.parent, epoch)
     )

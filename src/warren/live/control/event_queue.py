@@ -13,6 +13,8 @@ from warren.model.events import (
     RANK,
     AnyEvent,
     CompDone,
+    HostJoined,
+    HostLeft,
     JobArrived,
     JobCancelled,
     JobFailed,
@@ -175,7 +177,7 @@ class PendingEvents:
 
 
 _Key = tuple[str, int]
-"""A key by which events are ordered: ("job", its index) or ("device", its index)."""
+"""A key by which events are ordered: ("job", its index), or of a device or a host."""
 _QUEUES: Final[_Key] = ("queues", 0)
 """The key of the queues of all devices together."""
 
@@ -188,6 +190,9 @@ def _order_keys(event: AnyEvent) -> tuple[list[_Key], list[_Key]]:
     """
     if isinstance(event, Woken):
         return [], []
+    if isinstance(event, HostLeft | HostJoined):
+        host = [("host", event.host)]
+        return host, host
     job = ("job", event.job)
     if isinstance(event, CompDone | TaskDropped):
         device = ("device", event.device)

@@ -18,6 +18,7 @@ from warren.live.clock import ClusterClock
 from warren.live.control.agent_hosts import refuse_agents
 from warren.live.control.devices import DeviceManager
 from warren.live.control.engine import LiveEngine
+from warren.live.control.host_presence import HostPresence, absent_at_first
 from warren.live.control.input_budgets import InputBudgets, refuse_rings
 from warren.live.control.ledger import Ledger
 from warren.live.control.link_classes import LinkClasses, StandingClasses
@@ -126,6 +127,7 @@ class LivePort(LiveEngine):
             rehearse=self._rehearse,
             gpus=self._gpus,
             inputs=self._inputs,
+            absent=absent_at_first(self._run.cluster),
         )
         self._manager = DeviceManager(context, self._pads, self._ledger)
         standing = StandingClasses(self._jobs)
@@ -138,6 +140,10 @@ class LivePort(LiveEngine):
         if self._restart is not None:
             self._restore(self._restart)
         self._startup = StartupBarrier(context, self._ledger, self._manager, self._servers)
+        self._hosts = HostPresence(
+            context, self._ledger, self._pending, self._recovery, self._startup
+        )
+        self._hosts.look(0)
         self._manager.start()
         self._wait_for_all()
         self._inputs.measure()
@@ -200,12 +206,16 @@ class LivePort(LiveEngine):
         for job, shape in shapes.items():
             if self._ledger.ended(job) or not shape.servers:
                 continue
-            if job in self._assigned and self._ledger.arrived(job):
+            begun = job in self._assigned and self._ledger.arrived(job)
+            if begun and self._servers.complete(job):
                 self._servers.want(self._jobs[job], shape, self._ledger.reserve)
                 if job in self._servers.migrating():
                     self._pending.take_back_void(job)
             elif not self._servers.placed(job, shape):
+                # Also where a job goes back: its servers begin from its checkpoint anywhere.
                 self._place_servers(job, shape)
+                if begun:
+                    self._hosts.begins_at(job, shape, self._host_ns())
         self._wait_for_all()
 
     def classify(
@@ -279,6 +289,7 @@ class LivePort(LiveEngine):
         clock = super()._begin()
         self._ledger.begin(clock, self.numerics_J)
         self._servers.open_all()
+        self._hosts.begin(resumed=self._restart is not None)
         return clock
 
     def _wait_for_all(self) -> None:
@@ -290,6 +301,7 @@ class LivePort(LiveEngine):
 
     def _receive(self, timeout_ms: int | None) -> None:
         super()._receive(timeout_ms)
+        self._look_at_hosts()
         # A gang may be waiting for an arrival, which no message tells.
         self._advance()
         self._gangs.go_on()
@@ -355,10 +367,17 @@ class LivePort(LiveEngine):
 
     def _process_ended(self, ticket: int, role: Role, exited: Exited) -> None:
         """Recover from the end of a process that ended without an order to end."""
+        self._look_at_hosts()
         self._recovery.ended(role, exited, self._host_ns())
         self._end_jobs()
         self._startup.forget_ended()
         self._need_all()
+
+    def _look_at_hosts(self) -> None:
+        """Let the core hear of hosts that have come or gone, before all that follows from it."""
+        if self._hosts.look(self._host_ns()):
+            self._end_jobs()
+            self._need_all()
 
     def _zygote_lost(self, error: ZygoteLost) -> None:
         """Start all processes again from a new zygote."""

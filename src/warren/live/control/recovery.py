@@ -259,6 +259,12 @@ class Recovery:
             self._device_lost(device, reason, host_ns)
         self._manager.all_ended(reason)
 
+    def host_left(self, devices: Sequence[int], host_ns: int) -> None:
+        """Roll back the jobs with tasks on the devices of a host that may never be back."""
+        open_tasks = (one for device in devices for _, one in self._ledger.unfinished(device))
+        for job in sorted({one.job for one in open_tasks}):
+            self._go_back(job, f"a task of its: {AWAY}", host_ns)
+
     def check_zygotes(self, error: ZygoteLost) -> None:
         """Count a lost zygote, and give up when zygotes keep ending.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from warren.live.control.input_budgets import InputBudgets
@@ -40,18 +40,21 @@ class RunContext:
         The number of the GPU that each device is; None: it is a process on the CPU.
     inputs : InputBudgets
         The budgets within which input data are spilled.
+    absent : set of int
+        The opportunistic hosts that are not there now.
     """
 
     run: Run
     folder: Path
     hub: Hub
     outputs: RunFiles
-    # The only field that changes: every holder of the context sees the new pool at once.
+    # This field and ``absent`` change: every holder of the context sees the new pool at once.
     pool: Processes
     memory: MemoryLimit | None
     rehearse: bool
     gpus: tuple[int | None, ...]
     inputs: InputBudgets
+    absent: set[int] = field(default_factory=set)
 
     @property
     def jobs(self) -> tuple[Job, ...]:

@@ -113,6 +113,10 @@ class Servers:
         """
         return self._on_places(self._stated_homes(job))
 
+    def reachable(self, job: int) -> bool:
+        """Tell whether the hosts of a job's servers are there."""
+        return self._context.absent.isdisjoint(self._stated_homes(job))
+
     def generations(self, job: int) -> set[int]:
         """Return the generations of a job's servers that must not be lost."""
         moving = self._migrations.get(job)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from typing import Final
 
 from warren.live.control.devices import DeviceManager
@@ -22,7 +23,8 @@ class StartupBarrier:
     """The processes that time zero waits for.
 
     Ranks of rings are not among them: which devices they will be on is not known yet. Nor are
-    trainers for which there is no memory: they are started when they are first needed.
+    trainers for which there is no memory: they are started when they are first needed. Nor is what
+    is on an absent host.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class StartupBarrier:
         # A device's number means its executor, ("servers", job) all servers of a job, and a
         # ``TaskRehearsed`` the trainer that will send it.
         self._waiting: set[object] = set(range(len(context.devices)))
+        self._absent_devices: frozenset[int] = frozenset()
         self._to_build: deque[TaskRehearsed] = deque()
 
     @property
@@ -46,10 +49,12 @@ class StartupBarrier:
         """Start servers, and trainers that build the apps of all jobs."""
         jobs = [job for job in self._server_jobs() if not self._ledger.ended(job.index)]
         for job in jobs:
+            if not self._servers.reachable(job.index):
+                continue
             self._servers.need(job, self._ledger.generation(job.index))
             if not self._servers.complete(job.index):
                 self._waiting.add(("servers", job.index))
-        devices = range(len(self._context.devices))
+        devices = sorted(set(range(len(self._context.devices))) - self._absent_devices)
         self._to_build.extend(
             TaskRehearsed(device, job.index) for job in jobs for device in devices
         )
@@ -57,7 +62,19 @@ class StartupBarrier:
 
     def await_servers(self, job: int) -> None:
         """Wait for the restarted servers of a job before time zero."""
-        self._waiting.add(("servers", job))
+        if self._servers.reachable(job):
+            self._waiting.add(("servers", job))
+
+    def leave_out(self, devices: Collection[int]) -> None:
+        """Wait for nothing on absent hosts, whose devices these are."""
+        self._absent_devices = frozenset(devices)
+        for one in list(self._waiting):
+            device = one.device if isinstance(one, TaskRehearsed) else one
+            far = isinstance(one, tuple) and not self._servers.reachable(one[1])
+            if far or device in self._absent_devices:
+                self._waiting.discard(one)
+        self._to_build = deque(one for one in self._to_build if one.device not in devices)
+        self._build_next()
 
     def again(self, device: int) -> None:
         """Send a device's new executor the startup messages of the one before it."""

@@ -310,6 +310,10 @@ class ProcessPool:
         """Note that the zygote is warm, as another process has read."""
         self._warm = True
 
+    def changed_hosts(self) -> list[tuple[int, bool]]:
+        """Return none: its hosts are this machine, which stays."""
+        return []
+
     def how_lost(self) -> str:
         """Say how the zygote of the first host has ended, with the last lines that it printed."""
         return str(self._lost(self.pipes[0]))

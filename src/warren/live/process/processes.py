@@ -41,5 +41,8 @@ class Processes(Protocol):
     def hear(self, fd: int) -> Iterable[tuple[int, Role, Exited]]:
         """Read from a file descriptor; return the processes that ended without an order to end."""
 
+    def changed_hosts(self) -> Iterable[tuple[int, bool]]:
+        """Return the hosts that have come (True) or gone since this was asked last, in order."""
+
     def close(self, *, last: bool) -> None:
         """End every process; ``last``: the folder is not needed any more."""

@@ -158,6 +158,13 @@ class AgentPool:
             if role is not None:
                 yield exited.ticket, role, exited
 
+    def changed_hosts(self) -> list[tuple[int, bool]]:
+        """Return the hosts that have come (True) or gone since this was asked last, in order."""
+        with self._lock:
+            changes = list(self.processes.host_changes)
+            self.processes.host_changes.clear()
+        return changes
+
     def close(self, *, last: bool) -> None:
         """Tell all agents that the run is over, or that their processes must end."""
         with self._now() as now_ns:
@@ -197,7 +204,7 @@ class AgentPool:
             host, frame = outbox.popleft()
             if (stream := self._stream_of.get(host)) is not None:
                 stream.send(ENCODER.encode(frame))
-        if self.processes.exits:
+        if self.processes.exits or self.processes.host_changes:
             os.eventfd_write(self._told, 1)
 
     # The thread.

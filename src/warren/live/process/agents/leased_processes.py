@@ -8,7 +8,7 @@ and ends of processes in ``exits``.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -72,6 +72,8 @@ class LeasedProcesses:
         The order that starts each zygote.
     files
         The files, by name, that each host's folder gets before its zygote is started.
+    optional
+        The hosts that need not be there. What is wrong with one of them keeps it out, and no more.
 
     Attributes
     ----------
@@ -81,6 +83,8 @@ class LeasedProcesses:
         Messages to agents, in order.
     exits
         Ends of processes that have not been reported yet; ``take`` takes them.
+    host_changes
+        Hosts that have got a warm zygote (True) or lost it, in order; whoever reads takes them.
     """
 
     def __init__(
@@ -92,6 +96,7 @@ class LeasedProcesses:
         folders_H: Sequence[str],
         zygote: StartZygote,
         files: Mapping[str, bytes],
+        optional: Collection[int] = (),
     ) -> None:
         self._placement, self._grants, self._names_H = placement, grants, names_H
         self.folder, self.folders_H = folder, folders_H
@@ -99,6 +104,8 @@ class LeasedProcesses:
         self.files = dict(files)
         self.outbox: deque[SendTo] = deque()
         self.exits: deque[Exited] = deque()
+        self.host_changes: deque[tuple[int, bool]] = deque()
+        self._optional = frozenset(optional)
         self._tickets = 0
         self._roles: dict[int, Role] = {}
         self._host_of: dict[int, int] = {}
@@ -126,8 +133,9 @@ class LeasedProcesses:
 
     @property
     def missing(self) -> list[str]:
-        """The names of the hosts without a warm zygote."""
-        return [name for host, name in enumerate(self._names_H) if host not in self._ready]
+        """The names of the hosts without a warm zygote that have to have one."""
+        needed = enumerate(self._names_H)
+        return [name for host, name in needed if host not in {*self._ready, *self._optional}]
 
     @property
     def ready(self) -> ZygoteReady:
@@ -235,7 +243,8 @@ class LeasedProcesses:
 
     def _lose(self, host: int) -> None:
         """Report all processes of a host as ended; those that wait for the host keep waiting."""
-        self._ready.pop(host, None)
+        if self._ready.pop(host, None) is not None:
+            self.host_changes.append((host, False))
         for ticket, at in list(self._host_of.items()):
             if at == host and ticket not in self._waiting:
                 self._over(ticket, AWAY)
@@ -243,9 +252,10 @@ class LeasedProcesses:
     def _heard(self, host: int, body: AgentBody, now_ns: int) -> None:
         match body:
             case ZygoteReady() as ready:
-                self._check_ready(host, ready)
-                self._ready[host] = ready
-                self._fork_waiting(now_ns)
+                if self._is_fit(host, ready):
+                    self._ready[host] = ready
+                    self.host_changes.append((host, True))
+                    self._fork_waiting(now_ns)
             case Forked(ticket=ticket, pid=pid):
                 if ticket in self._roles:
                     self._pids[ticket] = pid
@@ -260,21 +270,29 @@ class LeasedProcesses:
                         self._say(other, PutFile(name, data), now_ns)
             case ZygoteFailed(how=how):
                 times = self._failed[host]
+                if host in self._optional:
+                    return
                 if len(times) == _ZYGOTES and now_ns - times[0] < _WITHIN_NS:
                     raise EngineError(f"host {self._names_H[host]}: {how}")
                 times.append(now_ns)
             case _:
                 raise BadFrame(f"an agent says {type(body).__name__}")
 
-    def _check_ready(self, host: int, ready: ZygoteReady) -> None:
-        """Refuse a zygote that must not fork, or whose numerics class differs from the others'."""
+    def _is_fit(self, host: int, ready: ZygoteReady) -> bool:
+        """Refuse a zygote that must not fork, or whose numerics class differs from the others'.
+
+        One on a host that need not be there is left alone: False.
+        """
         name = self._names_H[host]
         if len(ready.threads) != 1:
             raise EngineError(f"host {name}: its zygote has threads: {', '.join(ready.threads)}")
         other = next((one.numerics for one in self._ready.values()), self._numerics)
         if other and ready.numerics != other:
+            if host in self._optional:
+                return False
             raise EngineError(f"host {name} computes in '{ready.numerics}', not in '{other}'")
         self._numerics = ready.numerics
+        return True
 
     def _forget(self, role: Role) -> None:
         """Forget the address of a process that has ended, or will."""
