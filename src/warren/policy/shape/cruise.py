@@ -7,8 +7,8 @@ What
     repeated. Its result is taken if a round would be shorter by more than ``threshold``. Servers
     then move while the job goes on.
     The time of rounds beyond the cost model counts as the same in every shape.
-    When an opportunistic host comes or goes, jobs at once get the best shape on the present hosts:
-    it is told when that happens, or by ``away`` at times known ahead. If
+    When an opportunistic host comes or goes, jobs at once get the best shape on the present hosts;
+    so they do at the times of ``away``, which are known ahead. If
     new servers do not come up (``ServersMoved.reason``) it waits for twice as many rounds before it
     tries again, then four times, and so on: an app may never have several servers, and a trial
     takes memory. After ``after`` rounds in a new shape it goes back to the one before if they did

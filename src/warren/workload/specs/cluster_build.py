@@ -271,7 +271,7 @@ def _none_stays(hosts: list[HostSpec]) -> Iterator[tuple[Path, str]]:
 
 
 def _some_prices(hosts: list[HostSpec]) -> Iterator[tuple[Path, str]]:
-    """Yield a host without a price beside one that has one."""
+    """Yield a host without a price beside hosts with a price."""
     without = [index for index, host in enumerate(hosts) if host.price is None]
     if without and len(without) < len(hosts):
         yield ("hosts", without[0], "price"), "other hosts have a price; allowed: all or none"

@@ -279,7 +279,9 @@ class RunSpec(Spec):
     ] = Field("1", description='1, "N rounds", or a time like "60 s".')
     truth: TruthSpec = Field(
         # Each run has a truth; this one has no noise, so the profile's times happen.
-        default_factory=TruthSpec,
+        default_factory=lambda: TruthSpec(
+            task_cv=0.0, job_cv=0.0, losses=None, metrics=None, absences=[]
+        ),
         description="Noise of a simulation; default: none.",
     )
     seed: Seed = Field(0, description="Of the policies, and of jobs that state none.")
