@@ -1,9 +1,9 @@
 """Opportunistic hosts of a live run: which are there, and what follows when one comes or goes.
 
 The pool says when a host has a lease and a warm zygote, and when it has lost them. Jobs with tasks
-there go back to their last checkpoint, and the core hears of it, so that policies place their tasks and
-servers elsewhere. (A job whose server was there goes back as for any lost server.) What is on no
-such host waits for the host, as ever.
+there go back to their last checkpoint, and the core hears of it, so that policies place their tasks
+and servers elsewhere. (A job whose server was there goes back as for any lost server.) A host that
+is not opportunistic says nothing: what is on it waits for it.
 """
 
 from __future__ import annotations
