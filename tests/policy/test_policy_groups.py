@@ -369,18 +369,17 @@ def test_when_a_job_ends_the_published_policy_takes_those_first_that_its_option_
         assert told_members(told[1][1]) == {expected: HOSTS}
 
 
-def test_harmony_ends_jobs_sooner_than_isolated_where_their_data_needs_most_hosts(
-    tmp_path: Path,
-) -> None:
-    """Three seeds that were not chosen by their results."""
+def test_harmony_ends_jobs_sooner_than_isolated_where_two_fit_all_hosts(tmp_path: Path) -> None:
+    """Three seeds that were not chosen by their results; the data of a job fill two of the four
+    hosts, alone and in a group."""
     for seed in range(3):
         jobs = drawn_jobs(seed, 6)
         alone = simulated(
-            tmp_path / f"i{seed}", described(jobs, {"joint": "isolated"}, {"least": 3})
+            tmp_path / f"i{seed}", described(jobs, {"joint": "isolated"}, {"least": 2})
         )
-        run = described(jobs, {"joint": "harmony", "flow": "turns"}, {"least": 3})
+        run = described(jobs, {"joint": "harmony", "flow": "turns"}, {"least": 2})
         shared = simulated(tmp_path / f"h{seed}", run)
-        assert shared.finish_ns_J.mean() * 1.2 < alone.finish_ns_J.mean()
+        assert shared.finish_ns_J.mean() * 1.05 < alone.finish_ns_J.mean()
         assert shared.finish_ns_J.max() < alone.finish_ns_J.max()
 
 

@@ -11,23 +11,24 @@ device of a host counts as pulling, though in a round of fewer tasks than device
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from warren.model.cluster import Cluster
-from warren.model.costs import CostTable, IntArray
+from warren.model.costs import CostTable, FloatArray
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.model.units import NS_PER_S
 from warren.model.view import View
-from warren.solve.job_groups.problem import JobGroupingProblem, RoundTerms
+from warren.solve.job_groups.problem import WHOLE, JobGroupingProblem, RoundTerms
 
 
 def check_groupable(view: View, policy: str) -> None:
     """Refuse runs that a policy of groups cannot schedule.
 
-    Raises SpecError as ``check_jobs``, or for a grain.
+    Raises SpecError as ``check_jobs``, for a grain, or for a job whose data no group could hold.
 
     A stretch of several rounds holds its devices, so no other job would take a turn.
     """
@@ -35,6 +36,16 @@ def check_groupable(view: View, policy: str) -> None:
         message = f"{policy} lets jobs take turns round by round; allowed: grain: 1"
         raise SpecError(Problem(file="run", field="grain", message=message))
     check_jobs(view.cluster, view.costs, view.jobs, policy)
+    room, hosts = _room_bytes(view.cluster, view.costs), len(view.cluster.hosts)
+    for job in view.jobs:
+        data = _data_bytes(job)
+        if room is not None and data > room * hosts:
+            message = (
+                f"{policy} keeps the data of {job.name!r}, {data} bytes, in memory; {hosts} hosts "
+                f"hold {room * hosts} bytes beside the models; allowed: more hosts or memory, or "
+                "local.spill: true"
+            )
+            raise SpecError(Problem(file=job.source or "jobs", field="cost.data", message=message))
 
 
 def check_jobs(cluster: Cluster, costs: CostTable, jobs: Sequence[Job], policy: str) -> None:
@@ -60,9 +71,8 @@ def check_jobs(cluster: Cluster, costs: CostTable, jobs: Sequence[Job], policy: 
             names = ", ".join(cluster.type_names[kind] for kind in lacking)
             message = f"{policy} lets each job run on any host; {job.name!r} does not fit {names}"
             raise SpecError(Problem(file=job.source or "jobs", field=job.name, message=message))
-    models = 0 if costs.model_bytes_J is None else int(costs.model_bytes_J.sum())
-    least = min((one.memory_bytes for one in cluster.hosts if one.memory_bytes), default=models)
-    if models > least:
+    models, least = _model_bytes(costs), _least_memory_bytes(cluster)
+    if least is not None and models > least:
         message = (
             f"{policy} may put the models of all jobs, {models} bytes, on one host; the smallest "
             f"has {least} bytes of memory"
@@ -112,19 +122,50 @@ def grouping_problem(
     )
 
 
-def least_hosts_J(cluster: Cluster, jobs: Sequence[Job], least: int) -> IntArray:
-    """Compute on how many hosts at least the data of each job fits in memory, if not spilled.
+def memory_J(cluster: Cluster, costs: CostTable, jobs: Sequence[Job], least: int) -> FloatArray:
+    """Compute how many hosts the data of each job fill: jobs that share hosts need the sum.
 
-    ``least`` where a job does not state ``epoch.data``, or a host does not state its memory.
+    ``least`` hosts, if that is more than one; 1 states nothing. More where a job states
+    ``cost.data`` and hosts their memory: the data over what the models of all jobs leave of the
+    smallest one. With ``local.spill`` data go to disk, and what is stated of them does not count.
+    At most all hosts.
     """
-    memory = [host.memory_bytes for host in cluster.hosts if host.memory_bytes is not None]
-    found = []
-    for job in jobs:
-        cost = job.epoch_cost
-        data = 0 if cost is None or cost.data_bytes is None else cost.data_bytes
-        found.append(max(least, -(-data // min(memory)) if memory else 1))
-    least_J: IntArray = np.minimum(np.array(found, dtype=np.int64), len(cluster.hosts))
-    return least_J
+    room = _room_bytes(cluster, costs)
+    least_hosts = float(least if least > 1 else 0)
+    data_J = np.array([_data_bytes(job) for job in jobs], dtype=float)
+    filled_J = data_J / room if room else np.zeros(len(jobs))
+    return np.minimum(np.maximum(filled_J, least_hosts), float(len(cluster.hosts)))
+
+
+def within_memory(
+    problem: JobGroupingProblem, view: View, jobs: Sequence[int], least: int
+) -> JobGroupingProblem:
+    """Return the problem of these jobs in which groups hold the data of all their jobs."""
+    some = [view.jobs[job] for job in jobs]
+    filled_J = memory_J(view.cluster, view.costs, some, least)
+    least_J = np.maximum(1, np.ceil(filled_J - WHOLE)).astype(np.int64)
+    return replace(problem, memory_J=filled_J, least_J=least_J)
+
+
+def _data_bytes(job: Job) -> int:
+    cost = job.epoch_cost
+    return 0 if cost is None or cost.data_bytes is None else cost.data_bytes
+
+
+def _model_bytes(costs: CostTable) -> int:
+    """Return the bytes of the models of all jobs."""
+    return 0 if costs.model_bytes_J is None else int(costs.model_bytes_J.sum())
+
+
+def _least_memory_bytes(cluster: Cluster) -> int | None:
+    """Return the memory of the smallest host of those that state it; None: none does."""
+    return min((one.memory_bytes for one in cluster.hosts if one.memory_bytes), default=None)
+
+
+def _room_bytes(cluster: Cluster, costs: CostTable) -> int | None:
+    """Return what a host has for data beside the models of all jobs; None: without limit."""
+    least = _least_memory_bytes(cluster)
+    return None if least is None or cluster.local.spill else least - _model_bytes(costs)
 
 
 def _task_s(cluster: Cluster, costs: CostTable, job: Job) -> float:

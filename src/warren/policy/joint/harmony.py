@@ -23,7 +23,7 @@ Differs
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
@@ -32,7 +32,7 @@ from warren.model.costs import FloatArray
 from warren.model.decision import Decision, Question
 from warren.model.events import Event
 from warren.model.view import View
-from warren.policy.joint.group_rounds import check_groupable, grouping_problem
+from warren.policy.joint.group_rounds import check_groupable, grouping_problem, within_memory
 from warren.policy.joint.host_groups import ANSWERS, TRIGGERS, HostGroups, decided, told
 from warren.solve.job_groups.lookahead import by_lookahead
 from warren.solve.job_groups.problem import NOT_RUN, JobGroupingProblem
@@ -52,7 +52,8 @@ class Harmony:
     ``sooner``: the part by which few must end sooner (the score of ``lookahead``) for that.
     ``surprise``: the part by which a round has to differ from the time its job was grouped by, so
     that all are grouped again before a job comes or ends. ``foreseen``: the most jobs whose
-    groupings are compared by when all would end; 0: never. ``least``: fewest hosts of a job.
+    groupings are compared by when all would end; 0: never. ``least``: hosts that the data of each
+    job fill, if more than one; jobs that share hosts need the sum.
     """
 
     threshold: float = 0.05
@@ -118,7 +119,5 @@ class Harmony:
         """Return the problem of these jobs, by their remaining rounds."""
         some, longer = [view.jobs[job] for job in jobs], memory.expected_longer(jobs)
         problem = grouping_problem(view.cluster, view.costs, some, longer, memory.late_s)
-        if self.least > 1:
-            least = min(self.least, problem.machines)
-            problem = replace(problem, least_J=np.full(len(jobs), least, np.int64))
+        problem = within_memory(problem, view, jobs, self.least)
         return weighed_speed(problem, left_J, view.weight_J[jobs])

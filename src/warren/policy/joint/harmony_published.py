@@ -12,7 +12,8 @@ Differs
     number of hosts, as in (4.2): its time on all of them. The primary and the secondary COMM of two
     jobs are ``flow: turns``; without it they share links alike. ``patience`` 1 is as printed;
     ``intensity`` and ``waiting_first`` are readings of open points of the paper; see
-    ``warren.solve.job_groups.published`` and ``regrouping``.
+    ``warren.solve.job_groups.published`` and ``regrouping``. A group must hold the data of its jobs
+    (4.4.4) where memory or ``least`` is stated: a grouping that does not is no better one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import numpy as np
 from warren.model.decision import Decision, Question
 from warren.model.events import Event, JobArrived
 from warren.model.view import View
-from warren.policy.joint.group_rounds import check_groupable, grouping_problem
+from warren.policy.joint.group_rounds import check_groupable, grouping_problem, within_memory
 from warren.policy.joint.host_groups import (
     ANSWERS,
     TRIGGERS,
@@ -55,12 +56,14 @@ class HarmonyPublished:
     """Group jobs by Algorithm 1; ``patience``: how many worse numbers of jobs end it.
 
     ``intensity``: to which group machines go first, by COMP over COMM or COMP less COMM;
-    ``waiting_first``: which jobs come first where some wait and some run.
+    ``waiting_first``: which jobs come first where some wait and some run. ``least``: hosts that the
+    data of each job fill, if more than one; jobs that share hosts need the sum.
     """
 
     patience: int = AS_PRINTED
     intensity: Intensity = "ratio"
     waiting_first: bool = True
+    least: int = 1
 
     name: ClassVar[str] = "harmony-published"
     source: ClassVar[str] = "Harmony (dissertation 2020) 4.3.2, Algorithms 1 and 2"
@@ -75,6 +78,8 @@ class HarmonyPublished:
         """Refuse what means nothing."""
         if self.patience < 1:
             raise ValueError(f"patience is {self.patience}; allowed: 1 and more")
+        if self.least < 1:
+            raise ValueError(f"least is {self.least}; allowed: 1 and more")
         if self.intensity not in INTENSITIES:
             allowed = ", ".join(INTENSITIES)
             raise ValueError(f"intensity is {self.intensity!r}; allowed: {allowed}")
@@ -97,7 +102,7 @@ class HarmonyPublished:
         """Return the groups after jobs have come and ended, one after another."""
         running = memory.running(jobs, len(view.cluster.hosts))
         if not (running.group_J != NOT_RUN).any():
-            found = self._grouped(_problem(view, memory, jobs), np.arange(len(jobs)))
+            found = self._grouped(self._problem(view, memory, jobs), np.arange(len(jobs)))
             return RunningGroups.of(found)
         came = [event.job for event in view.changes if isinstance(event, JobArrived)]
         there = [job for job in jobs if job not in came]
@@ -108,13 +113,13 @@ class HarmonyPublished:
             place = there.index(job)
             group_J = np.insert(running.group_J, place, NOT_RUN)
             one = RunningGroups(group_J=group_J, machine_G=running.machine_G)
-            running = with_new_job(_problem(view, memory, there), one, place)
+            running = with_new_job(self._problem(view, memory, there), one, place)
         return running
 
     def _without_ended(self, view: View, memory: HostGroups, jobs: list[int]) -> RunningGroups:
         """Return the groups after jobs have ended, each group repaired once."""
         running = memory.running(jobs, len(view.cluster.hosts))
-        problem = _problem(view, memory, jobs)
+        problem = self._problem(view, memory, jobs)
         members = [
             frozenset(np.flatnonzero(running.group_J == at).tolist())
             for at in range(len(running.machine_G))
@@ -133,11 +138,15 @@ class HarmonyPublished:
                 )
         return running
 
+    def _problem(self, view: View, memory: HostGroups, jobs: list[int]) -> JobGroupingProblem:
+        """Return the problem of these jobs, whose data groups hold."""
+        return within_memory(_constant_problem(view, memory, jobs), view, jobs, self.least)
+
     def _grouped(self, problem: JobGroupingProblem, _: IntArray) -> JobGrouping:
         return published_grouping(problem, self.patience, self.intensity)
 
 
-def _problem(view: View, memory: HostGroups, jobs: list[int]) -> JobGroupingProblem:
+def _constant_problem(view: View, memory: HostGroups, jobs: list[int]) -> JobGroupingProblem:
     """Return the problem of these jobs, with a COMM that does not depend on the hosts."""
     some = [view.jobs[job] for job in jobs]
     problem = grouping_problem(view.cluster, view.costs, some, memory.longer, memory.late_s)
@@ -150,7 +159,7 @@ def _ended(view: View, memory: HostGroups) -> list[EndedMember]:
     jobs = [job for job in ended_jobs(view) if job in number]
     if not jobs:
         return []
-    problem = _problem(view, memory, jobs)
+    problem = _constant_problem(view, memory, jobs)
     times_s = zip(problem.comp_machine_s_J.tolist(), problem.net_s_J.tolist(), strict=True)
     return [
         EndedMember(comp_machine_s=comp_s, net_s=net_s, group=number[job])

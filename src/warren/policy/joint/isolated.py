@@ -1,7 +1,7 @@
 """Isolated: hosts of its own for each job, with a server and tasks on all of them.
 
 What
-    Jobs get the fewest hosts that hold their data (``least``, or as ``epoch.data`` and the hosts'
+    Jobs get the fewest hosts that hold their data (``least``, or as ``cost.data`` and the hosts'
     memory say), in order of arrival, and keep at least these until they end; a job that does not
     fit is passed by. The other hosts go where they make rounds most faster. ``order: shortest``
     takes jobs with the least left first, and stops jobs that run.
@@ -22,7 +22,7 @@ import numpy as np
 from warren.model.decision import Decision, Question
 from warren.model.events import Event
 from warren.model.view import View
-from warren.policy.joint.group_rounds import check_groupable, grouping_problem, least_hosts_J
+from warren.policy.joint.group_rounds import check_groupable, grouping_problem, within_memory
 from warren.policy.joint.host_groups import ANSWERS, TRIGGERS, HostGroups, decided, told
 from warren.solve.job_groups.isolated import isolated_machines
 from warren.solve.job_groups.problem import NOT_RUN
@@ -74,6 +74,6 @@ class Isolated:
         if self.order == "shortest":
             left_J = (view.rounds_J[jobs] - view.round_J[jobs]) * fastest_s_J(problem)
             order_J, runs_J = np.argsort(left_J, kind="stable"), np.zeros_like(runs_J)
-        least_J = least_hosts_J(view.cluster, some, self.least)
-        found = isolated_machines(problem, least_J, order_J, runs_J)
+        problem = within_memory(problem, view, jobs, self.least)
+        found = isolated_machines(problem, problem.leasts_J, order_J, runs_J)
         return RunningGroups.of(found)
