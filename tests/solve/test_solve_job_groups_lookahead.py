@@ -122,3 +122,34 @@ def test_groups_that_may_not_run_are_never_chosen(limit: str) -> None:
     assert ends_score(problem, left_J, np.ones(5), forbidden) == np.inf
     found = by_lookahead(problem, left_J, np.ones(5), forbidden, 0.01, 100_000)
     assert np.isfinite(ends_score(problem, left_J, np.ones(5), found))
+
+
+@pytest.mark.parametrize(("jobs", "mean_s"), [(4, 75.0), (8, 135.0)])
+def test_equal_jobs_on_four_machines_run_one_after_the_other(jobs: int, mean_s: float) -> None:
+    """Each takes 30 iterations of 1 s on all machines, so that the last one ends no later."""
+    equal = JobGroupingProblem(
+        comp_machine_s_J=np.full(jobs, 4.0), net_s_J=np.zeros(jobs), machines=4
+    )
+    ends_s, left = [], jobs
+    while left:
+        there = np.arange(left)
+        found = by_lookahead(
+            equal.part(there), np.full(left, 30.0), np.ones(left), nobody(left, 4), 0.0, 20_000
+        )
+        assert found.group_J.tolist().count(NOT_RUN) == left - 1
+        assert found.machine_G.tolist() == [4]
+        left -= 1
+        ends_s.append(30.0 * (len(ends_s) + 1))
+    assert np.mean(ends_s) == mean_s
+
+
+def test_the_first_jobs_go_on_as_one_group_where_that_ends_them_soonest() -> None:
+    """Pairs of a job that computes and one that sends, with equal iterations: as (4.1) has it
+    both take no longer together than alone."""
+    pairs = JobGroupingProblem(
+        comp_machine_s_J=np.array([3.8, 0.2] * 2), net_s_J=np.array([0.05, 0.95] * 2), machines=4
+    )
+    left_J, weight_J = np.full(4, 10.0), np.ones(4)
+    two = RunningGroups(group_J=np.array([0, 0, NOT_RUN, NOT_RUN]), machine_G=np.array([4]))
+    # Iterations of 1 s; the second pair begins when the first has ended.
+    assert ends_score(pairs, left_J, weight_J, two, 2) == pytest.approx((15 * 20) ** 0.5)
