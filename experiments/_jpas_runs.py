@@ -33,6 +33,16 @@ SIGMA: Final = 1.0
 PERIOD_S: Final = 120.0
 JOBS: Final = 24
 
+ALONE: Final = "alone"
+"""The jobs of a seed under *fair*, each when all before it have ended: no link is shared."""
+APART_S: Final = 20_000.0
+"""Seconds between arrivals of *alone*; a job is done within a half of that."""
+SIZES_KNOWN: Final = "baraat, sizes known"
+HEAVY: Final = 0.8
+"""The share of jobs that are not heavy, of *baraat, sizes known*."""
+DEVICES: Final = (2, 2)
+"""Devices of a CPU host and of a GPU host."""
+
 GAINS: Final = {"maif-smoothed": "smoothed", "maif-expected": "expected"}
 
 
@@ -43,6 +53,7 @@ def drawn(
     load: float = 1.0,
     share_to_95: float | None = EARLY,
     computes: float = 1.0,
+    devices: tuple[int, int] = DEVICES,
     **options: Any,
 ) -> dict[str, Any]:
     """A run of the jobs of a seed under a flow policy, with the policy's options.
@@ -51,14 +62,20 @@ def drawn(
     curve's value in place of y_t. ``computes``: how long rounds compute,
     in parts of what is assumed; jobs take as long alone, and have more rounds.
     ``share_to_95``: of the rounds, after which curves are at 95 % of what they end with; None: they
-    bend as Warren draws them.
+    bend as Warren draws them. ``devices``: those of a CPU host and of a GPU host. The flow *alone*
+    has each job by itself: its times are what taking away all contention would give.
     """
     draw = random.Random(f"jpas-{seed}")
     bent = {} if share_to_95 is None else {"share_to_95": share_to_95}
     jobs, at_s = [], 0.0
     for index in range(JOBS):
-        jobs.append(_job(draw, index, at_s / load, computes))
+        begin_s = index * APART_S if flow == ALONE else at_s / load
+        jobs.append(_job(draw, index, begin_s, computes))
         at_s += INTERVAL_S * draw.lognormvariate(-SIGMA * SIGMA / 2, SIGMA)
+    if flow == ALONE:
+        flow = "fair"
+    if flow == SIZES_KNOWN:
+        flow, options = "baraat", {"heavy_bytes": _heavy_bytes(jobs), **options}
     if flow in GAINS:
         flow, options = "maif", {"gain": GAINS[flow], **options}
     if flow == "maif":
@@ -69,8 +86,8 @@ def drawn(
         "cluster": {
             "format": 1,
             "hosts": [
-                {"name": "cpu", "count": 10, "devices": {"CPU": 2}, "nic": "1 Gbps"},
-                {"name": "gpu", "count": 3, "devices": {"GPU": 2}, "nic": "1 Gbps"},
+                {"name": "cpu", "count": 10, "devices": {"CPU": devices[0]}, "nic": "1 Gbps"},
+                {"name": "gpu", "count": 3, "devices": {"GPU": devices[1]}, "nic": "1 Gbps"},
             ],
             "network": {"model": "fluid"},
         },
@@ -91,6 +108,15 @@ def drawn(
         "truth": {"losses": {"noise": 0.01, **bent}, "seed": seed},
         "seed": seed,
     }
+
+
+def _heavy_bytes(jobs: list[dict[str, Any]]) -> float:
+    """The size above which one job in five lies: a pull and a push of each task, as Baraat counts.
+
+    Baraat has it from history; here from the jobs themselves.
+    """
+    sizes = sorted(2e6 * MODELS[job["cost"]][0] * job["scale"] * job["rounds"] for job in jobs)
+    return float(sizes[int(HEAVY * len(sizes))])
 
 
 def _job(draw: random.Random, index: int, at_s: float, computes: float) -> dict[str, Any]:

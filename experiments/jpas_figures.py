@@ -6,7 +6,11 @@ accuracy, and the JCT, with the total gain (Fig. 18), bytes by rank of what jobs
 times to 95 % by model (Fig. 17). *looked at*: the same by seeds 1 to 5, with which load, servers
 and curves were chosen. *21*: how fast jobs come. *22*: gains that are wrong by a part. *23*: the
 period. *curves*: which bend as Warren draws them. *computation*: rounds that compute for half and a
-quarter of what is assumed. *maif* has the paper's gain, (22), *maif-expected* ours;
+quarter of what is assumed. *network*: load 3 with eight devices a CPU host and four a GPU host, so
+that jobs wait for links and not for devices. *alone*: the jobs of a cell one at a time, which is
+what taking away all contention would give; how fast jobs come makes no difference to it. *baraat,
+sizes known* takes the size above which a job is heavy from all sizes, as Baraat's history would
+have it. *maif* has the paper's gain, (22), *maif-expected* ours;
 *maif-smoothed* differs from (22) in y_t alone, which the curve's own value stands for.
 
 ``--part 16`` (or another) makes one part and keeps the results of the others; ``--place maif``
@@ -16,13 +20,14 @@ makes the rows of one policy again and keeps those of the others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
 from typing import Any, Final
 
 import _jpas_runs
 import numpy as np
+from _jpas_runs import ALONE, SIZES_KNOWN
 from _parts import Asked, Make, ask, make_parts
 
 from warren.profile.published import TABLE
@@ -39,21 +44,29 @@ from warren.workload.run_file import run_from_dict
 
 OURS: Final = "maif-expected"
 SMOOTHED: Final = "maif-smoothed"
-FLOWS: Final = ("fair", "maif", SMOOTHED, OURS, "baraat", "sincronia", "intensity", "shift")
+FLOWS: Final = (
+    "fair", "maif", SMOOTHED, OURS, "baraat", SIZES_KNOWN, "sincronia", "intensity", "shift", ALONE,
+)  # fmt: skip
 SEEDS: Final = range(6, 11)
 """Of all parts but *looked at*."""
 LOOKED_AT: Final = range(1, 6)
+NETWORK_SEEDS: Final = range(6, 9)
+"""Of part *network*, fewer: a run there takes long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What varies: an argument of ``_jpas_runs.drawn``, its values, and under which policies."""
+    """What varies: an argument of ``_jpas_runs.drawn``, its values, and under which policies.
+
+    ``stated``: other arguments of it.
+    """
 
     varies: str
     key: str
     values: Sequence[Any]
     flows: Sequence[str]
     seeds: range = SEEDS
+    stated: Mapping[str, Any] = field(default_factory=dict)
 
 
 FIGURES: Final[Mapping[str, Figure]] = {
@@ -61,7 +74,15 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "21": Figure("load", "load", (0.5, 2.0, 3.0), ("fair", "maif", OURS)),
     "22": Figure("error", "error", (0.1, 0.2, 0.3, 0.4, 0.5), ("maif", OURS)),
     "23": Figure("period_s", "period_s", (30.0, 600.0, 1200.0, 3000.0), ("maif", OURS)),
-    "computation": Figure("computes", "computes", (0.5, 0.25), ("fair", "maif", OURS)),
+    "computation": Figure("computes", "computes", (0.5, 0.25), ("fair", "maif", OURS, ALONE)),
+    "network": Figure(
+        "load",
+        "load",
+        (3.0,),
+        ("fair", "maif", OURS, "sincronia", ALONE),
+        NETWORK_SEEDS,
+        {"devices": (8, 4)},
+    ),
     "curves": Figure("curves", "share_to_95", (None,), FLOWS),
     "looked at": Figure("load", "load", (1.0,), FLOWS, LOOKED_AT),
 }
@@ -94,7 +115,7 @@ def _part(figure: Figure, asked: Asked) -> Make:
 
 def cell(figure: Figure, value: Any, flow: str) -> dict[str, Any]:
     """One row: means over the seeds, and the figures of each."""
-    runs = [_values(seed, flow, {figure.key: value}) for seed in figure.seeds]
+    runs = [_values(seed, flow, {figure.key: value, **figure.stated}) for seed in figure.seeds]
     keys = [key for key in runs[0] if key not in ("by_rank", "by_model")]
     row = {
         "cell": str(value),

@@ -122,6 +122,11 @@ def test_baraat_goes_by_arrival_and_a_heavy_job_shares_with_the_next() -> None:
     assert policy.decide(view, memory)[0].classes == {1: 1, 2: 1, 3: 2}
     light = shown(policy, jobs=jobs, **(columns | {"round_J": np.array([9, 6, 4, 1])}))
     assert policy.decide(light, memory)[0].classes == {1: 1, 2: 2, 3: 3}
+    # A stated size needs no job that has ended: all above it share from the beginning.
+    stated = Baraat(heavy_bytes=350)
+    first = shown(stated, jobs=jobs, **(columns | {"done_J": np.zeros(jobs, dtype=bool)}))
+    assert policy.decide(first, memory)[0].classes == {0: 1, 1: 2, 2: 3, 3: 4}
+    assert stated.decide(first, memory)[0].classes == {0: 1, 1: 1, 2: 1, 3: 1}
 
 
 @pytest.mark.parametrize("policy", [Intensity(), Sincronia()])
@@ -144,6 +149,7 @@ def test_of_rounds_that_compute_alike_the_one_with_fewest_bytes_goes_first(polic
         ("maif", "gain", "best"),
         ("maif", "error", 2.0),
         ("baraat", "heavy", 101.0),
+        ("baraat", "heavy_bytes", -1.0),
         ("sincronia", "classes", 0),
         ("intensity", "classes", 0),
         ("shift", "drift", 0.0),

@@ -8,13 +8,14 @@ Source
     is a whole job with all its flows, as JPAS (JNCA'20) 5.1 runs it.
 Differs
     A task's size is the traffic that all its rounds so far may have sent. The percentile is of jobs
-    that have ended in this run; until one has, no job is heavy (Baraat takes it from history). A
-    flow has one class on both its links, at most seven (``warren.solve.flows.class_order``);
-    Baraat's rate control in switches is not modeled.
+    that have ended in this run; until one has, no job is heavy. Baraat takes it from history, and
+    ``heavy_bytes`` states what history says. A flow has one class on both its links, at most seven
+    (``warren.solve.flows.class_order``); Baraat's rate control in switches is not modeled.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -43,9 +44,13 @@ class _Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baraat:
-    """First come, first served; those above the ``heavy`` percentile of sizes share."""
+    """First come, first served; those above the ``heavy`` percentile of sizes share.
+
+    ``heavy_bytes``: the size above which a job is heavy, in bytes; 0: by ended jobs.
+    """
 
     heavy: float = 80.0
+    heavy_bytes: float = 0.0
     classes: int = MOST
 
     name: ClassVar[str] = "baraat"
@@ -60,6 +65,8 @@ class Baraat:
         checked_classes(self.classes)
         if not 0 <= self.heavy <= 100:
             raise ValueError(f"heavy must be 0 to 100, got {self.heavy:g}")
+        if not (math.isfinite(self.heavy_bytes) and self.heavy_bytes >= 0):
+            raise ValueError(f"heavy_bytes must be 0 or more, got {self.heavy_bytes:g}")
 
     def initial(self, view: View) -> _Memory:
         """Return a memory of nothing."""
@@ -70,7 +77,7 @@ class Baraat:
         traffic = memory.traffic.after(view)
         sent_J = view.round_J * np.maximum(view.round_bytes_J, 0)
         ended = sent_J[view.done_J]
-        limit = np.percentile(ended, self.heavy) if len(ended) else np.inf
+        limit = self.heavy_bytes or (np.percentile(ended, self.heavy) if len(ended) else np.inf)
         known = sorted(known_jobs(view, traffic), key=lambda one: (view.arrival_ns_J[one], one))
         asked = tuple((job, bool(sent_J[job] > limit)) for job in known)
         if asked == memory.asked:
