@@ -37,9 +37,9 @@ ALONE: Final = "alone"
 """The jobs of a seed under *fair*, each when all before it have ended: no link is shared."""
 APART_S: Final = 20_000.0
 """Seconds between arrivals of *alone*; a job is done within a half of that."""
-SIZES_KNOWN: Final = "baraat, sizes known"
+SIZES_KNOWN: Final = "baraat-sized"
 HEAVY: Final = 0.8
-"""The share of jobs that are not heavy, of *baraat, sizes known*."""
+"""The share of jobs that are not heavy, of *baraat-sized*."""
 DEVICES: Final = (2, 2)
 """Devices of a CPU host and of a GPU host."""
 

@@ -8,10 +8,10 @@ and curves were chosen. *21*: how fast jobs come. *22*: gains that are wrong by 
 period. *curves*: which bend as Warren draws them. *computation*: rounds that compute for half and a
 quarter of what is assumed. *network*: load 3 with eight devices a CPU host and four a GPU host, so
 that jobs wait for links and not for devices. *alone*: the jobs of a cell one at a time, which is
-what taking away all contention would give; how fast jobs come makes no difference to it. *baraat,
-sizes known* takes the size above which a job is heavy from all sizes, as Baraat's history would
-have it. *maif* has the paper's gain, (22), *maif-expected* ours;
-*maif-smoothed* differs from (22) in y_t alone, which the curve's own value stands for.
+what taking away all contention would give; how fast jobs come makes no difference to it.
+*baraat-sized* takes the size above which a job is heavy from the sizes of all jobs, as Baraat's
+history would have it. *maif* has the paper's gain, (22), *maif-expected* ours; *maif-smoothed*
+differs from (22) in y_t alone, which the curve's own value stands for.
 
 ``--part 16`` (or another) makes one part and keeps the results of the others; ``--place maif``
 makes the rows of one policy again and keeps those of the others.
