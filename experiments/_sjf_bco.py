@@ -13,7 +13,7 @@ import _pictures
 import _sjf_bco_ours
 from _evidence_live import table
 from _hare_rows import Part, by_cell, of
-from sjf_bco_figures import BOTH, OURS, OURS_JCT, SEEDS
+from sjf_bco_figures import BASELINES, BOTH, BY_SIZE, OURS, OURS_JCT, SEEDS
 
 HEAD: Final = """## SJF-BCO (MobiHoc'22), rings
 
@@ -23,7 +23,8 @@ servers. The paper states neither bandwidths nor sizes of models nor xi1 and alp
 contention and overhead take at most 15 % of the time; here the worst case takes that, so seconds
 cannot be compared. `sjf-bco` is Algorithm 2 as printed; `sjf-bco of used servers` packs
 small rings onto hosts in use, as the paper's text says. The paper states no order of jobs for its
-baselines, which take them here in order of arrival; `fifo` knows neither jobs to come nor their
+baselines, which take them here in order of arrival; *of size order*: in SJF-BCO's own, the smallest
+ring first, on seeds that no other part has; `fifo` knows neither jobs to come nor their
 lengths. Where makespans are long it is not for contention: hosts in use are filled up to theta, and
 a ring waits until all of its GPUs, each at the end of a line of its own, are free. `braid` and
 `braid-online` are ours ([0023](decisions/0023-rings.md)); cells give the makespan, and the mean JCT
@@ -84,6 +85,38 @@ def _policies(part: Part) -> str:
     )
 
 
+NOTHING: Final = 0.01
+"""A part of a makespan below which one policy gains nothing over another."""
+
+
+def _by_size(part: Part) -> str:
+    """Whether SJF-BCO's gain is its order: each baseline by arrival, and with that order."""
+    by = {row["place"]: row for row in part["rows"]}
+    told, gains = [], {}
+    for name, sized in zip(BASELINES, BY_SIZE, strict=True):
+        arrival, gains[name] = (
+            {key: 1 - by["sjf-bco"][key] / by[one][key] for key in ("makespan_s", "mean_jct_s")}
+            for one in (name, sized)
+        )
+        told.append(f"than {name} {_less(arrival)} (arrival) and {_less(gains[name])} (size)")
+    return f"{_order_verdict(gains)}. SJF-BCO has less makespan and mean JCT {'; '.join(told)}"
+
+
+def _order_verdict(gains: Mapping[str, Mapping[str, float]]) -> str:
+    """What SJF-BCO's choice of GPUs gains, by its gains over baselines that have its order."""
+    lost = [name for name, gain in gains.items() if min(gain.values()) < -NOTHING]
+    if lost:
+        return f"no: with its order {' and '.join(lost)} is ahead of it"
+    alike = [name for name, gain in gains.items() if max(gain.values()) < NOTHING]
+    if not alike:
+        return "yes, and not by its order alone"
+    return f"yes, by its order; its choice of GPUs gains nothing over {' and '.join(alike)}"
+
+
+def _less(gain: Mapping[str, float]) -> str:
+    return " and ".join(f"{100 * gain[key]:.1f} %" for key in ("makespan_s", "mean_jct_s"))
+
+
 def _times(row: Mapping[str, Any], than: Mapping[str, Any], key: str) -> str:
     return f"{row[key] / than[key]:.2f}x"
 
@@ -142,6 +175,7 @@ def _violated(part: Part) -> str:
 
 CLAIMS: Final[Mapping[str, tuple[str, str, Callable[[Part], str]]]] = {
     "4": ("Fig. 4", "SJF-BCO has the least makespan and mean JCT", _policies),
+    "by size": ("Fig. 4, one order", "the same; it states no order for its baselines", _by_size),
     "5": ("Fig. 5", "as kappa grows the makespan falls, rises, and falls again", _shape),
     "6": ("Fig. 6", "more servers, less makespan; First-Fit gains most", _servers),
     "7": ("Fig. 7", "at kappa = 1 the makespan falls as lambda grows", _shape),
@@ -151,6 +185,7 @@ CLAIMS: Final[Mapping[str, tuple[str, str, Callable[[Part], str]]]] = {
 
 
 TITLES: Final[Mapping[str, str]] = {
+    "by size": "SJF-BCO, Fig. 4 with one order for all, other seeds",
     "theorem": "SJF-BCO, Theorem 5 on small instances",
     "arrivals": "Rings that come over time",
     "lambda": "SJF-BCO, the lambdas of Fig. 7 with a kappa of its own",

@@ -13,7 +13,8 @@ with a lower bound beside it; in some with its other objective. *arrivals*: 320 
 time, so much work for each GPU; online policies know those that have come only, ``braid`` knows
 all. ``gavel-fifo``, to which equal GPUs go by their number, is First-Fit in order of arrival.
 *lambda*: Fig. 7's lambdas, where SJF-BCO searches kappa as it does everywhere else. *contention*:
-what sharing links costs the plans of Fig. 6's cells (``_without_contention.py``).
+what sharing links costs the plans of Fig. 6's cells (``_without_contention.py``). *by size*: the
+baselines with SJF-BCO's own order of jobs, in Fig. 4's cell by other seeds.
 
 ``--part 4`` (or another) makes one part and keeps the results of the others.
 """
@@ -52,13 +53,19 @@ PACKED: Final = "sjf-bco of used servers"
 BOTH: Final = ("sjf-bco", PACKED)
 OURS: Final = "braid"
 OURS_JCT: Final = "braid of least JCT"
+BASELINES: Final = ("first-fit", "list-scheduling", "random")
+BY_SIZE: Final = tuple(f"{name} of size order" for name in BASELINES)
+"""The baselines with the order that SJF-BCO has: the paper states none for them."""
 SETS: Final[Mapping[str, Sequence[str]]] = {
-    PACKED: ("policy.packing=used-servers",), OURS_JCT: ("policy.objective=weighted-jct",)
+    PACKED: ("policy.packing=used-servers",), OURS_JCT: ("policy.objective=weighted-jct",),
+    **dict.fromkeys(BY_SIZE, ("policy.order=size",)),
 }  # fmt: skip
-PLANNED: Final = (*BOTH, "first-fit", "list-scheduling", "random")
+PLANNED: Final = (*BOTH, *BASELINES, *BY_SIZE)
 """Who keeps to T."""
 ONLINE: Final = ("fifo", "gavel-fifo", "braid-online")
 INSTANCES: Final = 500
+FRESH: Final = range(21, 26)
+"""Seeds of part *by size*, which no other part has."""
 
 Row = dict[str, Any]
 
@@ -73,6 +80,7 @@ class Figure:
     places: Sequence[str] = (*BOTH, OURS)
     sets: Sequence[str] = ()
     horizon: int = 1200
+    seeds: range = range(1, SEEDS + 1)
 
 
 FIGURES: Final[Mapping[str, Figure]] = {
@@ -84,6 +92,10 @@ FIGURES: Final[Mapping[str, Figure]] = {
     ),
     "7": Figure("lambda", "policy.room", (1, 2, 4, 8), sets=("policy.kappa=1",)),
     "lambda": Figure("lambda", "policy.room", (1, 2, 4, 8)),
+    "by size": Figure(
+        "servers", "cluster.hosts.servers", (20,), ("sjf-bco", *BASELINES, *BY_SIZE),
+        seeds=FRESH,
+    ),
     "arrivals": Figure(
         "load", "workload.load", (0.5, 0.7, 0.9, 1.0, 1.2), (*ONLINE, OURS, OURS_JCT),
         sets=("workload.jobs=320",),
@@ -114,7 +126,7 @@ def cell(figure: Figure, value: object, place: str) -> Row:
     if place not in PLANNED:  # it has no kappa and no lambda
         sets = tuple(one for one in sets if not one.startswith("policy."))
     sets = (*sets, *SETS.get(place, ()), *horizon)
-    found = by_seed(place, sets)
+    found = by_seed(place, sets, figure.seeds)
     done = [one for one in found if one is not None]
     means = {
         key: fmean(one[key] for one in done) if done else None
@@ -134,13 +146,13 @@ def cell(figure: Figure, value: object, place: str) -> Row:
 
 
 @cache
-def by_seed(place: str, sets: tuple[str, ...]) -> list[Row | None]:
+def by_seed(place: str, sets: tuple[str, ...], seeds: range) -> list[Row | None]:
     """One run a seed; the same cells of several figures are made once."""
     return [
         simulated(run_of(
             str(RUN), place.partition(" of ")[0], _seeded(sets, seed),
         ))
-        for seed in range(1, SEEDS + 1)
+        for seed in seeds
     ]  # fmt: skip
 
 

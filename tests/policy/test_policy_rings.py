@@ -129,6 +129,22 @@ def test_sjf_bco_tries_more_than_it_is_told_to_with_one_kappa() -> None:
     assert listed < drawn
 
 
+def test_list_scheduling_by_size_is_sjf_bco_in_which_every_ring_counts_as_small() -> None:
+    for seed in (1, 2):
+        run = rings(seed)
+        small = simulated(run, "sjf-bco", {"kappa": 32})[1].end_ns_J
+        by_size = simulated(run, "list-scheduling", {"order": "size"})[1].end_ns_J
+        by_arrival = simulated(run, "list-scheduling", {})[1].end_ns_J
+        assert by_size.max() == small.max()
+        assert not np.array_equal(by_arrival, by_size)
+
+
+def test_baselines_of_sjf_bco_refuse_an_order_that_they_do_not_have() -> None:
+    for place in ("first-fit", "list-scheduling", "random"):
+        with pytest.raises(SpecError, match="order is one of arrival, size"):
+            place_policy(place, {"order": "length"})
+
+
 def test_the_sentence_says_what_the_search_chose() -> None:
     run = rings(1, jobs=5)
     costs = with_rings(run, cost_table(run))

@@ -179,14 +179,15 @@ def plan_of(view: View, problem: RingProblem, found: PlacedRings) -> Plan:
     )
 
 
-def by_one_rule(problem: RingProblem, rule: int, horizon: int) -> Schedule | None:
-    """Place all rings by one rule of ``rings.packing``, in order of arrival, at the least theta.
+def by_one_rule(
+    problem: RingProblem, rule: int, horizon: int, order_J: IntArray
+) -> Schedule | None:
+    """Place all rings by one rule of ``rings.packing``, in this order, at the least theta.
 
     Theta is bisected for: SJF-BCO's Algorithm 1 with one rule for all, and so without kappa.
     """
     from warren.solve.rings.sjf_bco import SjfBcoSearch, sjf_bco
 
-    order_J = np.arange(len(problem.size_J))
     search = SjfBcoSearch(
         small=rule, large=rule, kappas=(0,), horizon=horizon, slot_ns=SLOT_NS, by_makespan=False
     )

@@ -1,7 +1,8 @@
 """What SJF-BCO's paper compares it with: First-Fit, List-Scheduling and Random.
 
-All three plan every ring before time starts, in order of arrival, since the paper states no order.
-See ``sjf_bco`` for the bisection, estimates, arrivals and jobs with parameter servers.
+All three plan every ring before time starts. The paper states no order: that of arrival, or with
+``order: size`` SJF-BCO's own, the smallest ring first. See ``sjf_bco`` for the bisection,
+estimates, arrivals and jobs with parameter servers.
 """
 
 from __future__ import annotations
@@ -11,30 +12,42 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
+from warren.model.costs import IntArray
 from warren.model.view import View
 from warren.policy.place.rings.planned_gangs import SLOT_NS, RingPlanner, RingProblem, by_one_rule
 
 if TYPE_CHECKING:
     from warren.solve.rings.sjf_bco import Schedule
 
+ORDERS: Final = ("arrival", "size")
 _DRAWS: Final = 0x5244
 """Which stream of the run's seed devices are drawn from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline(RingPlanner):
-    """The option that all three share: plan within ``horizon``, the paper's T.
+    """The options that all three share.
 
-    In seconds; 0: as long as it takes.
+    ``horizon``: the paper's T, in seconds; 0: as long as it takes. ``order``: ``arrival`` or
+    ``size``, the order in which rings take their devices.
     """
 
     horizon: int = 0
+    order: str = ORDERS[0]
 
     source: ClassVar[str] = "SJF-BCO (MobiHoc'22) 7"
 
     def __post_init__(self) -> None:
         if self.horizon < 0:
             raise ValueError("horizon is a whole number of seconds, 0 or more")
+        if self.order not in ORDERS:
+            raise ValueError(f"order is one of {', '.join(ORDERS)}")
+
+    def order_J(self, problem: RingProblem) -> IntArray:
+        """Return the rings in the order in which they take devices; of one size by arrival."""
+        if self.order == "size":
+            return np.argsort(problem.size_J, kind="stable")
+        return np.arange(len(problem.size_J))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +61,8 @@ class FirstFit(Baseline):
         SJF-BCO (MobiHoc'22), section 7, the baseline "First-Fit (FF)"; after Stavrinides and
         Karatza, 2011.
     Differs
-        The paper states no order of the jobs: that of arrival here. See ``sjf-bco`` for the
-        bisection, estimates, arrivals and jobs with parameter servers.
+        The paper states no order of the jobs: that of arrival here, or by size. See ``sjf-bco`` for
+        the bisection, estimates, arrivals and jobs with parameter servers.
     """
 
     name: ClassVar[str] = "first-fit"
@@ -58,7 +71,7 @@ class FirstFit(Baseline):
         """Place all rings by the same rule."""
         from warren.solve.rings.packing import FIRST
 
-        return by_one_rule(problem, FIRST, self.horizon)
+        return by_one_rule(problem, FIRST, self.horizon, self.order_J(problem))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +86,8 @@ class ListScheduling(Baseline):
         SJF-BCO (MobiHoc'22), section 7, the baseline "List-Scheduling (LS)"; after Stavrinides and
         Karatza, 2011.
     Differs
-        The paper states no order of the jobs: that of arrival here. See ``sjf-bco`` for the
-        bisection, estimates, arrivals and jobs with parameter servers.
+        The paper states no order of the jobs: that of arrival here, or by size. See ``sjf-bco`` for
+        the bisection, estimates, arrivals and jobs with parameter servers.
     """
 
     name: ClassVar[str] = "list-scheduling"
@@ -83,7 +96,7 @@ class ListScheduling(Baseline):
         """Place all rings by the same rule."""
         from warren.solve.rings.packing import LEAST_BUSY
 
-        return by_one_rule(problem, LEAST_BUSY, self.horizon)
+        return by_one_rule(problem, LEAST_BUSY, self.horizon, self.order_J(problem))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +110,7 @@ class RandomGpus(Baseline):
         SJF-BCO (MobiHoc'22), section 7, the baseline "Random (RAND)", whose theta is T.
     Differs
         "Randomly chooses servers and GPUs": devices are drawn evenly, so larger hosts more often.
-        Order of arrival, as the paper states none.
+        Order of arrival or by size, as the paper states none.
     """
 
     name: ClassVar[str] = "random"
@@ -108,7 +121,7 @@ class RandomGpus(Baseline):
         from warren.solve.rings.timing import ring_times
 
         # Without a horizon: the sum of all estimates, within which each ring has room.
-        rings, order_J = problem.rings, np.arange(len(problem.size_J))
+        rings, order_J = problem.rings, self.order_J(problem)
         horizon = self.horizon or whole_slots(int(rings.rho_ns_J.sum()), SLOT_NS)
         draws = np.random.default_rng([view.seed, _DRAWS])
         busy_ns_D = np.zeros(len(view.type_D), dtype=np.int64)
