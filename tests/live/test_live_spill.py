@@ -13,7 +13,7 @@ import pytest
 from live_worlds import drive, job, of, shuffled, world
 
 import warren
-from warren.live.control.input_budgets import InputBudgets
+from warren.live.control.input_budgets import InputBudgets, refuse_blocks_on_gpus
 from warren.live.control.local_engine import LivePort
 from warren.live.oracle.plain import train
 from warren.live.process.specs import ServerRole, TrainerRole
@@ -69,6 +69,20 @@ class FullDisk(Large):
 
 class TooLarge(Large):
     rows = 10**7
+
+
+class Wide(Tiny):
+    def model(self):
+        wide = [nn.Linear(4, 600), nn.Linear(600, 600), nn.Linear(600, 600), nn.Linear(600, 1)]
+        return nn.Sequential(*wide[:2], nn.BatchNorm1d(600), *wide[2:])
+
+
+class WideOdd(Wide):
+    def optimizer(self, named_parameters):
+        class Own(torch.optim.SGD):
+            pass
+
+        return Own([p for _, p in named_parameters], lr=0.1)
 """
 GB = 10**9
 
@@ -191,6 +205,37 @@ def test_jobs_that_find_no_place_fail_alone_and_lost_processes_change_no_bit(
     assert why[2].startswith("to build it takes more than the ")
     assert "of 2 GB (cluster file, hosts[].memory): " in why[2]
     assert "tried to allocate 12000000000 bytes" in why[2]
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("servers", [1, 2])
+def test_models_on_disk_have_the_bits_of_memory_with_lost_processes_and_servers(
+    tmp_path: Path, servers: int
+) -> None:
+    jobs = [
+        job(0, "Wide", rounds=8, params={"sleep_s": 0.01}, evaluate=Evaluate(every=4)),
+        job(1, "Wide", scale=1),
+        job(2, "WideOdd"),
+    ]
+    local = Local(spill=True, model_on_disk=True)
+    run, costs = run_of(tmp_path, jobs, local, 4 * GB)
+    run = replace(run, scheduler=replace(run.scheduler, servers=servers))
+    expected = plain(replace(run, workload=replace(run.workload, jobs=tuple(jobs[:2]))))
+    events = trained(run, costs, tmp_path, [TrainerRole, ServerRole])
+    assert digests(events) == expected, of(events, JobFailed)
+    (odd,) = of(events, JobFailed)
+    assert odd.job == 2
+    assert re.search("Own is not known to step each tensor alone.* cannot ", odd.reason)
+    said = (tmp_path / "out/logs/job-0.log").read_text()
+    assert "model blocks are on disk as the cluster file says" in said
+
+
+def test_models_on_disk_are_refused_where_gpus_compute(tmp_path: Path) -> None:
+    local = Local(spill=True, model_on_disk=True)
+    run, _ = run_of(tmp_path, [job(0)], local, GB)
+    with pytest.raises(SpecError, match=r"local.model_on_disk: true is for devices that are proc"):
+        refuse_blocks_on_gpus(run.cluster, [None, 0])
+    refuse_blocks_on_gpus(run.cluster, [None, None])
 
 
 def test_rings_are_refused_before_anything_starts(tmp_path: Path) -> None:

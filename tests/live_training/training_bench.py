@@ -13,6 +13,7 @@ from torch import Tensor, nn, optim
 from torch.nn import functional
 
 from warren.apps.protocol import TorchApp
+from warren.live.training.memory.disk_memory import DiskMemory
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.training.task_hashes import RoundOutcome
 from warren.live.training.task_runner import TaskRunner
@@ -148,10 +149,18 @@ def serve_split(make: MakeApp, job: Job, parts: int) -> tuple[ParameterStore, li
 
 
 def drive_split(
-    stores: Sequence[ParameterStore], make: MakeApp, job: Job, *, stop_at: int | None = None
+    stores: Sequence[ParameterStore],
+    make: MakeApp,
+    job: Job,
+    *,
+    stop_at: int | None = None,
+    disk: DiskMemory | None = None,
 ) -> list[RoundOutcome]:
-    """Go on from where the servers stand, to the end or to version ``stop_at``."""
-    runner, first, outcomes = TaskRunner(make(), job), stores[0], []
+    """Go on from where the servers stand, to the end or to version ``stop_at``.
+
+    ``disk``: where the trainer's model lies.
+    """
+    runner, first, outcomes = TaskRunner(make(), job, disk=disk), stores[0], []
     while not first.finished and first.version != stop_at:
         state = gather(stores)
         for shard in range(job.scale):

@@ -117,6 +117,7 @@ class Local:
     count as machines of their own, each with an agent that may go on for this time while it hears
     nothing; None: they are this machine's. ``spill``: input data go to disk as far as the memory of
     their host does not hold them; ``disk_ratio``: their share on disk, where it is fixed.
+    ``model_on_disk``: whether blocks of models are on disk, too; None: where memory is still short.
     """
 
     look_ahead: int = 2
@@ -127,6 +128,7 @@ class Local:
     lease_ns: int | None = None
     spill: bool = False
     disk_ratio: float | None = None
+    model_on_disk: bool | None = None
 
 
 # Without slots: ``cached_property`` keeps its values in ``__dict__``.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -96,16 +97,24 @@ def refuse_rings(cluster: Cluster, jobs: tuple[Job, ...]) -> None:
         raise SpecError(Problem(file="cluster", field="local.spill", message=message))
 
 
+def refuse_blocks_on_gpus(cluster: Cluster, gpus: Sequence[int | None]) -> None:
+    """Refuse models on disk where GPUs compute: states are pinned in memory there."""
+    if cluster.local.model_on_disk and any(gpu is not None for gpu in gpus):
+        message = "true is for devices that are processors: GPUs compute here"
+        raise SpecError(Problem(file="cluster", field="local.model_on_disk", message=message))
+
+
 def _budget(table: Path, host: str, memory_bytes: int | None, cluster: Cluster) -> HostBudget:
-    ratio = cluster.local.disk_ratio
+    ratio, model_on_disk = cluster.local.disk_ratio, cluster.local.model_on_disk
     if memory_bytes is None:
-        return HostBudget(host=host, disk_ratio=ratio)
+        return HostBudget(host=host, disk_ratio=ratio, model_on_disk=model_on_disk)
     return HostBudget(
         table=str(table),
         host=host,
         stated_bytes=memory_bytes,
         budget_bytes=memory_bytes - memory_bytes // _MARGIN,
         disk_ratio=ratio,
+        model_on_disk=model_on_disk,
     )
 
 

@@ -19,7 +19,7 @@ from warren.live.control.agent_hosts import refuse_agents
 from warren.live.control.devices import DeviceManager
 from warren.live.control.engine import LiveEngine
 from warren.live.control.host_presence import HostPresence, absent_at_first
-from warren.live.control.input_budgets import InputBudgets, refuse_rings
+from warren.live.control.input_budgets import InputBudgets, refuse_blocks_on_gpus, refuse_rings
 from warren.live.control.ledger import Ledger
 from warren.live.control.link_classes import LinkClasses, StandingClasses
 from warren.live.control.recovery import Recovery, StateOwners
@@ -115,6 +115,7 @@ class LivePort(LiveEngine):
         refuse_rings(self._run.cluster, self._jobs)
         refuse_agents(self._run.cluster, self._jobs)
         super().start()
+        refuse_blocks_on_gpus(self._run.cluster, self._gpus)
         assert self._folder is not None
         self._inputs = InputBudgets(self._run.cluster, self._folder)
         context = RunContext(

@@ -10,6 +10,7 @@ server on another host no memory is shared: bytes are sent, whatever their size.
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,6 +18,7 @@ import msgspec
 
 from warren.live import run_clock
 from warren.live.device.lanes import Key
+from warren.live.training.memory.disk_memory import DiskMemory
 from warren.live.training.memory.shared_arena import Arena
 from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES, MappedMemories
 from warren.live.transport.host_identity import NOWHERE, HostIdentity
@@ -130,6 +132,8 @@ class ParameterClient:
         self._arenas: dict[int, Arena] = {}
         self._outbox: list[tuple[Link, Push, list[memoryview]]] = []
         self._classes: dict[int, int] = {}
+        # Gives pages up of jobs whose servers have their models on disk.
+        self._disk: DiskMemory | None = None
 
     def meet(self, job: int, generation: int, homes: Sequence[int]) -> None:
         """Connect to a job's servers, on these hosts, unless these are connected already."""
@@ -299,6 +303,8 @@ class ParameterClient:
         """Take a part of a state; it is not needed if it was released, or is here already."""
         source = self._sources[job]
         transfer = source.transfers.get(state.round)
+        if state.on_disk and source.windows.disk is None:
+            source.windows.disk = self._disk = self._disk or DiskMemory(self._folder)
         frame = self._frame(source, part, state, buffers)
         if frame is None:
             return  # their server is gone; others will come
@@ -308,7 +314,7 @@ class ParameterClient:
         source.ranges[part], source.total_bytes = state.ranges, state.total_bytes
         # The first state tells how large an update is: the arena could not be made before.
         if job not in self._arenas:
-            self._arenas[job] = Arena.create(source.total_bytes, SLOTS, self._folder)
+            self._arenas[job] = self._arena(source.total_bytes, on_disk=state.on_disk)
         if part in transfer.missing:
             transfer.missing.discard(part)
             transfer.here_ns = run_clock.now_ns()
@@ -327,6 +333,13 @@ class ParameterClient:
             transfer.passed_ns = state.passed_ns
         if not transfer.missing and not transfer.placed:
             self._place(job, state.round, transfer)
+
+    def _arena(self, total_bytes: int, *, on_disk: bool) -> Arena:
+        """Make the memory of a job: on disk, if its servers have their model there."""
+        if on_disk:
+            with suppress(OSError):  # the disk is full: the job's server will say so
+                return Arena.create(total_bytes, SLOTS, self._folder, self._disk)
+        return Arena.create(total_bytes, SLOTS, self._folder)
 
     def _frame(
         self, source: ServerLink, part: int, state: StateSent, buffers: list[memoryview]

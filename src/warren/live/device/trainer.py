@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from warren.live.device.trainer_link import TrainerLink
 from warren.live.process.linux import (
     direct_output,
@@ -22,7 +24,7 @@ from warren.live.process.time_limit import Alarm
 from warren.live.training import numerics
 from warren.live.training.app.app_contract import refuse
 from warren.live.training.app.app_errors import print_traceback, reason_of
-from warren.live.training.app.app_loader import build_app
+from warren.live.training.app.app_loader import build_app, forget_apps
 from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.memory.model_memory import ran_out
 from warren.live.training.memory.shared_memory import MappedMemories
@@ -83,11 +85,14 @@ class Trainer:
             self._inputs = None
         else:
             # A server builds the same with less: it computes no task.
-            self._inputs = InputMemory(role.inputs, role.tmp, 2 * role.job.index + 1)
+            inputs = role.inputs if role.gpu is None else replace(role.inputs, model_on_disk=False)
+            self._inputs = InputMemory(inputs, role.tmp, 2 * role.job.index + 1)
             self._turns.append(self._inputs.building)
         # A state may lie in its server's own memory, which user code must not change.
         self._states = MappedMemories(read_only=True)
         self._updates = MappedMemories()
+        if self._inputs is not None:
+            self._states.disk = self._updates.disk = self._inputs.disk
         self._device: TrainerDevice | None = None
         if role.gpu is not None:
             self._use_gpu(role.gpu)
@@ -161,13 +166,8 @@ class Trainer:
         job = self._job.index
         shortages = self._shortages()
         try:
-            if self._runner is None:
-                # To wait for memory is not the app's doing: its time does not run yet.
-                with ExitStack() as held:
-                    for turn in self._turns:
-                        held.enter_context(turn())
-                    with self._alarm.within(self._job.task_limit_ns):
-                        self._built()
+            while self._runner is None:
+                self._build()
             with self._alarm.within(self._job.task_limit_ns):
                 runner = self._built()
                 rest = None if task is None else self._compute(runner, task)
@@ -186,6 +186,22 @@ class Trainer:
         numerics.pin()  # user code may change any setting
         if task is not None and task.then is not None:
             self._expect(*task.then)
+
+    def _build(self) -> None:
+        """Build the app in its turn; after a lack of memory the next try has the model on disk."""
+        try:
+            # To wait for memory is not the app's doing: its time does not run yet.
+            with ExitStack() as held:
+                for turn in self._turns:
+                    held.enter_context(turn())
+                with self._alarm.within(self._job.task_limit_ns):
+                    self._built()
+        except InputDataError as error:
+            self._runner = None
+            if self._inputs is None or not self._inputs.spill_model(error):
+                raise
+            self._states.disk = self._updates.disk = self._inputs.disk
+            forget_apps()  # what the first build has left there is not for the second
 
     def _shortages(self) -> int:
         """Return the number of times that the device had too little memory for this process."""
@@ -245,10 +261,14 @@ class Trainer:
         """Return the job's task runner, built if there is none."""
         if self._runner is None:
             app = build_app(self._job, self._role.base)
-            self._runner = TaskRunner(app, self._job, self._memory_of, self._inputs)
+            disk = None if self._inputs is None else self._inputs.disk
+            self._runner = TaskRunner(app, self._job, self._memory_of, self._inputs, disk)
             numerics.pin()  # the app's module, or its model's constructor, may change any setting
             if self._role.rehearse:
                 self._runner.warm()
             numerics.pin()
             self._settled = self._runner.settle()
+            if self._inputs is not None:
+                states = 0 if disk is None else 1
+                self._inputs.reserve(self._runner.layout, states, may_spill=False)
         return self._runner

@@ -30,6 +30,10 @@ _LATER: Final = 10
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals by which a user ends a run."""
 _known_as = 0
+# Parameters of ``mallopt``, as in <malloc.h>, and the number of mappings that it allows by default.
+_M_MMAP_THRESHOLD: Final = -3
+_M_MMAP_MAX: Final = -4
+_MAPPINGS: Final = 65536
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
@@ -136,6 +140,16 @@ def return_freed_memory() -> None:
     """Return memory freed inside this process to the system, as far as possible."""
     if hasattr(_LIBC, "malloc_trim"):  # of glibc
         _LIBC.malloc_trim(0)
+
+
+def map_large_memory(least_bytes: int) -> None:
+    """Let allocations of this size and more go back to the system as soon as they are freed.
+
+    In the heap those of one size, one after another, may leave a hole each.
+    """
+    if hasattr(_LIBC, "mallopt"):  # of glibc
+        _LIBC.mallopt(_M_MMAP_MAX, _MAPPINGS)
+        _LIBC.mallopt(_M_MMAP_THRESHOLD, least_bytes)
 
 
 def child_controllers(cgroup: Path) -> list[str]:

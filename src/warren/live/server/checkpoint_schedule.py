@@ -50,7 +50,7 @@ class CheckpointSchedule:
         self._missing: set[int] = set()
         self.previous = self.last = self.kept = begin
         if begin:
-            store.restore(load_parts(self._folder, begin))
+            store.restore(load_parts(self._folder, begin, store.disk))
             # Else the controller waits for a round that is over here, or is still to come.
             if store.version != begin:
                 message = f"{self._folder}: checkpoint {begin} holds round {store.version}"
@@ -79,7 +79,8 @@ class CheckpointSchedule:
     def save(self, round_no: int) -> None:
         """Put this server's part of the state that a round begins with on disk."""
         begin_ns = run_clock.now_ns()
-        save_part(self._folder, round_no, self._part, self._store.checkpoint_part())
+        forget = self._store.disk is not None
+        save_part(self._folder, round_no, self._part, self._store.checkpoint_part(), forget=forget)
         self.previous, self.last = self.last, round_no
         if self._part == 0:
             self._missing = set(range(1, self._parts))

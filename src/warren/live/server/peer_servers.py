@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from warren.live.training.block_ownership import ranges_of
+from warren.live.training.memory.shared_memory import MappedMemories
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.transport.server_messages import BeginRound, LastRound, PartDone, Squares
 from warren.live.transport.sockets import Hub
@@ -20,6 +21,7 @@ class PeerServers:
         self._parts = parts
         self._peers: dict[int, bytes] = {}
         self._done: dict[int, list[memoryview]] = {}
+        self._windows = MappedMemories(read_only=True, disk=store.disk)
 
     @property
     def all_here(self) -> bool:
@@ -36,6 +38,12 @@ class PeerServers:
         self._peers[said.part] = peer
         if said.round < 0:  # it stands where the job goes on, and has made no step
             return
+        if said.spot is not None:
+            whole = self._windows.look(said.spot)
+            if whole is None:
+                return  # that server is gone, and the job goes back
+            owned = ranges_of(self._store.layout, self._store.owners, said.part)
+            blocks = [whole[begin:end] for begin, end in owned]
         self._done[said.part] = blocks
 
     def take(self) -> None:

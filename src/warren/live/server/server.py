@@ -17,8 +17,7 @@ from warren.live import run_clock
 from warren.live.process.linux import end_as_killed
 from warren.live.process.specs import ServerRole
 from warren.live.process.time_limit import Alarm
-from warren.live.server.built_store import building, built_store, input_memory
-from warren.live.server.checkpoint_schedule import CheckpointSchedule
+from warren.live.server.built_store import built_within_budget
 from warren.live.server.global_norm import GlobalNorm
 from warren.live.server.migration import Donor, Inheritance
 from warren.live.server.peer_servers import PeerServers
@@ -29,7 +28,7 @@ from warren.live.server.state_sender import ServedState, StateSender
 from warren.live.server.update_reader import UpdateReader
 from warren.live.training import numerics
 from warren.live.training.checkpoints.files import write_whole
-from warren.live.training.task_hashes import HashLog, RoundOutcome, TaskResult, marks_path
+from warren.live.training.task_hashes import RoundOutcome, TaskResult
 from warren.live.transport.message import SharedSlot, TaskStamp
 from warren.live.transport.server_messages import (
     BeginRound,
@@ -70,26 +69,13 @@ class Server:
         self._job = role.job
         self._alarm = Alarm()
         part, parts = role.part, role.parts
-        self._inputs = input_memory(role)
-        with building(self._inputs), self._alarm.within(self._job.task_limit_ns):
-            self._store = store = built_store(role, self._inputs)
-            self._schedule = CheckpointSchedule(
-                store, role.job, role.store, role.round, part, parts
-            )
-            # Tasks that ran before a loss have to give the same hashes again.
-            self._marks = HashLog(marks_path(role.store, part, parts), len(store.layout.entries))
-            if not role.donors:  # else one of them may still write to that file
-                self._marks.load()
-            store.known.expected = self._marks.expected
-            if role.rehearse:
-                self._store.warm()
-            if role.helpers:
-                self._store.touch()
+        self._store, self._schedule, self._marks = built_within_budget(role, self._alarm)
+        store = self._store
         job = role.job.index
         address = server_address(role.folder, job, role.generation, part)
         self._hub = Hub(address, role.identity)
         self._sender = StateSender(self._hub, store)
-        self._reader = UpdateReader(store.ranges)
+        self._reader = UpdateReader(store.ranges, store.disk)
         self._peers = PeerServers(self._hub, store, parts)
         self._donor = Donor(role, store)
         self._copy = RestoredCopy(store, role.job, role.base, within=role.inputs is None)
@@ -380,7 +366,10 @@ class Server:
             self._stepped = True
             if self._first is not None:
                 blocks = store.state() if store.wants_whole else ()
-                self._first.send(PartDone(self._role.part, round_no), *blocks)
+                # Blocks on disk are read where they lie, if the first server can read them there.
+                spot = store.spot(blocks) if store.disk and not self._first.far else None
+                done = PartDone(self._role.part, round_no, spot)
+                self._first.send(done, *(blocks if spot is None else ()))
 
     def _conclude(self) -> None:
         """Evaluate if that is due, and write the parameters of a finished job.
@@ -393,7 +382,8 @@ class Server:
         with self._alarm.within(self._job.task_limit_ns):
             self._outcome = self._store.conclude()
             if self._outcome.finished:
-                write_whole(self._role.params, self._store.save())
+                forget = self._store.disk is not None
+                write_whole(self._role.params, self._store.save(), forget=forget)
                 self._sha256 = self._store.digest()
         # Nothing emulated: step and evaluation take their time before the barrier. With pads they
         # happen inside the next one (decision 0008).

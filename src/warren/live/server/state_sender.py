@@ -107,7 +107,16 @@ class StateSender:
         since_ns = now.since_ns if current else None
         have = () if now.first else store.have(round_no)
         spot = None if self._hub.is_far(peer) else store.spot(blocks)
-        header = StateSent(round_no, since_ns, store.total_bytes, store.ranges, done, have, spot)
+        header = StateSent(
+            round_no,
+            since_ns,
+            store.total_bytes,
+            store.ranges,
+            done,
+            have,
+            spot,
+            on_disk=store.disk is not None,
+        )
         if spot is None:
             self._hub.send(peer, header, *blocks)
         elif self._hub.send(peer, header):

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from warren.live.training.block_ownership import Ranges, views_in
 from warren.live.training.helpers import ALONE, Helpers
+from warren.live.training.memory.disk_memory import DiskMemory
 from warren.live.training.memory.shared_arena import ALIGN_BYTES
 from warren.live.training.memory.shared_memory import fresh, pieces_of
 from warren.live.training.tensor_layout import Layout, TensorEntry, flat_of
@@ -35,16 +36,24 @@ class GradientMeans:
 
     Sum and quotient of real numbers are rounded once each, so that it does not matter which
     elements are handled together, nor where in memory they lie. Complex ones go one by one.
+    ``disk``: where the memory lies; None: in main memory.
     """
 
-    def __init__(self, layout: Layout, ranges: Ranges, helpers: Helpers = ALONE) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        ranges: Ranges,
+        helpers: Helpers = ALONE,
+        disk: DiskMemory | None = None,
+    ) -> None:
         self._layout, self._ranges, self._helpers = layout, ranges, helpers
+        self._disk = disk
         self._runs = float_runs(layout, ranges)
         self.renew()
 
     def renew(self) -> None:
         """Allocate new memory and leave the old to its other holders."""
-        flat = fresh(self._layout.total_bytes)
+        flat = fresh(self._layout.total_bytes, self._disk)
         pieces = [flat[begin:end] for begin, end in self._ranges]
         self._outs = [pieces[r.at][r.begin : r.end].view(r.dtype) for r in self._runs]
         self._views = list(views_in(self._layout, self._ranges, pieces_of(flat, self._ranges)))
@@ -71,7 +80,12 @@ class GradientMeans:
                 continue
             size = _CHUNK_BYTES // out.element_size()
             pieces += zip(*(torch.split(part, size) for part in (out, *parts)), strict=True)
-        self._helpers.each(lambda at: _mean(*pieces[at]), [one[0].nbytes for one in pieces])
+        if self._disk is None:
+            self._helpers.each(lambda at: _mean(*pieces[at]), [one[0].nbytes for one in pieces])
+            return
+        for piece in pieces:
+            _mean(*piece)
+            self._disk.breathe()
 
 
 @torch.no_grad()  # each thread has a mode of its own

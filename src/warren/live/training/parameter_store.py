@@ -22,6 +22,7 @@ from warren.live.training.checkpoints.archive import Archive
 from warren.live.training.checkpoints.barrier_state import is_looked_at
 from warren.live.training.helpers import ALONE, Helpers
 from warren.live.training.input_data.input_memory import InputMemory
+from warren.live.training.memory.disk_memory import DiskMemory
 from warren.live.training.replica import Replica
 from warren.live.training.seeding import BARRIER, reseed
 from warren.live.training.task_hashes import MARK_BYTES, KnownHashes, RoundOutcome, TaskResult
@@ -56,6 +57,8 @@ class ParameterStore:
         The budget for data; None: they stay in memory.
     helpers
         Threads that share sums and copies.
+    disk
+        Where large tensors lie, with all states and means; None: in main memory.
 
     Raises
     ------
@@ -75,13 +78,17 @@ class ParameterStore:
         runner: TaskRunner | None = None,
         inputs: InputMemory | None = None,
         helpers: Helpers = ALONE,
+        disk: DiskMemory | None = None,
     ) -> None:
         check_job(app, job)
         self._job = job
         self._runner = runner
         # In a ring the ranks have summed already: a round's mean comes as one result.
         self._tasks = job.scale if runner is None else 1
-        self._replica = Replica(app, job, part, parts, model_bytes, shared, runner, inputs, helpers)
+        self.disk = disk
+        self._replica = Replica(
+            app, job, part, parts, model_bytes, shared, runner, inputs, helpers, disk
+        )
         self.layout = self._replica.layout
         self.owners = self._replica.owners
         self.ranges: Ranges = self._replica.ranges
@@ -89,7 +96,7 @@ class ParameterStore:
         self.version = 0
         self.finished = False
         self.known = KnownHashes(self.layout, job)
-        self._archive = Archive()
+        self._archive = Archive(disk)
         self._saved = b""
         # Values that no checkpoint can keep are refused now, and not when the first one is due.
         checkpoint.check(self._replica)
@@ -280,8 +287,11 @@ class ParameterStore:
         model = self._replica.model
         return {name: value.clone() for name, value in sorted(model.state_dict().items())}
 
-    def save(self) -> bytes:
+    def save(self) -> Buffer:
         """Return the state_dict as the bytes of a safetensors file."""
+        if self.disk is not None:
+            self._need_whole()
+            return self._archive.pack(dict(self._replica.model.state_dict()), None)
         return save({name: value.contiguous() for name, value in self.state_dict().items()})
 
     def digest(self) -> str:
@@ -327,6 +337,11 @@ class ParameterStore:
             It has other values; the message names one.
         """
         checkpoint.check_same(self._replica, other._replica)
+
+    @property
+    def tensorwise(self) -> bool:
+        """Tell whether the optimizer steps each tensor alone, so that the model may be on disk."""
+        return tensorwise(self._replica.optimizer)
 
     @property
     def keeps_more(self) -> bool:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from warren.apps.protocol import TorchApp
 from warren.live.training.app.app_calls import build
 from warren.live.training.app.app_contract import (
+    check_blocks,
     check_split,
     refuse,
     tensorwise,
@@ -27,9 +28,10 @@ from warren.live.training.helpers import ALONE, Helpers
 from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.isolation.kept_values import KeptValue
 from warren.live.training.isolation.task_rules import TaskRules
+from warren.live.training.memory.disk_memory import DiskMemory
 from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES, StatePool
 from warren.live.training.seeding import BARRIER, reseed
-from warren.live.training.shared_step import shared_step
+from warren.live.training.shared_step import block_step, shared_step
 from warren.live.training.task_hashes import TaskResult
 from warren.live.training.task_runner import TaskRunner
 from warren.live.training.tensor_layout import Layout, TensorEntry, TensorPlaces, tensors
@@ -49,6 +51,7 @@ class Replica:
     ``owners``: the part that owns each entry; ``owned``: indices of the entries that part ``part``
     of ``parts`` combines and steps.
     ``helpers`` share sums, copies and steps.
+    ``disk``: where its large tensors lie; None: in main memory.
     ``inputs`` lets go of the data that the app keeps, unless it evaluates.
     ``runner`` is given in a rank of a ring; other ranks have the same whole store and step it too.
     It computes tasks with the same model, unless that lies on a device.
@@ -65,13 +68,15 @@ class Replica:
         runner: TaskRunner | None = None,
         inputs: InputMemory | None = None,
         helpers: Helpers = ALONE,
+        disk: DiskMemory | None = None,
     ) -> None:
+        self.disk = disk
         self.app = app
         self.job = job
         self.part = part
         self.parts = parts
         self._alone = parts == 1 and runner is None
-        built = build(app, job) if runner is None or runner.on_device else runner.built
+        built = build(app, job, disk) if runner is None or runner.on_device else runner.built
         # An evaluation may need all data at once, so that they stay in memory then.
         if inputs is not None and job.evaluate is None and job.stop is None:
             inputs.release(built.dataset)
@@ -79,6 +84,8 @@ class Replica:
         self.optimizer = built.optimizer
         self.schedule = built.schedule
         check_split(app, job, self.optimizer, parts)
+        if disk is not None:
+            check_blocks(job, self.optimizer)
         rules = None if runner is None else runner.rules
         # An evaluation is given no batch: without the data set, that is not searched either.
         self._evaluation = Evaluation(replace(built, dataset=None), job, rules)
@@ -90,8 +97,8 @@ class Replica:
         # Indices of the entries that are of this version: right after building, all are.
         self.current = frozenset(range(len(self.owners)))
         large = self.layout.total_bytes >= SHARED_FROM_BYTES
-        self._pool = StatePool(self.layout, self.ranges, shared if large else None, helpers)
-        self._means = GradientMeans(self.layout, self.ranges, helpers)
+        self._pool = StatePool(self.layout, self.ranges, shared if large else None, helpers, disk)
+        self._means = GradientMeans(self.layout, self.ranges, helpers, disk)
         self._integers = {i for i in self.owned if self.layout.entries[i].kind == "int_buffer"}
         owned_bytes = sum(end - begin for begin, end in self.ranges)
         self._large = owned_bytes >= _LARGE_BYTES * len(self.owned)
@@ -134,7 +141,8 @@ class Replica:
     def step(self, round_no: int, squares: Sequence[float]) -> None:
         """Clip by the squares of all gradients if the app does, step, and schedule."""
         limit = self.app.clip_norm
-        if limit is not None and (factor := factor_of(squares, limit)) is not None:
+        factor = None if limit is None else factor_of(squares, limit)
+        if factor is not None and self.disk is None:
             for tensor in self._owned_parameters():
                 # Not in place: the gradient may be a view of a trainer's bytes.
                 tensor.grad = None if tensor.grad is None else tensor.grad * factor
@@ -142,7 +150,7 @@ class Replica:
             self.recorded.append(self._input(round_no))
         # Tensors of other parts are of the version before from here on, until ``take``.
         self.current = self.owned
-        self._advance(round_no)
+        self._advance(round_no, factor)
 
     @torch.no_grad()
     def step_again(self, made: StepInput) -> None:
@@ -164,11 +172,16 @@ class Replica:
         gradients = [None if one.grad is None else one.grad.clone() for one in found[:params]]
         return round_no, gradients, [one.detach().clone() for one in found[params:]]
 
-    def _advance(self, round_no: int) -> None:
-        """Step the optimizer and the schedule by the gradients that are there."""
+    def _advance(self, round_no: int, factor: float | None = None) -> None:
+        """Step the optimizer and the schedule by the gradients that are there.
+
+        ``factor``: by which gradients of a model on disk are multiplied, a block at a time.
+        """
         self.seed(round_no)
         self._seeded = None
-        if self._tensorwise and self._helpers.share(self.layout.total_bytes):
+        if self.disk is not None:
+            block_step(self.optimizer, self.disk, factor)
+        elif self._tensorwise and self._helpers.share(self.layout.total_bytes):
             shared_step(self.optimizer, self._helpers)
         else:
             self.optimizer.step()
@@ -193,6 +206,8 @@ class Replica:
         for index, _, view in views_in(self.layout, ranges, buffers):
             target[index].copy_(view)
             taken.add(index)
+            if self.disk is not None:
+                self.disk.breathe()
         # Tensors without bytes lie in no range, and are never out of date.
         empty = {i for i, entry in enumerate(self.layout.entries) if not entry.nbytes}
         self.current |= taken | empty
@@ -210,7 +225,8 @@ class Replica:
 
     def rehearse(self) -> None:
         """Evaluate the model and forget it: its changes are undone."""
-        before = [tensor.detach().clone() for tensor in self._tensors()]
+        copied = Tensor.clone if self.disk is None else self.disk.like
+        before = [copied(tensor.detach()) for tensor in self._tensors()]
         self._evaluation.rehearse(self.model)
         self._places.put_back_buffers()
         with torch.no_grad():
@@ -232,13 +248,20 @@ class Replica:
             if entry.kind == "param":
                 # A gradient that no task had stays None: optimizers skip that parameter.
                 present = any(result.present[index] for result in results)
-                tensor.grad = _gradient(tensor, mean) if present else None
+                tensor.grad = self._gradient(tensor, mean) if present else None
             elif entry.kind == "float_buffer":
                 tensor.copy_(mean)
         if self._integers:
             for index, _, first in views_in(self.layout, self.ranges, results[0].update):
                 if index in self._integers:
                     target[index].copy_(first)
+
+    def _gradient(self, tensor: Tensor, mean: Tensor) -> Tensor:
+        """Return the mean with the strides of its parameter, since some kernels round by them."""
+        if tensor.is_contiguous():
+            return mean
+        empty = torch.empty_like(tensor) if self.disk is None else self.disk.like(tensor)
+        return empty.copy_(mean)
 
     def _tensors(self) -> list[Tensor]:
         """Return all tensors, in the order of the layout."""
@@ -264,11 +287,6 @@ class Replica:
             self._means.renew()
         self._means.compute([result.update for result in results])
         return self._means.views()
-
-
-def _gradient(tensor: Tensor, mean: Tensor) -> Tensor:
-    """Return the mean with the strides of its parameter, since some kernels round by them."""
-    return mean if tensor.is_contiguous() else torch.empty_like(tensor).copy_(mean)
 
 
 def _prints(model: nn.Module) -> dict[str, int]:

@@ -15,11 +15,13 @@ from warren.live.training.app.app_contract import checked_loss, own_collate, ref
 from warren.live.training.data_order import Batches
 from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.isolation.task_rules import TaskRules
+from warren.live.training.memory.disk_memory import DiskMemory
+from warren.live.training.memory.gradients_on_disk import GradientsOnDisk
 from warren.live.training.memory.model_memory import ModelMemory
-from warren.live.training.memory.shared_memory import StateMemory, copy_all
+from warren.live.training.memory.shared_memory import StateMemory, copy_all, fresh
 from warren.live.training.seeding import reseed
 from warren.live.training.task_hashes import TaskResult, marks_of
-from warren.live.training.tensor_layout import Layout, TensorPlaces, raw
+from warren.live.training.tensor_layout import Layout, TensorPlaces, flat_of, raw, tensors
 from warren.live.transport.frames import Buffer
 from warren.model.job import Job
 
@@ -36,7 +38,8 @@ class TaskRunner:
     """Computes any task of a job, in any order and in any process, with the same result.
 
     ``memory`` says where the model lies; numbers of one kind of device differ from another's.
-    ``inputs`` spills the data as soon as they are there; None: they stay in memory.
+    ``inputs`` spills the data as soon as they are there; None: they stay in memory. ``disk``: where
+    large tensors of the model lie, and of updates without a place of their own.
     """
 
     def __init__(
@@ -45,13 +48,17 @@ class TaskRunner:
         job: Job,
         memory: MemoryOf = in_main_memory,
         inputs: InputMemory | None = None,
+        disk: DiskMemory | None = None,
     ) -> None:
         self._app, self._job = app, job
-        self.built = build(app, job)
+        self._disk = disk
+        self.built = build(app, job, disk)
         reader = None if inputs is None else inputs.spill(self.built.dataset)
         self._model = self.built.model
         self.layout = Layout.of(self._model)
         self._memory = memory(self.built, self.layout)
+        self._memory.disk = disk
+        self._gradients = None if disk is None else GradientsOnDisk(self._model, disk)
         self.rules = TaskRules(self.built, job)
         self._batches = Batches(self.built.dataset, job, reader, collate=own_collate(app))
         self._places = TensorPlaces(self._model)
@@ -148,12 +155,14 @@ class TaskRunner:
             The function that brings the result into the update and hashes it. Call it once; if the
             model is on a device another thread may call it while the next task computes.
         """
-        place = bytearray(self.layout.total_bytes) if update is None else update
+        place = self._room() if update is None else update
         for buffer in (state, place):
             if memoryview(buffer).nbytes != self.layout.total_bytes:
                 raise ValueError(f"a state of this job has {self.layout.total_bytes} bytes")
         if memoryview(place).readonly:
             raise ValueError("an update needs memory that may be written")
+        if self._gradients is not None:
+            self._gradients.targets = self._memory.places(place).views
         # A second pass comes if the app may keep a forbidden value.
         for _ in self.rules.passes():
             before = self._reset(state, round_no)
@@ -204,11 +213,20 @@ class TaskRunner:
 
     def warm(self) -> None:
         """Compute a task and forget it, so that the first real one pays for no loading."""
-        state = raw(self.layout.pack(self._model))
+        state = self._room()
+        copy_all(
+            [*self.layout.views(flat_of(state)).values()],
+            [one.detach() for one in tensors(self._model).values()],
+            disk=self._disk,
+        )
         self._memory.rehearse(lambda: self._trial(state), state)
         self.run(state, 0, 0)
         self._reset(state, 0)
         self._memory.forget()  # that of the rehearsal is not needed again
+
+    def _room(self) -> memoryview:
+        """Return memory of zeros for a state or an update."""
+        return raw(fresh(self.layout.total_bytes, self._disk))
 
     def _trial(self, state: Buffer) -> bytes:
         """Compute the first task without the rules; return the hashes of loss and gradients."""
@@ -263,7 +281,7 @@ class TaskRunner:
                 self._refuse(self.layout.entries[at].name, source, view)
             targets.append(view)
             sources.append(source)
-        copy_all(targets, sources)
+        copy_all(targets, sources, disk=self._disk)
         # Every byte of an update is written, since marks and servers read all of it.
         if zeros := absent + update.padding:
             torch._foreach_zero_(zeros)

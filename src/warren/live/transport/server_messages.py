@@ -36,7 +36,8 @@ class StateSent(Message, frozen=True, tag="StateSent", array_like=True):
     stays unchanged until ``StateReleased`` comes back. ``passed_ns`` is when the barrier passed (or
     the job arrived); None: wait for ``BarrierPassed``, which comes from the first server. The first
     server sends ``done``, too: tasks of the round that need not run again, if every other server of
-    the job has their update, as each states in ``have``.
+    the job has their update, as each states in ``have``. ``on_disk``: the server's model is there,
+    so updates should be, too.
     """
 
     round: int
@@ -46,6 +47,7 @@ class StateSent(Message, frozen=True, tag="StateSent", array_like=True):
     done: tuple[TaskStamp, ...] = ()
     have: tuple[int, ...] = ()
     spot: SharedSlot | None = None
+    on_disk: bool = False
 
 
 class StateReleased(Message, frozen=True, tag="StateReleased", array_like=True):
@@ -104,12 +106,14 @@ class Commit(Message, frozen=True, tag="Commit", array_like=True):
 class PartDone(Message, frozen=True, tag="PartDone", array_like=True):
     """Server to the first server: its blocks have made the step of ``round``.
 
-    The blocks are beside it when the whole model is wanted (to evaluate or to save it). Round -1:
-    it has made no step, and stands where the job goes on.
+    The blocks are beside it when the whole model is wanted (to evaluate or to save it), or lie at
+    ``spot`` until the next round begins. Round -1: it has made no step, and stands where the job
+    goes on.
     """
 
     part: int
     round: int
+    spot: SharedSlot | None = None
 
 
 class Squares(Message, frozen=True, tag="Squares", array_like=True):

@@ -307,6 +307,9 @@ class LocalSpec(Spec):
     disk_ratio: float | None = Field(
         default=None, ge=0, le=1, description="Share of data on disk; default: by hosts' memory."
     )
+    model_on_disk: bool | None = Field(
+        default=None, description="Models on disk too; default: where all data there is too little."
+    )
 
 
 class ClusterSpec(Spec):

@@ -299,8 +299,9 @@ def _unknown_slower(spec: ClusterSpec, hosts: list[HostSpec]) -> Iterator[tuple[
 def _wrong_spill(spec: ClusterSpec, hosts: list[HostSpec]) -> Iterator[tuple[Path, str]]:
     """Yield the faults of spilling: without its amount, or an amount without spilling."""
     local = spec.local
-    if local.disk_ratio is not None and not local.spill:
-        yield ("local", "disk_ratio"), "is read with spill: true only"
+    for name in ("disk_ratio", "model_on_disk"):
+        if getattr(local, name) is not None and not local.spill:
+            yield ("local", name), "is read with spill: true only"
     unlimited = [host.name for host in hosts if host.memory is None]
     if local.spill and local.disk_ratio is None and unlimited:
         message = f"needs the memory of every host, or disk_ratio; {unlimited[0]} states none"
@@ -334,6 +335,7 @@ def _local(spec: LocalSpec) -> Local:
         lease_ns=spec.lease,
         spill=spec.spill,
         disk_ratio=spec.disk_ratio,
+        model_on_disk=spec.model_on_disk,
     )
 
 

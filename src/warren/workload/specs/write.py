@@ -135,7 +135,11 @@ def _network(network: Network) -> dict[str, Any]:
 
 def _local(local: Local) -> dict[str, Any]:
     stated = {"look_ahead": local.look_ahead, "pin": local.pin, "memory": local.memory_bytes}
-    spilled = {"spill": local.spill or None, "disk_ratio": local.disk_ratio}
+    spilled = {
+        "spill": local.spill or None,
+        "disk_ratio": local.disk_ratio,
+        "model_on_disk": local.model_on_disk,
+    }
     lease = None if local.lease_ns is None else _ns(local.lease_ns)
     rest = {
         "log_limit": local.log_bytes, "testbed": local.testbed, "lease": lease, **spilled

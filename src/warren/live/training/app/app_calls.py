@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from warren.live.training.app.app_contract import (
     build_schedule,
 )
 from warren.live.training.app.model_contract import build_model, check_tensors
+from warren.live.training.memory.disk_memory import DiskMemory
 from warren.model.job import Job
 
 
@@ -30,21 +32,24 @@ class BuiltApp:
     schedule: LRScheduler | None
 
 
-def build(app: TorchApp, job: Job) -> BuiltApp:
+def build(app: TorchApp, job: Job, disk: DiskMemory | None = None) -> BuiltApp:
     """Call model, dataset, optimizer and schedule, each right after seeding.
 
     Trainers, servers and the plain loop all make these calls in this order, and drop the results
     that they do not need. So an attribute that one method leaves in the app for another is the same
-    in every process.
+    in every process. ``disk``: where large tensors of the model and of the optimizer's state lie;
+    None: in main memory.
 
     Raises
     ------
     SpecError
         The app breaks its contract.
     """
-    model = build_model(app, job)
+    with nullcontext() if disk is None else disk.making():
+        model = build_model(app, job)
     dataset = build_dataset(app, job)
-    optimizer = build_optimizer(app, job, model)
+    with nullcontext() if disk is None else disk.making():
+        optimizer = build_optimizer(app, job, model)
     schedule = build_schedule(app, job, optimizer)
     check_tensors(model, job)  # the other methods may have changed the model
     return BuiltApp(app=app, model=model, dataset=dataset, optimizer=optimizer, schedule=schedule)

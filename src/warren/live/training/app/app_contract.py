@@ -149,6 +149,17 @@ def check_split(app: TorchApp, job: Job, optimizer: optim.Optimizer, parts: int)
         raise refuse(job, "optimizer()", message)
 
 
+def check_blocks(job: Job, optimizer: optim.Optimizer) -> None:
+    """Refuse to put the blocks of a model on disk that no step can take one by one."""
+    if not tensorwise(optimizer):
+        message = (
+            f"{_kind(optimizer)} is not known to step each tensor alone, so the model of job "
+            f"{job.name!r} cannot be on disk; allowed: more memory for its host, or a torch.optim "
+            "optimizer that may have several servers"
+        )
+        raise refuse(job, "optimizer()", message)
+
+
 def build_schedule(app: TorchApp, job: Job, optimizer: torch.optim.Optimizer) -> LRScheduler | None:
     """Call ``app.schedule`` right after seeding; refuse a schedule that wants a metric."""
     seed_schedule(job.seed)

@@ -15,7 +15,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
+from warren.live.training.memory.disk_memory import DiskMemory
 from warren.live.training.memory.shared_memory import LentMemory
+from warren.live.training.tensor_layout import flat_of
 from warren.live.transport.frames import Buffer
 from warren.model.errors import WarrenError
 
@@ -41,14 +43,20 @@ _KEY: Final = "warren"
 
 
 class Archive:
-    """Writes one file after another, each in the place of an earlier one if that is free."""
+    """Writes one file after another, each in the place of an earlier one if that is free.
 
-    def __init__(self) -> None:
+    ``disk``: where the places lie; None: in main memory.
+    """
+
+    def __init__(self, disk: DiskMemory | None = None) -> None:
+        self._disk = disk
         self._place = LentMemory(0)
 
     @torch.no_grad()
     def pack(self, found: Mapping[str, Tensor], tree: Any) -> memoryview:
         """Return tensors by name, and a value for JSON, as the bytes of one safetensors file.
+
+        ``tree``: None adds no value to the file.
 
         Raises
         ------
@@ -57,18 +65,20 @@ class Archive:
         """
         # Large elements come first, so that every tensor begins at a multiple of its element size.
         order = sorted(found, key=lambda name: (-found[name].element_size(), name))
-        header: dict[str, Any] = {"__metadata__": {_KEY: json.dumps(tree)}}
+        header: dict[str, Any] = {}
+        if tree is not None:
+            header["__metadata__"] = {_KEY: json.dumps(tree)}
         end = 0
         for name in order:
             begin, end = end, end + found[name].nbytes
             header[name] = _described(name, found[name], begin, end)
-        head = json.dumps(header).encode()
+        head = json.dumps(header, separators=(",", ":")).encode()
         # Spaces fill the header up, so that the data begins at a multiple of 8 bytes.
         head += b" " * (-len(head) % _HEAD_BYTES)
         start = _HEAD_BYTES + len(head)
         # While the last file is still being written or sent, its memory must not change: take new.
         if not self._place.free or self._place.flat.numel() < start + end:
-            self._place = LentMemory(start + end)
+            self._place = LentMemory(start + end, disk=self._disk)
         whole = self._place.lend()
         whole[:start] = len(head).to_bytes(_HEAD_BYTES, "little") + head
         data = self._place.flat[start:]
@@ -77,6 +87,8 @@ class Archive:
             tensor = found[name]
             # One copy, straight from the parameter into the file's bytes.
             data[begin:end].view(tensor.dtype).view(tensor.shape).copy_(tensor)
+            if self._disk is not None:
+                self._disk.breathe()
         return whole[: start + end]
 
 
@@ -96,6 +108,24 @@ def unpack(data: Buffer) -> tuple[dict[str, Tensor], Any]:
         return found, json.loads(header["__metadata__"][_KEY])
     except (SafetensorError, ValueError, KeyError) as error:
         raise WarrenError(f"not a checkpoint: {error}") from None
+
+
+def unpack_in_place(data: Buffer) -> tuple[dict[str, Tensor], Any]:
+    """Return what ``unpack`` does, with tensors that lie in the memory given and are only read."""
+    whole = memoryview(data)
+    types = {code: dtype for dtype, code in _CODES.items()}
+    try:
+        start = _HEAD_BYTES + int.from_bytes(whole[:_HEAD_BYTES], "little")
+        header = json.loads(bytes(whole[_HEAD_BYTES:start]))
+        tree = json.loads(header.pop("__metadata__")[_KEY])
+        flat = flat_of(whole[start:])
+        found = {}
+        for name, entry in header.items():
+            begin, end = entry["data_offsets"]
+            found[name] = flat[begin:end].view(types[entry["dtype"]]).view(entry["shape"])
+    except (ValueError, KeyError, RuntimeError) as error:
+        raise WarrenError(f"not a checkpoint: {error}") from None
+    return found, tree
 
 
 def _described(name: str, tensor: Tensor, begin: int, end: int) -> Any:

@@ -11,19 +11,23 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import mmap
 import os
 import re
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from warren.live.transport.frames import Buffer
 from warren.model.errors import WarrenError
 from warren.store.files import open_regular, parsed_json, read
+
+if TYPE_CHECKING:
+    from warren.live.training.memory.disk_memory import DiskMemory
 
 _LOGGER: Final = logging.getLogger("warren")
 # ``_KEEP``: two checkpoints stay, so that a damaged one has another before it.
@@ -34,16 +38,21 @@ _TAIL: Final = struct.Struct("<8sQI")
 _MAGIC: Final = b"WRN-part"
 _READ_BYTES: Final = 1 << 20
 _NOTE_BYTES: Final = 1 << 12
+# Bytes that are written before the system is told to forget them.
+_FORGOTTEN_BYTES: Final = 1 << 25
 # Number of times that a folder just removed by another process is made again.
 _TRIES: Final = 100
 _NOTE: Final = re.compile(r"(\d+)\.json")
 _ANY: Final = re.compile(r"(\d+)(?:\.json|-\d+\.part)(?:\.new)?")
 
 
-def save_part(folder: str | Path, round_no: int, part: int, data: Buffer) -> None:
+def save_part(
+    folder: str | Path, round_no: int, part: int, data: Buffer, *, forget: bool = False
+) -> None:
     """Put one server's part of the checkpoint of a round on disk.
 
-    A published checkpoint of that round is withdrawn first, should there be one.
+    A published checkpoint of that round is withdrawn first, should there be one. ``forget`` as for
+    ``write_whole``.
 
     Raises
     ------
@@ -56,7 +65,8 @@ def save_part(folder: str | Path, round_no: int, part: int, data: Buffer) -> Non
     with _named(_note(path, round_no)), contextlib.suppress(FileNotFoundError):
         os.unlink(_note(path, round_no))
     file, size = _part(path, round_no, part), memoryview(data).nbytes
-    write_whole(file, data, _TAIL.pack(_MAGIC, size, zlib.crc32(data, _seed(file))))
+    tail = _TAIL.pack(_MAGIC, size, zlib.crc32(data, _seed(file)))
+    write_whole(file, data, tail, forget=forget)
 
 
 def publish(folder: str | Path, round_no: int, parts: int) -> None:
@@ -105,9 +115,12 @@ def latest_round(folder: str | Path, at_most: int | None = None) -> int:
     return 0
 
 
-def load_parts(folder: str | Path, round_no: int) -> list[bytes]:
+def load_parts(
+    folder: str | Path, round_no: int, disk: DiskMemory | None = None
+) -> Sequence[Buffer]:
     """Return the bytes of all parts of a published checkpoint, in order.
 
+    ``disk``: they stay in their files, and it gives their pages up; None: they are read.
     Raises
     ------
     OSError
@@ -119,11 +132,13 @@ def load_parts(folder: str | Path, round_no: int) -> list[bytes]:
     parts = _parts(path, round_no)
     if not parts:
         raise WarrenError(f"{path} has no checkpoint of round {round_no}")
-    return [_load(_part(path, round_no, part)) for part in range(parts)]
+    return [_load(_part(path, round_no, part), disk) for part in range(parts)]
 
 
-def write_whole(path: str | Path, *pieces: Buffer) -> None:
+def write_whole(path: str | Path, *pieces: Buffer, forget: bool = False) -> None:
     """Write a file so that it is complete and on disk, or else unchanged.
+
+    ``forget``: the system keeps little of it in memory meanwhile.
 
     Raises
     ------
@@ -136,7 +151,7 @@ def write_whole(path: str | Path, *pieces: Buffer) -> None:
             fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
             try:
                 for piece in pieces:
-                    write_all(fd, piece)
+                    write_all(fd, piece, forget=forget)
                 # The bytes are on disk before the rename, or a crash could leave an empty file.
                 os.fsync(fd)
             finally:
@@ -215,13 +230,19 @@ def _is_damaged(path: Path) -> bool:
         return True
 
 
-def _load(path: Path) -> bytes:
+def _load(path: Path, disk: DiskMemory | None) -> Buffer:
     with _named(path), open_regular(path) as file:
         try:
             size, stated = _read_tail(file)
         except ValueError:
             raise WarrenError(f"{path} is damaged") from None
-        data = file.readall()[:size]
+        data: Buffer
+        if disk is None:
+            data = file.readall()[:size]
+        else:
+            pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            disk.adopt(os.dup(file.fileno()), pages)
+            data = memoryview(pages)[:size]
     if zlib.crc32(data, _seed(path)) != stated:
         raise WarrenError(f"{path} is damaged")
     return data
@@ -243,11 +264,17 @@ def _read_tail(file: FileIO) -> tuple[int, int]:
     return size, int(_TAIL.unpack(tail)[2])
 
 
-def write_all(fd: int, data: Buffer) -> None:
-    """Write all bytes of ``data``; the system may take fewer at a call."""
+def write_all(fd: int, data: Buffer, *, forget: bool = False) -> None:
+    """Write all bytes of ``data``; the system may take fewer at a call.
+
+    ``forget``: a piece is on disk, and out of memory, before the next one is written.
+    """
     left = memoryview(data)
     while left.nbytes:
-        left = left[os.write(fd, left) :]
+        left = left[os.write(fd, left[:_FORGOTTEN_BYTES] if forget else left) :]
+        if forget:
+            os.fdatasync(fd)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _sync_folder(folder: Path) -> None:

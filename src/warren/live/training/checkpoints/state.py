@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from warren.live.training.app.app_contract import refuse
-from warren.live.training.checkpoints.archive import Archive, unpack
+from warren.live.training.checkpoints.archive import Archive, unpack, unpack_in_place
 from warren.live.training.checkpoints.barrier_objects import mark
 from warren.live.training.checkpoints.barrier_state import ADVICE, difference
 from warren.live.training.checkpoints.saved_values import CannotKeep
@@ -137,7 +137,8 @@ def decode(
         The parts do not belong together, or are of another model or optimizer.
     """
     try:
-        files = sorted(map(unpack, parts), key=lambda file: file[1].get("part", 0))
+        read = unpack if replica.disk is None else unpack_in_place
+        files = sorted(map(read, parts), key=lambda file: file[1].get("part", 0))
         trees = [tree for _, tree in files]
         if any(tree.get("format") != _FORMAT for tree in trees):
             raise WarrenError("another version of Warren has made it, go on with that one")
@@ -155,7 +156,7 @@ def decode(
         every = frozenset(range(len(replica.owners)))
         _put_model(model, replica, replica.owned if owned_only else every)
         owned_names = {replica.layout.entries[i].name for i in replica.owned}
-        kept = [(tree["kept"], found) for found, tree in files]
+        kept = [(tree["kept"], _own(found, replica)) for found, tree in files]
         replica.barrier.put(kept, owned_names.__contains__)
     except (WarrenError, ValueError, RuntimeError, KeyError) as error:
         text = f"the checkpoint does not fit: {text_of(error)}"
@@ -163,6 +164,17 @@ def decode(
     (version,) = versions
     # Only the first part evaluates, so only it may know that a stop rule has ended the job.
     return version, any(tree["finished"] for tree in trees)
+
+
+def _own(found: Mapping[str, Tensor], replica: Replica) -> Mapping[str, Tensor]:
+    """Return the kept tensors of a file in memory that may be written."""
+    if replica.disk is None:
+        return found
+    kept = {name: one for name, one in found.items() if not name.startswith("model/")}
+    return {
+        name: replica.disk.like(one) if replica.disk.worth(one) else one.clone()
+        for name, one in kept.items()
+    }
 
 
 @torch.no_grad()
@@ -179,6 +191,8 @@ def _put_model(found: Mapping[str, Tensor], replica: Replica, wanted: Set[int]) 
         if (value.shape, value.dtype) != (tensor.shape, tensor.dtype):
             raise WarrenError(f"it is of another model: model/{name} has another shape or type")
         tensor.copy_(value)
+        if replica.disk is not None:
+            replica.disk.breathe()
     # Tensors without bytes are never out of date.
     empty = {i for i, entry in enumerate(replica.layout.entries) if not entry.nbytes}
     replica.current = frozenset(wanted | empty)

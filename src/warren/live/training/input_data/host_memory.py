@@ -38,7 +38,8 @@ class HostBudget(msgspec.Struct, frozen=True, array_like=True):
 
     ``table``: the file of its host's table; empty: memory is not limited. ``host`` and
     ``stated_bytes`` as in the cluster file; all processes together take ``budget_bytes`` at most.
-    ``disk_ratio``: the share of data on disk, where that is fixed.
+    ``disk_ratio``: the share of data on disk, where that is fixed. ``model_on_disk``: whether the
+    blocks of its model are on disk; None: where memory is short without any data in it.
     """
 
     table: str = ""
@@ -46,6 +47,7 @@ class HostBudget(msgspec.Struct, frozen=True, array_like=True):
     stated_bytes: int = 0
     budget_bytes: int = 0
     disk_ratio: float | None = None
+    model_on_disk: bool | None = None
 
 
 class HostMemoryTable:

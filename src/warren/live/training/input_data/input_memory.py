@@ -9,6 +9,7 @@ steps.
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import time
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from warren.live.process.linux import return_freed_memory
+from warren.live.process.linux import map_large_memory, return_freed_memory
 from warren.live.process.memory_limit import allow_more_data, data_limited
 from warren.live.process.time_limit import size_text
 from warren.live.training.input_data.host_memory import (
@@ -36,6 +37,8 @@ from warren.live.training.input_data.memory_shares import (
     waits,
 )
 from warren.live.training.input_data.spilled_data import SpilledData, can_spill
+from warren.live.training.memory.disk_memory import LEAST_BYTES, WINDOW_BYTES, DiskMemory
+from warren.live.training.tensor_layout import Layout
 from warren.model.errors import InputDataError, short_line, text_of
 
 _STEPS: Final = 32
@@ -47,8 +50,14 @@ _TASKS: Final = 16
 _LOOK_S: Final = 0.02
 _SLACK_BYTES: Final = 1 << 25
 """Bytes that a build may take beyond an equal one: its copies of shared pages."""
+_TENSORS: Final = 3
+"""Copies of the largest tensor of a model on disk that are in memory at once."""
 _LEAST_BYTES: Final = 1 << 24
 """Less than this is not worth a try to build an app."""
+
+
+class _NoRoom(InputDataError):
+    """An app with its model in memory does not fit into its host's memory."""
 
 
 class InputMemory:
@@ -78,6 +87,47 @@ class InputMemory:
         self._moved_at = 0
         self.reserved_bytes = 0
         """Bytes that the process will take later, beyond those after the build of its app."""
+        self._may_spill = False
+        self.disk: DiskMemory | None = None
+        """Where the blocks of the model lie; None: in memory."""
+        if budget.model_on_disk:
+            self._open_disk("as the cluster file says")
+
+    def spill_model(self, error: InputDataError) -> bool:
+        """Let the next build put the model on disk, after one that found no room in memory.
+
+        Others have let go of all their data by then (alpha = 1). False: it is on disk already, may
+        not go there, or something else was wrong.
+        """
+        if self.disk is not None or not isinstance(error, _NoRoom):
+            return False
+        if self._budget.model_on_disk is False:
+            return False
+        self._open_disk(f"since {error}")
+        return True
+
+    def _open_disk(self, why: str) -> None:
+        print(f"model blocks are on disk {why}", flush=True)
+        self.reserved_bytes = 0
+        map_large_memory(LEAST_BYTES)
+        self.disk = DiskMemory(self._folder)
+
+    def reserve(self, layout: Layout, states: int, *, may_spill: bool) -> None:
+        """Count what the process will take later.
+
+        Parameters
+        ----------
+        layout : Layout
+            The model.
+        states : int
+            Most bytes in memory later on, in times those of the model.
+        may_spill : bool
+            Whether the model may go to disk if it does not fit with them.
+        """
+        largest = max((entry.nbytes for entry in layout.entries), default=0)
+        on_disk = WINDOW_BYTES + _TENSORS * largest
+        self.reserved_bytes = states * layout.total_bytes if self.disk is None else on_disk
+        self._may_spill = may_spill
 
     @contextmanager
     def building(self) -> Iterator[None]:
@@ -92,6 +142,7 @@ class InputMemory:
         if self._table is None:
             yield
             return
+        gc.collect()  # of a build that found no room
         # Before it waits for its turn: the present builder may be waiting for this memory.
         self._settle(self._table)
         with self._table.building():
@@ -101,12 +152,15 @@ class InputMemory:
                 with data_limited(room):
                     yield
                 if self._sizes is not None:
-                    self._sizes.note(self._app, peak.grown_bytes() + _SLACK_BYTES)
+                    self._sizes.note(self._number, peak.grown_bytes() + _SLACK_BYTES)
+                self._check_later(self._table)
             except (MemoryError, RuntimeError, OSError) as error:
                 if not _is_lack_of_memory(error):
                     raise
                 raise self._too_large(room, error) from error
             finally:
+                if self.disk is not None:
+                    self.disk.give_back()
                 return_freed_memory()
                 self._settle(self._table)
 
@@ -170,7 +224,7 @@ class InputMemory:
         The amount is that of an earlier build of the same app; otherwise all that data take now.
         Return the room that there would be without data of others.
         """
-        known = 0 if self._sizes is None else self._sizes.known(self._app)
+        known = 0 if self._sizes is None else self._sizes.known(self._number)
         while True:
             with table.open() as (own, others):
                 fixed_bytes = own.fixed_bytes + sum(other.fixed_bytes for other in others)
@@ -184,6 +238,22 @@ class InputMemory:
                     return room
                 table.put(replace(own, wants_bytes=wanted, builds=True))
             time.sleep(_LOOK_S)
+
+    @property
+    def _number(self) -> int:
+        """Return the number of the app's builds, in memory or on disk."""
+        return 2 * self._app + (self.disk is not None)
+
+    def _check_later(self, table: HostMemoryTable) -> None:
+        """Refuse a model in memory that has too little of it later on, if it may be on disk."""
+        if self.disk is not None or not self._may_spill or self._budget.model_on_disk is False:
+            return
+        return_freed_memory()
+        with table.open() as (_, others):
+            fixed_bytes = sum(other.fixed_bytes for other in others)
+        room = self._budget.budget_bytes - fixed_bytes
+        if _taken_bytes() + self.reserved_bytes > room:
+            raise self._too_large(room, None)
 
     def _settle(self, table: HostMemoryTable) -> None:
         """Write into the table the present memory of the process, with none of its data held."""
@@ -243,8 +313,9 @@ class InputMemory:
     def _too_large(self, room: int, error: BaseException | None) -> InputDataError:
         """Return the error that an app does not fit, with the numbers."""
         budget = self._budget
+        kind = _NoRoom if self.disk is None else InputDataError
         why = "" if error is None else f": {short_line(text_of(error))}"
-        return InputDataError(
+        return kind(
             f"to build it takes more than the {size_text(room)} that are left on host "
             f"{budget.host} beside processes that run, of {size_text(budget.stated_bytes)} "
             f"(cluster file, hosts[].memory){why}"

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from warren.live.training.helpers import ALONE, Helpers
+from warren.live.training.memory.disk_memory import DiskMemory
 from warren.live.training.memory.shared_memory import StateMemories, StateMemory, copy_all
 from warren.live.training.tensor_layout import Layout
 from warren.live.transport.frames import Buffer
@@ -43,6 +44,8 @@ class ModelMemory:
 
     on_device = False
     """Whether tasks are computed with the model elsewhere than in main memory."""
+    disk: DiskMemory | None = None
+    """Where states, updates and the model's tensors lie; None: in main memory."""
     helpers: Helpers = ALONE
     """Threads that hash updates; none where tasks are computed by processors, one core each."""
 
@@ -76,7 +79,7 @@ class ModelMemory:
     def load(self, targets: Sequence[Tensor], state: Buffer, round_no: int) -> Sequence[Tensor]:
         """Put a round's state into the model's tensors; return their new contents, in order."""
         frame = self._states.at(state)
-        copy_all(targets, frame.views)
+        copy_all(targets, frame.views, disk=self.disk)
         return frame.views
 
     def in_thread(self, build: Callable[[], Any]) -> Future[Any] | None:

@@ -7,9 +7,12 @@ import errno
 import mmap
 import os
 import tempfile
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from warren.live.transport.message import SharedSlot
+
+if TYPE_CHECKING:
+    from warren.live.training.memory.disk_memory import DiskMemory
 
 ALIGN_BYTES: Final = 64
 """Alignment in bytes: some kernels choose their path by it, and torch's allocator gives 64."""
@@ -41,7 +44,9 @@ class Arena:
             self._map.madvise(mmap.MADV_HUGEPAGE)
 
     @staticmethod
-    def create(slot_bytes: int, slots: int, folder: str | None = None) -> Arena:
+    def create(
+        slot_bytes: int, slots: int, folder: str | None = None, disk: DiskMemory | None = None
+    ) -> Arena:
         """Create new memory, all zero.
 
         Parameters
@@ -49,16 +54,23 @@ class Arena:
         folder
             A private one, for systems that refuse memory without a name or a look into
             ``/proc/PID/fd``: the memory is a file there then, if need be until ``close``.
+        disk
+            Gives its pages up: the memory is a file in the folder in any case.
 
         Raises
         ------
         OSError
             The system refuses, or has no room.
         """
-        fd, path = _nameless() or _in_folder(folder)
+        fd, path = (None if disk else _nameless()) or _in_folder(folder)
         try:
-            os.ftruncate(fd, _stride(slot_bytes) * slots)
+            size_bytes = _stride(slot_bytes) * slots
+            if disk is None:
+                os.ftruncate(fd, size_bytes)
+            else:  # a full disk is an error here, and not at the first use
+                os.posix_fallocate(fd, 0, size_bytes)
             arena = Arena(fd, path, slot_bytes, slots)
+            arena._give_to(disk, fd)
         except BaseException:
             os.close(fd)
             raise
@@ -67,7 +79,13 @@ class Arena:
         return arena
 
     @staticmethod
-    def open(spot: SharedSlot, *, read_only: bool = False, relay: bool = False) -> Arena:
+    def open(
+        spot: SharedSlot,
+        *,
+        read_only: bool = False,
+        relay: bool = False,
+        disk: DiskMemory | None = None,
+    ) -> Arena:
         """Open the memory that another process created, in which ``spot`` is.
 
         Parameters
@@ -76,6 +94,8 @@ class Arena:
             Writing to it ends this process.
         relay
             Spots of it lead through this process: they stay valid when its maker is gone.
+        disk
+            Gives its pages up, where the memory is on disk.
 
         Raises
         ------
@@ -98,6 +118,7 @@ class Arena:
                 raise ValueError(f"{path} has {what}")
             access = mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE
             arena = Arena(fd, path, slot_bytes, slots, access)
+            arena._give_to(disk, fd)
             if relay and (own := _through_proc(fd)) is not None:
                 # The arena keeps the descriptor from now on, so it is not closed below.
                 arena.path = own
@@ -108,6 +129,11 @@ class Arena:
             # The mapping keeps the memory.
             if fd >= 0:
                 os.close(fd)
+
+    def _give_to(self, disk: DiskMemory | None, fd: int) -> None:
+        """Let pages of this mapping be given up with others of the process."""
+        if disk is not None and self._map is not None:
+            disk.adopt(os.dup(fd), self._map)
 
     def spot(self, index: int) -> SharedSlot:
         """Return the description by which another process finds a slot."""

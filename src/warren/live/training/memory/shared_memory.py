@@ -12,6 +12,7 @@ import mmap
 import os
 import weakref
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +22,7 @@ from torch.autograd.graph import increment_version
 
 from warren.live.training.block_ownership import Ranges, views_in
 from warren.live.training.helpers import ALONE, Helpers
+from warren.live.training.memory.disk_memory import DiskMemory
 from warren.live.training.memory.shared_arena import Arena
 from warren.live.training.tensor_layout import Layout, flat_of
 from warren.live.transport.frames import Buffer
@@ -38,8 +40,13 @@ _FRAMES: Final = 4
 """A device has two places for updates; states lie in two too, or in a few of their server's."""
 
 
-def fresh(nbytes: int) -> Tensor:
-    """Return a flat uint8 tensor of zeros at the start of a page; pages come when first touched."""
+def fresh(nbytes: int, disk: DiskMemory | None = None) -> Tensor:
+    """Return a flat uint8 tensor of zeros at the start of a page; pages come when first touched.
+
+    ``disk``: where it lies; None: in main memory.
+    """
+    if disk is not None:
+        return disk.fresh(nbytes)
     if not nbytes:
         return torch.empty(0, dtype=torch.uint8)
     pages = mmap.mmap(-1, nbytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -51,12 +58,21 @@ def fresh(nbytes: int) -> Tensor:
 
 @torch.no_grad()
 def copy_all(
-    targets: Sequence[Tensor], sources: Sequence[Tensor], helpers: Helpers = ALONE
+    targets: Sequence[Tensor],
+    sources: Sequence[Tensor],
+    helpers: Helpers = ALONE,
+    disk: DiskMemory | None = None,
 ) -> None:
     """Copy each source into its target; large ones as bytes, which takes less to begin.
 
-    ``helpers`` share the large ones.
+    ``helpers`` share the large ones. ``disk``: they lie there, and are copied one by one.
     """
+    if disk is not None:
+        for target, source in zip(targets, sources, strict=True):
+            if target.data_ptr() != source.data_ptr():
+                target.copy_(source)
+                disk.breathe()
+        return
     moved: list[Tensor] = []
     moves: list[tuple[int, int, int]] = []
     left: tuple[list[Tensor], list[Tensor]] = [], []
@@ -110,12 +126,16 @@ class LentMemory:
     A view keeps its memory, and so do its slices and a message that sends it without copying, until
     the transport has released it. So no call is needed, and none can come too early. In the memory
     of an ``arena``, in its slot 0, other processes can read it too; then a view must be held for
-    them.
+    them. Other memory is on ``disk``, if that is given.
     """
 
-    def __init__(self, nbytes: int, arena: Arena | None = None) -> None:
-        shared = None if arena is None else torch.frombuffer(arena.slot(0), dtype=torch.uint8)
-        self.flat = fresh(nbytes) if shared is None else shared
+    def __init__(
+        self, nbytes: int, arena: Arena | None = None, disk: DiskMemory | None = None
+    ) -> None:
+        if arena is not None:
+            self.flat = torch.frombuffer(arena.slot(0), dtype=torch.uint8)
+        else:
+            self.flat = fresh(nbytes, disk)
         self.spot = None if arena is None else arena.spot(0)
         self._lent: weakref.ref[Any] | None = None
 
@@ -170,6 +190,7 @@ class StatePool:
 
     There are as many places as were ever held at once. ``shared``: a folder as for
     ``Arena.create``; then other processes of this host can read them. ``helpers`` share copies.
+    ``disk``: where they lie; None: in main memory.
     """
 
     def __init__(
@@ -178,9 +199,11 @@ class StatePool:
         ranges: Ranges,
         shared: str | None = None,
         helpers: Helpers = ALONE,
+        disk: DiskMemory | None = None,
     ) -> None:
         self._layout = layout
         self._ranges = ranges
+        self._disk = disk
         self._helpers = helpers
         self._shared = shared
         self._places: list[tuple[LentMemory, dict[int, Tensor]]] = []
@@ -196,7 +219,7 @@ class StatePool:
         found = next((pair for pair in self._places if pair[0].free), None)
         place, views = self._new() if found is None else found
         if views:
-            copy_all(list(views.values()), [source[at] for at in views], self._helpers)
+            copy_all(list(views.values()), [source[at] for at in views], self._helpers, self._disk)
         whole = place.lend()
         return tuple(whole[begin:end] for begin, end in self._ranges)
 
@@ -209,8 +232,11 @@ class StatePool:
 
     def _new(self) -> tuple[LentMemory, dict[int, Tensor]]:
         size = self._layout.total_bytes
-        arena = None if self._shared is None else Arena.create(size, 1, self._shared)
-        place = LentMemory(size, arena)
+        arena = None
+        if self._shared is not None:
+            with nullcontext() if self._disk is None else self._disk.refusing():
+                arena = Arena.create(size, 1, self._shared, self._disk)
+        place = LentMemory(size, arena, self._disk)
         pieces = pieces_of(place.flat, self._ranges)
         views = {at: view for at, _, view in views_in(self._layout, self._ranges, pieces)}
         self._places.append((place, views))
@@ -229,11 +255,14 @@ _FULL: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 class MappedMemories:
     """Arenas that others made; those closed by their makers are closed as others are opened.
 
-    ``read_only`` and ``relay`` as for ``Arena.open``.
+    ``read_only``, ``relay`` and ``disk`` as for ``Arena.open``.
     """
 
-    def __init__(self, *, read_only: bool = False, relay: bool = False) -> None:
+    def __init__(
+        self, *, read_only: bool = False, relay: bool = False, disk: DiskMemory | None = None
+    ) -> None:
         self._read_only, self._relay = read_only, relay
+        self.disk = disk
         self._arenas: dict[tuple[str, int], Arena] = {}
 
     def view(self, spot: SharedSlot) -> memoryview:
@@ -252,7 +281,9 @@ class MappedMemories:
             # before.
             self._close(path for path, _ in self._arenas if not os.path.exists(path))
             self._close([spot.path])
-            self._arenas[key] = Arena.open(spot, read_only=self._read_only, relay=self._relay)
+            self._arenas[key] = Arena.open(
+                spot, read_only=self._read_only, relay=self._relay, disk=self.disk
+            )
         return self._arenas[key].slot(spot.slot)
 
     def relayed(self, spot: SharedSlot) -> SharedSlot:
