@@ -253,6 +253,7 @@ class InputMemory:
             fixed_bytes = sum(other.fixed_bytes for other in others)
         room = self._budget.budget_bytes - fixed_bytes
         if _taken_bytes() + self.reserved_bytes > room:
+            self.reserved_bytes = 0
             raise self._too_large(room, None)
 
     def _settle(self, table: HostMemoryTable) -> None:
@@ -297,7 +298,9 @@ class InputMemory:
     def _next(
         self, own: MemoryUse, others: list[MemoryUse], data: SpilledData, times: ReadTimes
     ) -> int:
-        """Return the bytes of the data to hold in memory."""
+        """Return the bytes of the data to hold in memory: none, if the model is on disk too."""
+        if self.disk is not None:
+            return 0
         budget_bytes, ratio = self._budget.budget_bytes, self._budget.disk_ratio
         if ratio is None:
             step = max(data.block_bytes, data.total_bytes // _STEPS)
