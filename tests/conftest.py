@@ -151,12 +151,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
             return file
 
         def _assign_work_unit(self, node: object) -> None:
-            """Give out the longest first: those of the machine, then files with live tests."""
-            files = (one for one in self.workqueue if one.endswith(".py"))
-            live = (one for one in files if processes.are_started_by(config.rootpath / one))
-            first = "machine" if "machine" in self.workqueue else next(live, None)
-            if first is not None:
-                self.workqueue.move_to_end(first, last=False)
+            """Give out the longest first: those of the machine, files with live tests, slow ones.
+
+            At the end short ones are left, so that no worker waits long for the last.
+            """
+
+            def rank(scope: str) -> int:
+                if scope == "machine":
+                    return 0
+                file = config.rootpath / scope
+                return 1 + processes.rank(file) if scope.endswith(".py") else 2
+
+            self.workqueue.move_to_end(min(self.workqueue, key=rank), last=False)
             super()._assign_work_unit(node)
 
     return Files(config, log)  # type: ignore[arg-type]

@@ -22,6 +22,8 @@ from warren.live.training.parameter_store import ParameterStore
 from warren.live.transport.server_messages import JobOver, Piece, Pull
 from warren.model.job import Job
 
+pytestmark = pytest.mark.slow
+
 CHUNK = 12
 CHUNKS = 7
 FOUND = (99, 138, 229, 252, 365, 381, 1823)

@@ -14,6 +14,8 @@ import pytest
 from history_modules import virtual_modules
 from leased_history import play
 
+pytestmark = pytest.mark.slow
+
 CHUNK = 12
 CHUNKS = 3
 FOUND = (49,)

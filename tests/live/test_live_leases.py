@@ -43,6 +43,8 @@ from warren.live.process.leases.timing import LeaseTiming
 from warren.live.transport.messages import ENCODER
 from warren.model.units import NS_PER_S
 
+pytestmark = pytest.mark.slow
+
 TIMING = LeaseTiming(10 * NS_PER_S, drift=0.05)
 HOSTS = 3
 SERVICES = 4
