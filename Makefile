@@ -34,7 +34,7 @@ test: $(STAMP) ## ruff, mypy --strict, then every test; ends with the skipped te
 	@echo "pytest: three processes; what looks at the whole machine in one of them"
 	@$(BIN)/python -m pytest -n 3 --dist loadscope $(PYTEST_ARGS)
 
-quick: $(KERNELS) ## what finds most mistakes in a minute: ruff, short tests of the rooms, no process
+quick: $(KERNELS) ## what finds most mistakes in a few minutes: ruff, short tests of the rooms, no process
 	@$(BIN)/ruff check .
 	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n 2 --dist loadscope $(QUICKLY) $(PYTEST_ARGS)
 
