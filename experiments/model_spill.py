@@ -8,7 +8,8 @@ Runs: all in memory; the host's memory stated, where Warren decides that the blo
 the same with the kernel's limit at the stated memory, beyond which it ends a process. All processes
 of a run are in one cgroup of their own (version 1, as root). ``kernel_peak_bytes`` is the most of
 its memory, page cache included; ``anonymous_peak_bytes`` and ``cache_peak_bytes`` are parts of it,
-read every 50 ms: memory of no file and shared memory, and pages of files, which the kernel can drop.
+read every 50 ms: memory of no file and shared memory, and pages of files, which the kernel can
+drop.
 
 ``--only NAME`` makes one run again.
 """
