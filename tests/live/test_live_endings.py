@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import warm_program
 from live_worlds import job, session, world
-from processes import PATIENCE_S, adopt_orphans, wait_until
+from processes import PATIENCE_S, wait_until
 from warm_zygote import Forked
 
 from warren.core.ports import Restart
@@ -48,7 +48,8 @@ def _starting(folder: Path) -> tuple[subprocess.Popen[str], int]:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    return {"TMPDIR": str(folder), "PATH": "/usr/bin:/bin"}
+    # It runs beside the runs of whoever runs the tests, and claims no device.
+    return {"TMPDIR": str(folder), "PATH": "/usr/bin:/bin", "WARREN_CLAIMS": ""}
 
 
 def _folders(folder: Path) -> list[str]:
@@ -151,21 +152,16 @@ def test_the_folder_of_a_run_goes_with_its_zygote_so_that_a_kill_after_that_leav
 
 def test_a_program_ends_with_the_tests_that_started_it(tmp_path: Path) -> None:
     """However those end: a controller that trains on would slow all that runs here."""
-    program = tmp_path / "sleeps.py"
-    program.write_text("import time\nprint(1, flush=True)\ntime.sleep(600)\n")
-    read, write = os.pipe()
-    tests = os.fork()
-    if not tests:
-        try:
-            adopt_orphans()
-            started, _ = warm_program.start_and_hear([program], _environment(tmp_path))
-            os.write(write, str(started.pid).encode())
-        finally:
-            os._exit(0)
-    os.waitpid(tests, 0)
-    os.close(write)
-    with open(read) as pid:
-        assert Forked(int(pid.read())).wait(PATIENCE_S) == -signal.SIGKILL
+    program = tmp_path / "asks.py"
+    program.write_text(
+        "import ctypes\n"
+        "signum = ctypes.c_int()\n"
+        "ctypes.CDLL(None).prctl(2, ctypes.byref(signum))  # PR_GET_PDEATHSIG\n"
+        "print(signum.value, flush=True)\n"
+    )
+    started, said = warm_program.start_and_hear([program], _environment(tmp_path))
+    assert started.wait(PATIENCE_S) == 0
+    assert int(said) == signal.SIGKILL
 
 
 def test_who_ends_does_so_behind_those_that_compute() -> None:

@@ -110,7 +110,7 @@ def test_without_cgroups_an_allocation_fails_and_the_log_says_how_it_is_limited(
 def test_killed_together_controller_and_zygote_leave_no_cgroup(
     tmp_path: Path, before: set[Path]
 ) -> None:
-    environment = {"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    environment = {"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin", "WARREN_CLAIMS": ""}
     victim, zygote = warm_program.start_and_hear([VICTIM, tmp_path, "limited"], environment)
     assert cgroups() - before
     subprocess.run(["kill", "-9", str(victim.pid), zygote.strip()], check=True)
