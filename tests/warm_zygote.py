@@ -59,7 +59,7 @@ class Forked:
                 self.returncode = os.waitstatus_to_exitcode(status)
         return self.returncode
 
-    def wait(self, timeout: float) -> int:
+    def wait(self, timeout: float = PATIENCE_S) -> int:
         """Its exit code, once it has ended."""
         deadline = time.monotonic() + timeout
         while self.poll() is None:

@@ -70,4 +70,5 @@ def test_writers_killed_at_drawn_moments_lose_nothing_that_they_acknowledged() -
     assert done.returncode == 0, done.stdout + done.stderr
     said = done.stdout.split()
     assert done.stdout.startswith("20 strikes at 40 writers, ")
-    assert int(said[said.index("acknowledged,") - 1]) > 20
+    # Every other strike waits for one.
+    assert int(said[said.index("acknowledged,") - 1]) >= 10
