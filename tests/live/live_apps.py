@@ -144,8 +144,16 @@ class DiesLater(Tiny):
     def model(self):
         with open("/proc/self/comm") as file:
             if "serve" not in file.read():
-                threading.Timer(0.3, os._exit, [3]).start()
+                threading.Thread(target=die_between_tasks, daemon=True).start()
         return super().model()
+
+
+def die_between_tasks():
+    main = threading.main_thread().ident
+    while sys._current_frames()[main].f_code.co_name != "poll":  # it builds, which may take long
+        time.sleep(0.01)
+    time.sleep(0.3)
+    os._exit(3)
 
 
 class Prints(Tiny):
