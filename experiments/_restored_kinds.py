@@ -7,9 +7,10 @@ from _restored_corners import CORNERS
 from _restored_hooks import HOOKS
 from _restored_optimisers import OPTIMISERS
 from _restored_schedules import SCHEDULES
+from _restored_tasks import TASKS
 
 
 def own_kinds() -> dict[str, type[Base]]:
     """The apps, by ``file.py:Class``."""
-    every = [*CORNERS.values(), *OPTIMISERS.values(), *HOOKS.values(), *SCHEDULES.values()]
-    return {f"{one.__module__}.py:{one.__name__}": one for one in every}
+    kinds = CORNERS | OPTIMISERS | HOOKS | SCHEDULES | TASKS
+    return {f"{one.__module__}.py:{one.__name__}": one for one in kinds.values()}

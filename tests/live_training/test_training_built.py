@@ -63,8 +63,10 @@ def test_what_a_method_draws_is_the_same_in_every_engine_whatever_others_draw(mo
     expected = said_by("", build)
     assert [method for method, _ in expected] == METHODS
     assert len({drawn for _, drawn in expected}) == 4
-    for start in (train, TaskRunner, ParameterStore):
+    for start in (TaskRunner, ParameterStore):
         assert said_by(more, start) == expected
+    # The plain loop has a build for its barriers and one for its tasks.
+    assert said_by(more, train) == 2 * expected
 
 
 KEPT = {

@@ -369,7 +369,7 @@ def test_parameters_outside_the_model_are_moved(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_plain_loop_has_the_strides_and_the_objects_that_trainers_have() -> None:
-    there = _There(KeepingApp(), CPU, JOB)
+    there = _There(build(KeepingApp(), JOB), CPU, JOB).built
     built = build(KeepingApp(), JOB)
     DeviceMemory(built, Layout.of(built.model), CPU, LateLane())
     for model, app in ((there.model, there.app), (built.model, built.app)):

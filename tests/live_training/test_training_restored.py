@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,7 +29,8 @@ from warren.model.job import Evaluate, Job
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
 from _restored_base import Base
 from _restored_kinds import own_kinds
-from _restored_run import Loss, alone, struck
+from _restored_run import Ended, Loss, alone, struck
+from _restored_tasks import TASKS
 
 pytestmark = [
     pytest.mark.slow,
@@ -115,6 +117,30 @@ def test_several_servers_divide_what_belongs_to_parameters(kind: str) -> None:
     losses = [Loss(0, 2, moved=False), Loss(3, 3, moved=False), Loss(5, 1, moved=True)]
     assert struck(lambda: fresh(job), job, losses) == expected
     assert not expected.line
+
+
+def on_a_ring(make: Any, job: Job) -> Ended:
+    """Train on one rank, which computes its tasks with the model of its barrier."""
+    runner = TaskRunner(make(), job)
+    store = ParameterStore(runner.built.app, job, runner=runner)
+    try:
+        while not store.finished:
+            store.add(0, runner.run(whole(store), store.version, 0))
+            store.step()
+            store.conclude()
+    except SpecError as error:
+        return Ended("", "", f"SpecError: {error}")
+    return Ended(store.digest(), "{}")
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_what_barriers_change_and_tasks_read_ends_the_same_in_every_engine(kind: str) -> None:
+    job = a_job(rounds=6, scale=1, app=f"_restored_tasks.py:{kind}")
+    ring = replace(job, sync="ring")
+    expected = alone(lambda: fresh(job), job)
+    parts = 2 if TASKS[kind].separable else 1
+    assert struck(lambda: fresh(job), job, [Loss(0, parts, moved=False)]) == expected
+    assert on_a_ring(lambda: fresh(job), ring) == alone(lambda: fresh(job), ring)
 
 
 class Listed(Base):

@@ -5,8 +5,9 @@ The means of a barrier are taken in the order of servers, or of a ring.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -121,43 +122,72 @@ class PlainResult:
     rounds: int
 
 
-OnDevice = tuple[TorchApp, torch.device]
-
-
 class _Here:
-    """Computes tasks with the model of the barrier."""
+    """Computes tasks with a built model; a ring's rank does so with that of its barrier."""
 
-    def __init__(self, app: TorchApp, built: BuiltApp) -> None:
-        self.app, self.built, self.model = app, built, built.model
+    def __init__(self, built: BuiltApp, job: Job) -> None:
+        self.built, self.model, self._job = built, built.model, job
+        self.rules = TaskRules(built, job)
+        self._batches = Batches(built.dataset, job, collate=own_collate(built.app))
 
-    def loss(self, batch: Any) -> object:
+    def compute(self, r: int, k: int, state: Buffers) -> Tensor:
+        """Compute task k of round r from the state of that round; return the loss."""
+        for _ in self.rules.passes():  # a second time if the app may keep a forbidden value
+            self.model.train()
+            self.model.zero_grad()
+            _put(self.model, state)
+            self.rules.begin(r, k)
+            reseed(self._job.seed, r, k)
+            loss = checked_loss(self._loss(self._batches.of(r, k)), self._job)
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.rules.end(loss, state.values())
+            numerics.pin()  # user code may change any setting
+        return loss
+
+    def _loss(self, batch: Any) -> object:
         """Return the app's loss of a batch."""
-        return self.app.loss(self.model, batch)
+        return self.built.app.loss(self.model, batch)
 
 
 class _There(_Here):
-    """Computes tasks on a device, with a model of its own."""
+    """Computes tasks on a device."""
 
-    def __init__(self, app: TorchApp, device: torch.device, job: Job) -> None:
-        super().__init__(app, build(app, job))
+    def __init__(self, built: BuiltApp, device: torch.device, job: Job) -> None:
         self._device = device
         # In place, and in row-major order, as states lie: kernels depend on strides.
-        for one in tensors(self.model).values():
+        for one in tensors(built.model).values():
             one.data = one.data.to(device).contiguous()
-        bring(self.built, device)
+        bring(built, device)
+        super().__init__(built, job)
 
-    def loss(self, batch: Any) -> object:
+    def _loss(self, batch: Any) -> object:
         """Return the app's loss of a batch that was brought to the device."""
         with self._device:
-            return self.app.loss(self.model, moved(batch, self._device))
+            return self.built.app.loss(self.model, moved(batch, self._device))
+
+
+def _place_of_tasks(
+    built: BuiltApp, job: Job, tasks: TorchApp, device: torch.device | None
+) -> _Here:
+    if device is not None:
+        return _There(build(tasks, job), device, job)
+    return _Here(built if job.sync == "ring" else build(tasks, job), job)
 
 
 def _here(gradient: Tensor | None) -> Tensor | None:
     return None if gradient is None else gradient.cpu()
 
 
-def train(app: TorchApp, job: Job, on_device: OnDevice | None = None) -> PlainResult:
+def train(
+    app: TorchApp,
+    job: Job,
+    tasks: TorchApp | None = None,
+    device: torch.device | None = None,
+) -> PlainResult:
     """Train a job from beginning to end in this process.
+
+    Tasks are computed with a build of their own, as trainers do: they do not see what a barrier
+    changes in the app. A rank of a ring has one build for both, except on a device.
 
     Parameters
     ----------
@@ -165,9 +195,11 @@ def train(app: TorchApp, job: Job, on_device: OnDevice | None = None) -> PlainRe
         The job's app.
     job
         The logical job; where and when its tasks run does not matter here.
-    on_device
-        Another object of the app and the device on which it computes the tasks, while barriers and
-        evaluations stay here, as servers do them; None: all is computed here.
+    tasks
+        Another object of the app, which computes the tasks; None: a copy of ``app``.
+    device
+        The device on which tasks are computed, while barriers and evaluations stay here, as servers
+        do them; None: all is computed here.
 
     Raises
     ------
@@ -175,14 +207,16 @@ def train(app: TorchApp, job: Job, on_device: OnDevice | None = None) -> PlainRe
         The app breaks its contract with the job, or a round's mean loss is NaN.
     """
     check_job(app, job)
+    tasks = _copied(app) if tasks is None else tasks
     built = build(app, job)
     model = built.model
     optimizer, schedule = built.optimizer, built.schedule
-    at = _Here(app, built) if on_device is None else _There(*on_device, job)
-    batches = Batches(at.built.dataset, job, collate=own_collate(at.app))
-    rules = TaskRules(at.built, job)
-    evaluation = Evaluation(built, job, rules)
-    barrier = BarrierState(built, lambda: [*evaluation.left, *rules.kept.left.values()])
+    at = _place_of_tasks(built, job, tasks, device)
+    kept = at.rules.kept
+    barrier = BarrierState(built, lambda: [*evaluation.left, *kept.left.values()])
+    # An evaluation is given no batch, so the data are kept once, unless the app keeps them.
+    built = replace(built, dataset=None)
+    evaluation = Evaluation(built, job, at.rules)
     barrier.check(job, 0)
     every = _evaluates_every(job)
     combine = in_ring_order(model, job) if job.sync == "ring" else in_shard_order
@@ -194,16 +228,7 @@ def train(app: TorchApp, job: Job, on_device: OnDevice | None = None) -> PlainRe
         gradients = []
         buffers = []
         for k in range(job.scale):  # a task: always from the state of the round's beginning
-            for _ in rules.passes():  # a second time if the app may keep a forbidden value
-                at.model.train()
-                at.model.zero_grad()
-                _put(at.model, before)
-                rules.begin(r, k)
-                reseed(job.seed, r, k)
-                loss = checked_loss(at.loss(batches.of(r, k)), job)
-                loss.backward()  # type: ignore[no-untyped-call]
-                rules.end(loss, before.values())
-                numerics.pin()  # user code may change any setting
+            loss = at.compute(r, k, before)
             round_losses.append(loss.item())
             gradients.append({name: _here(p.grad) for name, p in at.model.named_parameters()})
             buffers.append({name: b.clone().cpu() for name, b in at.model.named_buffers()})
@@ -222,6 +247,7 @@ def train(app: TorchApp, job: Job, on_device: OnDevice | None = None) -> PlainRe
         if schedule:
             schedule.step()
         done = r + 1
+        barrier.check_tasks(job, done)
         barrier.check(job, done)
         if every and (done % every == 0 or done == job.rounds):
             metrics[done] = evaluation.of(model)
@@ -233,6 +259,14 @@ def train(app: TorchApp, job: Job, on_device: OnDevice | None = None) -> PlainRe
     return PlainResult(
         state_dict=state, losses=tuple(losses), metrics=metrics, digest=digest(state), rounds=done
     )
+
+
+def _copied(app: TorchApp) -> TorchApp:
+    """Return a copy of an app that was not built yet."""
+    try:
+        return copy.deepcopy(app)
+    except Exception:  # it may keep an object that refuses in any way
+        return copy.copy(app)
 
 
 def _evaluates_every(job: Job) -> int | None:

@@ -8,6 +8,7 @@ import time
 import torch
 from safetensors.torch import save
 
+from warren.apps.protocol import TorchApp
 from warren.live.oracle.plain import train
 from warren.live.process.linux import direct_output, own_temporary_folder, set_name, wait_for_end
 from warren.live.process.specs import PlainRole, Role
@@ -17,6 +18,7 @@ from warren.live.training.app.app_loader import build_app
 from warren.live.training.checkpoints.files import write_whole
 from warren.live.transport.messages import JobBroke, PlainDone
 from warren.live.transport.sockets import Link, controller_address
+from warren.model.errors import SpecError
 
 
 def main(role: Role, lifeline: int) -> None:
@@ -35,16 +37,25 @@ def main(role: Role, lifeline: int) -> None:
     wait_for_end(lifeline)
 
 
+def _app_of_tasks(role: PlainRole) -> TorchApp:
+    """Return an app of a second module: tasks have globals and classes of their own, as elsewhere.
+
+    A module that cannot be loaded twice, since it registers something, is the same one.
+    """
+    try:
+        return build_app(role.job, role.base, copy=True)
+    except SpecError:
+        return build_app(role.job, role.base)
+
+
 def _train(role: PlainRole) -> PlainDone:
     """Train the job and write its parameters; return the report for the controller."""
     start_ns = time.monotonic_ns()
     app = build_app(role.job, role.base)
-    on_device = None
-    if role.gpu is not None:
-        there = build_app(role.job, role.base, copy=True)
-        on_device = there, torch.device("cuda", role.gpu)
+    tasks = _app_of_tasks(role)
+    device = None if role.gpu is None else torch.device("cuda", role.gpu)
     numerics.pin()  # the app's module may have changed any setting
-    result = train(app, role.job, on_device)
+    result = train(app, role.job, tasks, device)
     end_ns = time.monotonic_ns()
     # In the order of names, so that equal parameters give equal files.
     state = {name: value.contiguous() for name, value in sorted(result.state_dict.items())}

@@ -189,6 +189,7 @@ class Replica:
             tensor.grad = None
         if self.schedule is not None:
             self.schedule.step()
+        self.barrier.check_tasks(self.job, round_no + 1)
 
     def seed(self, round_no: int) -> None:
         """Set the generators for a round's barrier, early if nothing draws from them until then.

@@ -15,7 +15,7 @@ import sys
 import threading
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import (
@@ -217,6 +217,14 @@ def same(one: Any, other: Any) -> bool:
     return plain and repr(one) == repr(other)
 
 
+def unchanged(now: Mapping[Any, Any], before: Mapping[Any, Any]) -> bool:
+    """Tell whether two mappings hold the same objects in one order."""
+    pairs = zip(now.items(), before.items(), strict=False)
+    return len(now) == len(before) and all(
+        same(key, old) and same(one, other) for (key, one), (old, other) in pairs
+    )
+
+
 def mark(value: Any) -> object:
     """Return a mark that differs once the content of a leaf, or of an unentered object, changes."""
     if isinstance(value, Tensor) and value.nbytes > _HASHED_BYTES:
@@ -357,7 +365,7 @@ class _Search:
         elif isinstance(value, ModuleType):
             yield "", vars(value)
         elif isinstance(value, type):
-            for key, one in vars(value).items():
+            for key, one in list(vars(value).items()):
                 if isinstance(one, property):
                     yield from ((f".{key}", way) for way in (one.fget, one.fset, one.fdel) if way)
                 elif isinstance(one, FunctionType | classmethod | staticmethod):

@@ -33,9 +33,11 @@ from warren.live.training.checkpoints.barrier_objects import (
     outline,
     same,
     set_item,
+    unchanged,
     values,
 )
 from warren.live.training.checkpoints.saved_values import CannotKeep, Reader, Writer
+from warren.live.training.checkpoints.unseen_changes import UnseenChanges
 from warren.live.training.isolation.kept_values import PLAIN, KeptValue, is_a, now
 from warren.live.training.tensor_layout import tensors
 from warren.model.errors import WarrenError
@@ -83,6 +85,7 @@ class BarrierState:
         self._left = left
         self._objects: BarrierObjects = find(built)
         self._every = list(self._objects.at.values())
+        self._unseen = UnseenChanges(built, self._objects, self._is_left)
 
     def write(
         self, owned: Callable[[str], bool], *, alone: bool = True, first: bool = True
@@ -136,6 +139,21 @@ class BarrierState:
         except CannotKeep as error:
             raise refuse(job, "", str(error)) from None
 
+    def check_tasks(self, job: Job, version: int) -> None:
+        """Refuse changes that tasks do not see and depend on, after each step.
+
+        ``version``: the number of steps made.
+
+        Raises
+        ------
+        SpecError
+            There is one; the message names it.
+        """
+        try:
+            self._unseen.check(is_looked_at(version))
+        except CannotKeep as error:
+            raise refuse(job, "", str(error)) from None
+
     def put(
         self, trees: Sequence[tuple[Any, Mapping[str, Tensor]]], owned: Callable[[str], bool]
     ) -> None:
@@ -172,7 +190,7 @@ class BarrierState:
         now = values(known, self._objects.trained)
         if not known.is_container:
             return self._of_attributes(known, now, writer, left, None if alone else owned)
-        whole = _unchanged(now, known.before)
+        whole = unchanged(now, known.before)
         if not whole and known.name.startswith(HOOKS_OF_ALL):
             raise CannotKeep(f"{known.name} have changed, which a checkpoint cannot keep")
         wanted = known.always and len(now) <= _LONG
@@ -225,12 +243,9 @@ class BarrierState:
             name = self._objects.label(known, key)
             if self._objects.is_scratch(name) or left.has(known, key):
                 continue
-            unchanged = key in known.before and same(value, known.before[key])
-            if unchanged and not (stepper and type(value) in _NUMBERS):
+            as_built = key in known.before and same(value, known.before[key])
+            if as_built and not (stepper and type(value) in _NUMBERS):
                 continue
-            if id(known.value) in self._objects.trained:
-                raise CannotKeep(f"{name} is changed at the barrier, where no task sees it; make "
-                                 "it a buffer of the model")  # fmt: skip
             items = []
             if divide is not None and isinstance(value, dict) and id(value) not in self._objects.at:
                 items = [(writer.name_of(one), item) for one, item in value.items()]
@@ -265,6 +280,11 @@ class BarrierState:
             return []
         return [{"at": name, "of": known.entry, "copy": writer.write(value, name, inside=True)}]
 
+    def _is_left(self, known: Known, key: Any) -> bool:
+        """Tell whether a task or an evaluation has left a value, or the content of an object."""
+        left = _Left(self._left())
+        return left.has(known, key) or id(known.value) in left.objects
+
     def _find(self, name: str) -> Any:
         if name not in self._objects.named:
             raise WarrenError(f"it names {name}, which this app does not have")
@@ -295,7 +315,7 @@ class BarrierState:
                     _overwrite(value, known.copy)
                 continue
             now = values(known, self._objects.trained)
-            if known.is_container and not _unchanged(now, before):
+            if known.is_container and not unchanged(now, before):
                 _refill(value, before)
             if not known.is_container:
                 for key in now.keys() | before.keys():
@@ -459,11 +479,3 @@ def _overwrite(target: Any, value: Any) -> None:
         target.setstate(value.getstate())
     else:
         target.set_state(value.get_state())
-
-
-def _unchanged(now: Mapping[Any, Any], before: Mapping[Any, Any]) -> bool:
-    """Tell whether two mappings hold the same objects in one order."""
-    pairs = zip(now.items(), before.items(), strict=False)
-    return len(now) == len(before) and all(
-        same(key, old) and same(one, other) for (key, one), (old, other) in pairs
-    )

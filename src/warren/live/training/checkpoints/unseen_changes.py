@@ -1,0 +1,160 @@
+"""Refuse changes of a barrier that count in tasks, which have another build of the app.
+
+A task sees the parameters and buffers of its round, and else the app as it was built. So a number
+that a hook of the optimizer changes and ``loss`` reads stays as it was there, and so do modules,
+hooks of modules, and ``requires_grad``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+from operator import is_
+from typing import Any, Final
+
+from torch import nn
+from torch.nn.modules import module as torch_module
+
+from warren.live.training.app.app_calls import BuiltApp
+from warren.live.training.checkpoints.barrier_objects import (
+    BarrierObjects,
+    Known,
+    is_leaf,
+    mark,
+    outline,
+    same,
+    unchanged,
+    values,
+)
+from warren.live.training.checkpoints.saved_values import CannotKeep
+from warren.live.training.isolation.task_reads import HOOKS, TaskReads, hooks_of
+
+_NOTHING: Final = object()
+_SMALL_BYTES: Final = 1 << 16
+"""Size in bytes up to which a tensor is compared after each step, and not after some."""
+_OF_ALL_MODULES: Final = tuple(
+    one
+    for name, one in vars(torch_module).items()
+    if name.startswith("_global_") and "hooks" in name
+)
+"""Hooks that torch calls for every module."""
+
+
+class UnseenChanges:
+    """Watches, from the build on, the model's modules and the values that tasks read.
+
+    ``is_left``: tells whether a task or an evaluation has left a value in this process.
+    """
+
+    def __init__(
+        self, built: BuiltApp, objects: BarrierObjects, is_left: Callable[[Known, Any], bool]
+    ) -> None:
+        self._model = built.model
+        self._objects = objects
+        self._is_left = is_left
+        reads = TaskReads(built)
+        self._attributes: list[tuple[Known, tuple[Any, ...]]] = []
+        self._contents: list[Known] = []
+        for known in objects.at.values():
+            whole = is_leaf(known.value) or known.is_container
+            if whole and reads.has(known.value):
+                self._contents.append(known)
+            elif isinstance(known.before, dict) and (keys := tuple(reads.keys(known.value))):
+                self._attributes.append((known, keys))
+        self._params = list(built.model.parameters())
+        self._dicts = list(_dicts_of(built.model))
+        self._parts = dict(_parts_of(built.model))
+        self._before = self._flat()
+
+    def check(self, looked_at: bool) -> None:
+        """Refuse such a change by name, after a step.
+
+        ``looked_at``: compare the content of large tensors too.
+
+        Raises
+        ------
+        CannotKeep
+            There is one.
+        """
+        found = self._flat()
+        if len(found) != len(self._before) or not all(map(is_, found, self._before)):
+            self._check_parts()
+        for known, keys in self._attributes:
+            now = _values_of(known)
+            for key in keys:
+                if not same(now.get(key, _NOTHING), known.before.get(key, _NOTHING)):
+                    self._refuse(known, key)
+        for known in self._contents:
+            if _differs(known, looked_at):
+                self._refuse(known, None)
+
+    def _refuse(self, known: Known, key: Any) -> None:
+        name = known.name if key is None else self._objects.label(known, key)
+        if self._objects.is_scratch(name) or self._is_left(known, key):
+            return
+        raise CannotKeep(
+            f"{name} is changed at the barrier, and tasks read it, which do not see that; make it "
+            "a buffer of the model, or name it in scratch where no result depends on it"
+        )
+
+    def _flat(self) -> list[Any]:
+        """Return all that tasks have as the model was built, to be compared by identity."""
+        found = list(chain.from_iterable(one.values() for one in self._dicts))
+        for one in self._params:
+            found += (one.requires_grad, one._backward_hooks, one._post_accumulate_grad_hooks)
+        return found
+
+    def _check_parts(self) -> None:
+        """Refuse the first part of the model that is another than at first."""
+        now = dict(_parts_of(self._model))
+        for name in sorted(now.keys() | self._parts.keys()):
+            if now.get(name, _NOTHING) is not self._parts.get(name, _NOTHING):
+                raise CannotKeep(
+                    f"{name} is changed at the barrier, where no task sees it; set it in model(), "
+                    "for good"
+                )
+
+
+def _differs(known: Known, looked_at: bool) -> bool:
+    """Tell whether a container or leaf has another content than at first."""
+    if isinstance(known.before, dict):
+        return not unchanged(values(known), known.before)
+    # Long lists and large tensors take time.
+    if isinstance(known.before, int):
+        return looked_at and outline(known.value) != known.before
+    small = getattr(known.value, "nbytes", 0) <= _SMALL_BYTES
+    return (small or looked_at) and mark(known.value) != known.before
+
+
+def _dicts_of(model: nn.Module) -> Iterator[dict[Any, Any]]:
+    """Yield the dicts in which a model has its modules, parameters and hooks."""
+    yield from _OF_ALL_MODULES
+    for module in model.modules():
+        yield from (module._modules, module._parameters)
+        yield from (one for kind in HOOKS if (one := getattr(module, kind, None)) is not None)
+    for parameter in model.parameters():
+        yield from (one for kind in HOOKS if (one := getattr(parameter, kind, None)) is not None)
+
+
+def _parts_of(model: nn.Module) -> Iterator[tuple[str, Any]]:
+    """Yield the same with names."""
+    for at, hook in enumerate(chain.from_iterable(one.values() for one in _OF_ALL_MODULES)):
+        yield f"hook {at} of all modules", hook
+    for path, module in model.named_modules():
+        prefix = f"model.{path}" if path else "model"
+        yield from ((f"{prefix}.{name}", one) for name, one in module._modules.items())
+        yield from ((f"{prefix}.{place}", hook) for place, hook in hooks_of(module))
+        for name, parameter in module._parameters.items():
+            yield f"{prefix}.{name}", parameter
+            if parameter is not None:
+                yield f"{prefix}.{name}.requires_grad", parameter.requires_grad
+                hooks = hooks_of(parameter)
+                yield from ((f"{prefix}.{name}.{place}", hook) for place, hook in hooks)
+
+
+def _values_of(known: Known) -> dict[Any, Any]:
+    """Return the values of an object as they are now."""
+    # Those of modules, and of objects without slots, lie in one dict.
+    own = None if isinstance(known.value, type) else getattr(known.value, "__dict__", None)
+    whole = isinstance(own, dict) and own.keys() >= known.before.keys()
+    return own if own is not None and whole else values(known)
