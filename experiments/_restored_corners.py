@@ -6,7 +6,7 @@ import functools
 import itertools
 import queue
 import weakref
-from collections import OrderedDict, UserDict, deque
+from collections import OrderedDict, UserDict, defaultdict, deque
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -217,6 +217,40 @@ class Phases(_Hooked):
         return turn
 
 
+class BindsStatic(_Hooked):
+    """A static method of a class is another one after each step."""
+
+    refused = "rule holds a staticmethod"
+
+    def number(self) -> Any:
+        class Rules:
+            rule = staticmethod(_early)
+
+        def turn() -> int:
+            found = Rules.rule()
+            Rules.rule = staticmethod(_late if found == 1 else _early)
+            return found
+
+        return turn
+
+
+class OtherDefault(_Hooked):
+    """A defaultdict calls another function after each step."""
+
+    refused = "has changed, which a checkpoint cannot keep"
+
+    def number(self) -> Any:
+        found: defaultdict[int, int] = defaultdict(_early)
+
+        def turn() -> int:
+            last = found.pop(0, 0) or found[1]
+            found.default_factory = _late if found.default_factory is _early else _early
+            del found[1]
+            return last
+
+        return turn
+
+
 @dataclass(frozen=True, slots=True)
 class _Frozen:
     n: int = 0
@@ -377,6 +411,17 @@ class MetricQueue(Base):
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         self.line.put(1)
         return {"seen": float(self.line.qsize())}
+
+
+class MetricUnderscores(Base):
+    """An evaluation counts in an attribute of its class, whose name begins with underscores."""
+
+    refused = "depend on what it keeps in 'MetricUnderscores.__n"
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        kind = type(self)
+        setattr(kind, "__n", getattr(kind, "__n", 0) + 1)
+        return {"n": float(getattr(kind, "__n"))}
 
 
 CORNERS = kinds_in(globals())

@@ -83,7 +83,7 @@ class Known:
     its values are saved whether they have changed or not. ``strict``: it is ``state`` or
     ``param_groups`` of an optimizer or in them. ``first``: only the first server's counts, which
     alone evaluates and asks ``finished``. ``before``: its values when it was built; for a leaf its
-    content. ``copy``: that content if it can be put back.
+    content. ``copy``: that content if it can be put back. ``factory``: what a defaultdict calls.
     """
 
     name: str
@@ -94,6 +94,7 @@ class Known:
     first: bool = False
     before: Any = None
     copy: Any = None
+    factory: Any = None
 
     @property
     def is_container(self) -> bool:
@@ -181,8 +182,9 @@ def values(known: Known, trained: frozenset[int] = frozenset()) -> dict[Any, Any
     if isinstance(value, CellType):
         return {"cell_contents": value.cell_contents} if _is_filled(value) else {}
     if isinstance(value, type):
-        own = {key: one for key, one in vars(value).items() if _is_variable(key, one)}
-        return {key: one for key, one in own.items() if not hasattr(type(one), "__get__")}
+        # Functions too: a barrier may bind others.
+        own = {key: one for key, one in vars(value).items() if not _is_pythons(key)}
+        return {k: v for k, v in own.items() if _is_code(v) or not hasattr(type(v), "__get__")}
     own = dict(vars(value)) if _has_vars(value) else {}
     if isinstance(value, nn.Module):
         skipped = _OF_MODULES if id(value) in trained else frozenset[str]()
@@ -313,6 +315,9 @@ class _Search:
     def _attributes(self, known: Known, depth: int) -> None:
         """Note the values of an object, then search them."""
         known.before = values(known, self.found.trained)
+        known.factory = (
+            getattr(known.value, "default_factory", None) if known.is_container else None
+        )
         if len(known.before) > _LONG:
             known.before = outline(known.value)
             return
@@ -421,8 +426,16 @@ def _is_open(module: str) -> bool:
 
 def _is_variable(key: Any, value: Any) -> bool:
     """Tell whether a name of a file or class is a variable, which may be bound to functions."""
-    code = (type, ModuleType, classmethod, staticmethod, property)
-    return not str(key).startswith(("__", "_abc")) and not isinstance(value, code)
+    return not (_is_pythons(key) or isinstance(value, type | ModuleType))
+
+
+def _is_code(value: Any) -> bool:
+    return isinstance(value, FunctionType | staticmethod | classmethod | property)
+
+
+def _is_pythons(key: Any) -> bool:
+    """Tell whether a name of a file or class is one that Python gives."""
+    return str(key).startswith("_abc_") or (str(key)[:2] == "__" == str(key)[-2:])
 
 
 def _has_vars(value: Any) -> bool:

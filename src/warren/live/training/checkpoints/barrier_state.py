@@ -190,6 +190,10 @@ class BarrierState:
         now = values(known, self._objects.trained)
         if not known.is_container:
             return self._of_attributes(known, now, writer, left, None if alone else owned)
+        if getattr(known.value, "default_factory", None) is not known.factory:
+            raise CannotKeep(
+                f"the default of {known.name} has changed, which a checkpoint cannot keep"
+            )
         whole = unchanged(now, known.before)
         if not whole and known.name.startswith(HOOKS_OF_ALL):
             raise CannotKeep(f"{known.name} have changed, which a checkpoint cannot keep")

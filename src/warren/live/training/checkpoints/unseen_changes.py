@@ -57,6 +57,8 @@ class UnseenChanges:
         self._contents: list[Known] = []
         for known in objects.at.values():
             whole = is_leaf(known.value) or known.is_container
+            if isinstance(known.value, tuple | frozenset):
+                continue
             if whole and reads.has(known.value):
                 self._contents.append(known)
             elif isinstance(known.before, dict) and (keys := tuple(reads.keys(known.value))):
@@ -82,7 +84,8 @@ class UnseenChanges:
         for known, keys in self._attributes:
             now = _values_of(known)
             for key in keys:
-                if not same(now.get(key, _NOTHING), known.before.get(key, _NOTHING)):
+                one, old = now.get(key, _NOTHING), known.before.get(key, _NOTHING)
+                if one is not old and not same(one, old):
                     self._refuse(known, key)
         for known in self._contents:
             if _differs(known, looked_at):
