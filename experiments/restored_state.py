@@ -1,7 +1,8 @@
 """Take away the servers of jobs whose optimisers, schedules and hooks keep something.
 
-*process*: 180 jobs are drawn over all kinds of ``_restored_kinds.py`` and those of public packages
-that are installed; servers are restored or moved after drawn rounds, in this process. *live*: 20
+*process*: 180 jobs or more are drawn over all kinds of ``_restored_kinds.py`` and those of public
+packages that are installed, each kind once at least; servers are restored or moved after drawn
+rounds, in this process. *live*: 20
 jobs on real processes, ten a run: servers are killed by SIGKILL at drawn rounds, or the controller
 is, and the run is resumed. Each job must have the parameters and metrics of the plain loop, or be
 refused by the line that the plain loop says. Anything else counts as silent, and is an error.
@@ -71,7 +72,7 @@ def in_process(_: Path) -> Row:
     draw = random.Random(SEED)
     names = list(kinds())
     draw.shuffle(names)
-    names = (names + draw.choices(names, k=IN_PROCESS))[:IN_PROCESS]
+    names += draw.choices(names, k=max(0, IN_PROCESS - len(names)))
     return counted([drawn_job(name, draw) for name in names])
 
 
