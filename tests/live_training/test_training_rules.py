@@ -279,3 +279,24 @@ def test_an_old_state_stays_as_it_was() -> None:
     store.add(0, runner.run(state, 0, 0))
     store.step()
     assert bytes(state) == before != whole(store)
+
+
+class Averages(Points):
+    """Keeps an average of the parameters, which tasks of the first round leave nearly as it was."""
+
+    def model(self) -> nn.Module:
+        net = super().model()
+        self.average = {name: one.detach().clone() for name, one in net.named_parameters()}
+        return net
+
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        for name, one in model.named_parameters():
+            self.average[name] = torch.lerp(self.average[name], one.detach(), 0.5)
+        return super().loss(model, batch)
+
+
+def test_what_shows_only_once_parameters_were_stepped_is_refused_within_three_rounds() -> None:
+    with pytest.raises(SpecError, match=r"self\.average"):
+        serve(Averages, a_job(rounds=3, scale=2), trainers=1)
+    with pytest.raises(SpecError, match=r"self\.average"):
+        train(Averages(), a_job(rounds=3, scale=2))

@@ -35,7 +35,7 @@ from warren.model.job import Job
 
 _UNKNOWN: Final = "and what a task leaves there may depend on"
 _TASKS: Final = 3
-"""Number of tasks of each process that are looked at; later ones cost nothing."""
+"""Number of first tasks of each process that are looked at, and of first rounds of which one is."""
 
 
 class OutsideState:
@@ -103,20 +103,28 @@ class OutsideState:
 
 
 class OutsideTasks:
-    """Watches the first tasks of a process, and refuses those that depend on earlier ones."""
+    """Watches the first tasks of a process, and refuses those that depend on earlier ones.
+
+    One task of each of the first rounds is among them: an average of parameters differs once these
+    have been stepped.
+    """
 
     def __init__(self, built: BuiltApp, job: Job) -> None:
         self._built, self._job = built, job
         self.kept = OutsideState(built)
         self._results: list[tuple[object, dict[str, KeptValue], dict[str, object]]] = []
         self._tasks = 0
+        self._rounds: set[int] = set()
+        self._is_first = self._is_looked_at = True
         self.watching = True
 
     def passes(self) -> Iterator[None]:
         """Yield once for each time that the present task must be computed."""
+        self._is_first = True
         yield
         if not self.watching:
             return
+        self._is_first = False
         self._tasks += 1
         # ``end`` has put a result here because earlier tasks had left something: compute the task
         # again as the first of its process would be, and compare.
@@ -127,13 +135,17 @@ class OutsideTasks:
             yield
             self._compare()
             self._results.clear()
-        if self._tasks == _TASKS:
+        if len(self._rounds) == _TASKS:
             self.watching = False
             self.kept.forget_rest()
 
-    def begin(self) -> None:
-        """Note the kept values, before a task."""
-        self.kept.begin()
+    def begin(self, round_no: int) -> None:
+        """Note the kept values, before a task, if it is one that is looked at."""
+        if self._is_first:
+            self._is_looked_at = self._tasks < _TASKS or round_no not in self._rounds
+            self._rounds.add(round_no)
+        if self._is_looked_at:
+            self.kept.begin()
 
     def end(self, loss: Tensor) -> None:
         """Look again, and note the values that the task has left.
@@ -143,6 +155,8 @@ class OutsideTasks:
         SpecError
             It wrote to something that cannot be undone, so that its effect is unknown.
         """
+        if not self._is_looked_at:
+            return
         earlier = bool(self.kept.left)
         changed, found = self.kept.note()
         for one in changed:

@@ -95,7 +95,7 @@ class TaskRules:
         """Note the present values, with the state of the round in place for a task of it."""
         self._task = round_no, shard
         if self._outside.watching:
-            self._outside.begin()
+            self._outside.begin(round_no)
         self._app.update(self._unseen)
         self._versions = [parameter._version for parameter in self._params]
         self._addresses = [parameter.data_ptr() for parameter in self._params]
