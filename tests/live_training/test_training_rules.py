@@ -300,3 +300,20 @@ def test_what_shows_only_once_parameters_were_stepped_is_refused_within_three_ro
         serve(Averages, a_job(rounds=3, scale=2), trainers=1)
     with pytest.raises(SpecError, match=r"self\.average"):
         train(Averages(), a_job(rounds=3, scale=2))
+
+
+class WritesLarge(Points):
+    """Multiplies by the mean of a large tensor, which each task writes past autograd."""
+
+    def model(self) -> nn.Module:
+        self.table = torch.ones(2 << 20)
+        return super().model()
+
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        self.table.data.mul_(0.5)
+        return super().loss(model, batch) * self.table[7]
+
+
+def test_a_large_tensor_that_tasks_write_as_a_whole_past_autograd_is_refused() -> None:
+    with pytest.raises(SpecError, match=r"writes 'self\.table'"):
+        serve(WritesLarge, a_job(rounds=2), trainers=1)

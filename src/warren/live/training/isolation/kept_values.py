@@ -26,7 +26,8 @@ _COPIED_BYTES: Final = 1 << 16
 _HASHED_BYTES: Final = 1 << 26
 """Larger arrays are only known by which object they are: they have no version."""
 _HASHED_TENSOR_BYTES: Final = 1 << 22
-"""Larger tensors are known by their version alone, so that data in memory cost no time."""
+"""Larger tensors are known by their version and some elements, so that data cost no time."""
+_SAMPLES: Final = 256
 _LISTED: Final = 1000
 """Longer lists and sets are compared by their length alone."""
 _LONG: Final = 1000
@@ -209,7 +210,8 @@ def _mark(value: Any) -> object:
         # inference tensors.
         count = 0 if value.is_inference() else value._version
         hashed = value.nbytes <= (_HASHED_TENSOR_BYTES if value.is_cpu else _COPIED_BYTES)
-        return id(value), count, _told(_bytes_mark, value, None) if hashed else None
+        tell = _bytes_mark if hashed else _sample_mark
+        return id(value), count, _told(tell, value, None)
     if is_a(value, np.ndarray):
         return id(value), _ids(items_of(value)) if is_objects(value) else _array_mark(value)
     if is_a(value, *GENERATORS):
@@ -295,6 +297,14 @@ def _bytes_mark(tensor: Tensor) -> object:
         return 0
     # Not by ``numpy()``, after which the user could not resize the tensor any more.
     return xxh3_64_intdigest((c_char * whole.nbytes).from_address(whole.data_ptr()))
+
+
+def _sample_mark(tensor: Tensor) -> object:
+    """Return a hash of elements all over a large tensor: a write of the whole shows in them."""
+    flat = tensor.is_cpu and tensor.layout is torch.strided and tensor.is_contiguous()
+    if not flat or tensor.untyped_storage().nbytes() < tensor.nbytes:
+        return None
+    return _bytes_mark(tensor.detach().view(-1)[:: tensor.numel() // _SAMPLES])
 
 
 def _array_mark(array: np.ndarray[Any, Any]) -> object:
