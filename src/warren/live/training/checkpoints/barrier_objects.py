@@ -434,7 +434,7 @@ def _is_code(value: Any) -> bool:
 
 
 def _is_pythons(key: Any) -> bool:
-    """Tell whether a name of a file or class is one that Python gives."""
+    """Tell whether Python itself gives this name to a file or class."""
     return str(key).startswith("_abc_") or (str(key)[:2] == "__" == str(key)[-2:])
 
 

@@ -140,7 +140,7 @@ class OutsideTasks:
             self.kept.forget_rest()
 
     def begin(self, round_no: int) -> None:
-        """Note the kept values, before a task, if it is one that is looked at."""
+        """Note the kept values, before a task that is looked at."""
         if self._is_first:
             self._is_looked_at = self._tasks < _TASKS or round_no not in self._rounds
             self._rounds.add(round_no)

@@ -309,7 +309,7 @@ def _label(key: Any, text: Callable[[Any], str]) -> str:
 
 
 def _is_pythons(label: str) -> bool:
-    """Tell whether a name is one that Python gives, and no variable of the user's."""
+    """Tell whether Python itself gives this name, so that it is no variable of the user's."""
     return label.startswith("_abc_") or (label[:2] == "__" == label[-2:])
 
 
