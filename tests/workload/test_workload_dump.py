@@ -116,6 +116,9 @@ OVERHEADS = st.fixed_dictionaries(
 CVS = st.floats(0, 10)
 
 
+SPILLED = [{}, {"spill": True, "disk_ratio": 0.25, "model_on_disk": True}]
+
+
 def switchings(types: list[str]) -> st.SearchStrategy[dict[str, Any]]:
     scheme = {"scheme": st.sampled_from(SCHEMES)}
     return (
@@ -156,7 +159,7 @@ def runs(draw: st.DrawFn) -> Run:
             "look_ahead": draw(st.integers(0, 64)),
             "pin": draw(st.booleans()),
             "memory": draw(some(st.integers(64 * 10**6, 10**15))),
-            **draw(st.sampled_from([{}, {"spill": True, "disk_ratio": 0.25}])),
+            **draw(st.sampled_from(SPILLED)),
         },
     }
     if cluster["overheads"] is None:

@@ -149,9 +149,10 @@ def test_words_that_older_yaml_takes_for_truth_stay_words() -> None:
             "look_ahead: 4",
             "lookahead: 4",
             "did you mean look_ahead? allowed: disk_ratio, lease, log_limit, look_ahead, memory, "
-            "pin, spill, testbed",
+            "model_on_disk, pin, spill, testbed",
         ),
         ("pin: true", "disk_ratio: 0.5", "local.disk_ratio: is read with spill: true only"),
+        ("pin: true", "model_on_disk: true", "local.model_on_disk: is read with spill: true only"),
         ("pin: true", "disk_ratio: 1.5", "local.disk_ratio: must be at most 1"),
         ("overheads: machine.yaml", "overheads: 3", "overheads: expected a file path or a mapping"),
         ("pin: true", "pin: 1", "local.pin: expected true or false, got 1"),

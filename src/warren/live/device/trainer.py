@@ -269,6 +269,5 @@ class Trainer:
             numerics.pin()
             self._settled = self._runner.settle()
             if self._inputs is not None:
-                states = 0 if disk is None else 1
-                self._inputs.reserve(self._runner.layout, states, may_spill=False)
+                self._inputs.reserve(self._runner.layout, 0, may_spill=False)
         return self._runner

@@ -38,7 +38,7 @@ _TAIL: Final = struct.Struct("<8sQI")
 _MAGIC: Final = b"WRN-part"
 _READ_BYTES: Final = 1 << 20
 _NOTE_BYTES: Final = 1 << 12
-# Bytes that are written before the system is told to forget them.
+# Bytes that are written before the system is to forget them.
 _FORGOTTEN_BYTES: Final = 1 << 25
 # Number of times that a folder just removed by another process is made again.
 _TRIES: Final = 100

@@ -12,8 +12,9 @@ import errno
 import gc
 import os
 import time
+import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -88,23 +89,27 @@ class InputMemory:
         self.reserved_bytes = 0
         """Bytes that the process will take later, beyond those after the build of its app."""
         self._may_spill = False
+        self._turn_kept: ExitStack | None = None
         self.disk: DiskMemory | None = None
         """Where the blocks of the model lie; None: in memory."""
         if budget.model_on_disk:
             self._open_disk("as the cluster file says")
 
     def spill_model(self, error: InputDataError) -> bool:
-        """Let the next build put the model on disk, after one that found no room in memory.
+        """Let the next build put the model on disk, after a build without room in memory.
 
         Others have let go of all their data by then (alpha = 1). False: it is on disk already, may
         not go there, or something else was wrong.
         """
-        if self.disk is not None or not isinstance(error, _NoRoom):
+        if not (self._may_go_to_disk and isinstance(error, _NoRoom)):
             return False
-        if self._budget.model_on_disk is False:
-            return False
-        self._open_disk(f"since {error}")
+        # Behind the colon is the message of the allocation that failed.
+        self._open_disk(f"since {str(error).partition(': ')[0]}")
         return True
+
+    @property
+    def _may_go_to_disk(self) -> bool:
+        return self.disk is None and self._budget.model_on_disk is not False
 
     def _open_disk(self, why: str) -> None:
         print(f"model blocks are on disk {why}", flush=True)
@@ -145,7 +150,7 @@ class InputMemory:
         gc.collect()  # of a build that found no room
         # Before it waits for its turn: the present builder may be waiting for this memory.
         self._settle(self._table)
-        with self._table.building():
+        with self._in_turn(self._table):
             room = self._room(self._table)
             peak = PeakMemory()
             try:
@@ -157,12 +162,37 @@ class InputMemory:
             except (MemoryError, RuntimeError, OSError) as error:
                 if not _is_lack_of_memory(error):
                     raise
-                raise self._too_large(room, error) from error
+                refusal = self._too_large(room, error)
+                # The frames that were left hold what was built so far.
+                traceback.clear_frames(error.__traceback__)
+                raise refusal from error
             finally:
                 if self.disk is not None:
                     self.disk.give_back()
                 return_freed_memory()
                 self._settle(self._table)
+
+    @contextmanager
+    def _in_turn(self, table: HostMemoryTable) -> Iterator[None]:
+        """Hold the host's turn to build; it is kept where a model without room goes to disk next.
+
+        So no other process meets memory that the first build has not given back yet.
+        """
+        turn, self._turn_kept = self._turn_kept, None
+        if turn is None:
+            turn = ExitStack()
+            turn.enter_context(table.building())
+        else:
+            gc.collect()
+            self._settle(table)
+        try:
+            yield
+        except _NoRoom:
+            if self._may_go_to_disk:
+                self._turn_kept = turn.pop_all()
+            raise
+        finally:
+            turn.close()
 
     def spill(self, dataset: Any) -> InputReader | None:
         """Write a dataset that was just built to disk, and release its memory.
@@ -246,7 +276,7 @@ class InputMemory:
 
     def _check_later(self, table: HostMemoryTable) -> None:
         """Refuse a model in memory that has too little of it later on, if it may be on disk."""
-        if self.disk is not None or not self._may_spill or self._budget.model_on_disk is False:
+        if not (self._may_go_to_disk and self._may_spill):
             return
         return_freed_memory()
         with table.open() as (_, others):

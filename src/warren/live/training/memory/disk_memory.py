@@ -22,7 +22,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -173,6 +173,9 @@ class DiskMemory:
             for one, _ in found:
                 _LIBC.sync_file_range(one.fd, 0, 0, _SYNCED)
                 _LIBC.madvise(one.address, one.size_bytes, _PAGEOUT)
+                # Pages that the kernel has read ahead are in no mapping yet.
+                with suppress(OSError):
+                    os.posix_fadvise(one.fd, 0, 0, os.POSIX_FADV_DONTNEED)
             self._others_bytes = _file_bytes()
 
     def _mapped(self, size_bytes: int) -> mmap.mmap:
@@ -205,7 +208,7 @@ class DiskMemory:
             raise InputDataError(f"its model cannot be written to {self._folder}: {why}") from error
 
 
-class _Making(TorchDispatchMode):  # type: ignore[misc]
+class _Making(TorchDispatchMode):
     """Moves the result of each operation to disk, unless it shares memory with an argument."""
 
     def __init__(self, disk: DiskMemory) -> None:

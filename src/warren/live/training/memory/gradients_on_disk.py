@@ -23,7 +23,8 @@ class GradientsOnDisk:
         self.targets: Sequence[Tensor] = ()
         for at, tensor in enumerate(tensors(model).values()):
             if isinstance(tensor, nn.Parameter) and tensor.requires_grad and disk.holds(tensor):
-                tensor.register_post_accumulate_grad_hook(partial(self._move, at))
+                move = partial(self._move, at)
+                tensor.register_post_accumulate_grad_hook(move)  # type: ignore[no-untyped-call]
 
     @torch.no_grad()
     def _move(self, at: int, parameter: Tensor) -> None:
