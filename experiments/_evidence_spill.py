@@ -1,10 +1,10 @@
-"""Section of docs/background/evidence.md about input data on disk."""
+"""Sections of docs/background/evidence.md about input data and models on disk."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from statistics import median
-from typing import Any
+from typing import Any, Final
 
 from _evidence_live import table
 
@@ -32,7 +32,9 @@ def input_spill(result: Mapping[str, Any]) -> str:
         "data as memory for everything. *alpha*: a fixed share of each job's data on disk, with "
         "a budget that never binds; *adaptive*: `local.spill` with the host's memory stated. Peak "
         "memory is the kernel's maximum of a cgroup with all processes of the run, page cache "
-        "included. Makespans begin when all apps are built, and are of each repeat. All runs end "
+        "included. The data of each job alone fit while they are drawn; larger ones have to be "
+        "mapped from a file (`torch.from_file`). Makespans begin when all apps are built, and are "
+        "of each repeat. All runs end "
         f"with the same parameters: {'yes' if result['same_bits'] else 'no'}. In the median "
         f"*adaptive* takes {_median_s(adaptive) / _median_s(fixed[fits]):.2f} times as long as "
         f"{fits}, the best fixed share within the memory, and "
@@ -42,6 +44,38 @@ def input_spill(result: Mapping[str, Any]) -> str:
         "collection."
         "\n\n" + table(head, rows)
     )
+
+
+def model_spill(result: Mapping[str, Any]) -> str:
+    """What a model of twice its host's free memory takes in memory and on disk."""
+    rows = [
+        [row["run"], f"{row['makespan_s']:.0f}", *(f"{row[key] / 1e9:.2f} GB" for key in _PEAKS)]
+        for row in result["rows"]
+    ]
+    head = ["run", "makespan, s", "kernel's peak", "anonymous and shared", "pages of files"]
+    gb = {key: result[f"{key}_bytes"] / 1e9 for key in ("memory", "free", "model", "data")}
+    return (
+        "## Models on disk\n\nOne job of one task a round trains a stack of equal layers with Adam "
+        f"for {result['rounds']} rounds, on a host of {gb['memory']:.2f} GB and one processor. "
+        f"Warren's own processes leave {gb['free']:.2f} GB of it. The parameters have "
+        f"{gb['model']:.2f} GB, {gb['model'] / gb['free']:.2f} times as much; the data have "
+        f"{gb['data']:.2f} GB. *on disk*: `local.spill` with the host's memory stated; Warren "
+        "finds at the builds that the model has no room, and all data and the blocks of the model "
+        "go to disk. *kernel's limit*: the same "
+        "in a cgroup that the kernel limits to the host's memory, page cache included. The "
+        "kernel's peak is of all processes of the run, page cache included; the parts of it were "
+        "read every 50 ms. Pages of files, of libraries among them, can be dropped by the kernel "
+        "at any time, and Warren does not count them; the other part is largest while a build in "
+        "memory is tried. All runs end with the same parameters: "
+        f"{'yes' if result['same_bits'] else 'no'}. Within the stated memory "
+        "are what the kernel cannot drop, and under the kernel's limit "
+        f"all of it: {'yes' if result['within'] else 'no'}. Makespans are of one run each on a "
+        "machine that other work shared heavily."
+        "\n\n" + table(head, rows)
+    )
+
+
+_PEAKS: Final = ("kernel_peak_bytes", "anonymous_peak_bytes", "cache_peak_bytes")
 
 
 def _median_s(row: Mapping[str, Any]) -> float:

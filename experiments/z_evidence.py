@@ -185,6 +185,7 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "struck": _evidence_struck.struck,
     "neighbours": _evidence_struck.neighbours,
     "input_spill": _evidence_spill.input_spill,
+    "model_spill": _evidence_spill.model_spill,
     "restored_state": _evidence_live.restored_state,
     "start_kill": _evidence_live.start_kill,
     "history_kill": _evidence_live.history_kill,
