@@ -25,6 +25,7 @@ COMP, COMM = range(2)
 def steady_iteration_s(steps: list[tuple[float, float]], rounds: int, last: int) -> float:
     """The mean of the last rounds of jobs on two FIFO lanes, from event to event.
 
+    A COMM is one step, push and next pull together; ``test_solve_queued_steps`` has them apart.
     A lane does one step at a time. A job's COMM is queued when its COMP is done, and its next COMP
     when its COMM is done. The last rounds are the first job's.
     """
