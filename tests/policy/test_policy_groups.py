@@ -386,14 +386,14 @@ def test_harmony_ends_jobs_sooner_than_isolated_where_two_fit_all_hosts(tmp_path
 def test_groups_stay_where_their_jobs_are_and_new_ones_take_what_is_free() -> None:
     before = (Group((0, 1), (1, 3)), Group((2,), (0,)))
     found = RunningGroups(group_J=np.array([1, 1, 0, 2]), machine_G=np.array([1, 2, 1]))
-    after = with_hosts(before, found, [0, 1, 2, 3], {0: 5, 1: 5, 2: 5, 3: 5}, 4)
+    after = with_hosts(before, found, [0, 1, 2, 3], {0: 5, 1: 5, 2: 5, 3: 5}, np.ones(4, np.int64))
     assert after == (Group((2,), (0,)), Group((0, 1), (1, 3)), Group((3,), (2,)))
 
 
 def test_a_group_that_grows_keeps_the_hosts_with_most_of_its_models() -> None:
     before = (Group((0,), (0,)), Group((1,), (2,)), Group((2,), (1,)))
     found = RunningGroups(group_J=np.array([0, 0, 1]), machine_G=np.array([2, 1]))
-    after = with_hosts(before, found, [0, 1, 2], {0: 1, 1: 9, 2: 4}, 3)
+    after = with_hosts(before, found, [0, 1, 2], {0: 1, 1: 9, 2: 4}, np.ones(3, np.int64))
     assert after == (Group((0, 1), (0, 2)), Group((2,), (1,)))
 
 

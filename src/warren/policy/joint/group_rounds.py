@@ -1,11 +1,13 @@
 """Rounds of jobs in groups as a problem of job grouping: COMP, COMM and the worth of a job.
 
-A machine of ``warren.solve.job_groups`` is a host with all its devices; hosts count as alike, each
-as fast as their mean. A job has a server on each host of its group, of an equal part of the model,
-so its states and updates pass links as ``RoundTerms`` has it; the step of its servers counts as
-COMM, too, as its profile has it, where there are more hosts than one. A job whose bytes are on no
-link (``network`` is not ``fluid``, or its model's size is unknown) has T^s a round for COMM. Each
-device of a host counts as pulling, though in a round of fewer tasks than devices some do not.
+A machine of ``warren.solve.job_groups`` is a host with all its devices. Hosts that differ in their
+devices or links are machines of several kinds; for rules that count them as alike each is also
+given as fast as their mean. A job has a server on each host of its group, of an equal part of the
+model, so its states and updates pass links as ``RoundTerms`` has it; the step of its servers counts
+as COMM, too, as its profile has it, where there are more hosts than one. A job whose bytes are on
+no link (``network`` is not ``fluid``, or its model's size is unknown) has T^s a round for COMM.
+Where hosts are alike each device counts as pulling, though in a round of fewer tasks than devices
+some do not.
 """
 
 from __future__ import annotations
@@ -16,12 +18,14 @@ from typing import Final
 
 import numpy as np
 
+from warren.cost.run_rings import host_of_D
 from warren.model.cluster import Cluster
-from warren.model.costs import CostTable, FloatArray
+from warren.model.costs import CostTable, FloatArray, IntArray
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.model.units import NS_PER_S
 from warren.model.view import View
+from warren.solve.job_groups.machine_kinds import UnequalMachines, strides
 from warren.solve.job_groups.problem import WHOLE, JobGroupingProblem, RoundTerms
 
 
@@ -119,6 +123,59 @@ def grouping_problem(
             task_s_J=task_s_J,
             step_s_J=np.where(bytes_J > 0, step_s_J + late_s_J, 0.0),
         ),
+        kinds=_machine_kinds(cluster, costs, jobs, longer, bytes_J),
+    )
+
+
+def host_codes_H(cluster: Cluster) -> IntArray:
+    """Return the code of each host as a machine of its kind: 1 where all are alike."""
+    kind_H, hosts = _kinds(cluster)
+    stride_K = strides(np.bincount(kind_H, minlength=len(hosts)))
+    code_H: IntArray = stride_K[kind_H]
+    return code_H
+
+
+def _kinds(cluster: Cluster) -> tuple[IntArray, list[int]]:
+    """Return the kind of each host, and a host of each kind: equal devices and links."""
+    devices_H: list[list[int]] = [[] for _ in cluster.hosts]
+    for host, kind in zip(host_of_D(cluster).tolist(), cluster.type_of_device, strict=True):
+        devices_H[host].append(kind)
+    known: dict[tuple[tuple[int, ...], float], int] = {}
+    first: list[int] = []
+    kind_H = np.zeros(len(devices_H), np.int64)
+    for host, rate in enumerate(cluster.link_bytes_per_s):
+        key = tuple(sorted(devices_H[host])), float(rate)
+        if key not in known:
+            known[key] = len(first)
+            first.append(host)
+        kind_H[host] = known[key]
+    return kind_H, first
+
+
+def _machine_kinds(
+    cluster: Cluster,
+    costs: CostTable,
+    jobs: Sequence[Job],
+    longer: Mapping[int, float],
+    bytes_J: FloatArray,
+) -> UnequalMachines | None:
+    """Return the kinds of hosts; None where all are alike."""
+    kind_H, hosts = _kinds(cluster)
+    if len(hosts) == 1:
+        return None
+    type_D, host_D = np.array(cluster.type_of_device), host_of_D(cluster)
+    types = len(cluster.type_names)
+    devices_KT = [np.bincount(type_D[host_D == host], minlength=types) for host in hosts]
+    here_T = np.bincount(type_D, minlength=types) > 0
+    comp_s_JT = np.maximum(costs.comp_ns_JT[[job.index for job in jobs]], 1)[:, here_T] / NS_PER_S
+    times_J = np.array([longer.get(job.index, 1.0) for job in jobs])
+    rate_K = np.array([cluster.link_bytes_per_s[host] for host in hosts], dtype=float)
+    return UnequalMachines(
+        count_K=np.bincount(kind_H, minlength=len(hosts)).astype(np.int64),
+        devices_KT=np.array(devices_KT, np.int64)[:, here_T],
+        task_s_JT=comp_s_JT * times_J[:, None],
+        unit_s_JK=bytes_J[:, None] / rate_K,
+        tasks_J=np.array([job.scale for job in jobs], np.int64),
     )
 
 

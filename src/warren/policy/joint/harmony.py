@@ -23,7 +23,7 @@ Differs
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 import numpy as np
@@ -32,8 +32,14 @@ from warren.model.costs import FloatArray
 from warren.model.decision import Decision, Question
 from warren.model.events import Event
 from warren.model.view import View
-from warren.policy.joint.group_rounds import check_groupable, grouping_problem, within_memory
+from warren.policy.joint.group_rounds import (
+    check_groupable,
+    grouping_problem,
+    host_codes_H,
+    within_memory,
+)
 from warren.policy.joint.host_groups import ANSWERS, TRIGGERS, HostGroups, decided, told
+from warren.solve.flows.queued_steps import SENDS, Sends
 from warren.solve.job_groups.lookahead import by_lookahead
 from warren.solve.job_groups.problem import NOT_RUN, JobGroupingProblem
 from warren.solve.job_groups.regrouping import RunningGroups, utilization_of, with_waiting
@@ -53,7 +59,9 @@ class Harmony:
     ``surprise``: the part by which a round has to differ from the time its job was grouped by, so
     that all are grouped again before a job comes or ends. ``foreseen``: the most jobs whose
     groupings are compared by when all would end; 0: never. ``least``: hosts that the data of each
-    job fill, if more than one; jobs that share hosts need the sum.
+    job fill, if more than one; jobs that share hosts need the sum. ``sends``: how jobs of a group
+    are taken to send: in ``turns``; ``shared``, as links are without ``flow: turns``; or ``apart``,
+    pulls and pushes each in turn.
     """
 
     threshold: float = 0.05
@@ -61,6 +69,7 @@ class Harmony:
     foreseen: int = 8
     sooner: float = 0.01
     least: int = 1
+    sends: Sends = "turns"
 
     name: ClassVar[str] = "harmony"
     source: ClassVar[str] = "Harmony (dissertation 2020) 4.3; grouping ours"
@@ -81,6 +90,8 @@ class Harmony:
             raise ValueError(f"foreseen is {self.foreseen}; allowed: 0 and more")
         if self.least < 1:
             raise ValueError(f"least is {self.least}; allowed: 1 and more")
+        if self.sends not in SENDS:
+            raise ValueError(f"sends is {self.sends!r}; allowed: {', '.join(SENDS)}")
 
     def initial(self, view: View) -> HostGroups:
         """Return a memory of no groups."""
@@ -89,7 +100,7 @@ class Harmony:
 
     def decide(self, view: View, memory: HostGroups) -> tuple[Decision, HostGroups]:
         """Regroup if that is due; start the rounds whose barrier has passed."""
-        return decided(view, memory, self._choose, surprise=self.surprise)
+        return decided(view, memory, self._choose, surprise=self.surprise, alike=False)
 
     def explain(self, view: View, memory: HostGroups, job: int) -> str:
         """Say in one sentence why the job is where it is."""
@@ -100,7 +111,7 @@ class Harmony:
         """Return the groups from now on: those before, or better ones."""
         left_J = np.maximum(view.rounds_J[jobs] - view.round_J[jobs], 1).astype(float)
         problem = self._problem(view, memory, jobs, left_J)
-        before = memory.running(jobs, len(view.cluster.hosts))
+        before = memory.running(jobs, host_codes_H(view.cluster))
         # Waiting jobs begin where that gains, however little, as long as no job has to move.
         running = with_waiting(problem, before)
         if len(jobs) <= self.foreseen:
@@ -119,5 +130,5 @@ class Harmony:
         """Return the problem of these jobs, by their remaining rounds."""
         some, longer = [view.jobs[job] for job in jobs], memory.expected_longer(jobs)
         problem = grouping_problem(view.cluster, view.costs, some, longer, memory.late_s)
-        problem = within_memory(problem, view, jobs, self.least)
+        problem = within_memory(replace(problem, sends=self.sends), view, jobs, self.least)
         return weighed_speed(problem, left_J, view.weight_J[jobs])

@@ -8,10 +8,11 @@ Source
     Harmony (dissertation 2020), 4.3.2, Algorithms 1 and 2 and "Dynamic Job Regrouping";
     ``warren.solve.job_groups`` names each slip of the print and each open point.
 Differs
-    There is no profiling: COMP of a job is known before it runs. COMM counts as the same on any
-    number of hosts, as in (4.2): its time on all of them. The primary and the secondary COMM of two
-    jobs are ``flow: turns``; without it they share links alike. ``patience`` 1 is as printed;
-    ``intensity`` and ``waiting_first`` are readings of open points of the paper; see
+    Hosts count as alike, as in the paper, each as fast as their mean. There is no profiling: COMP
+    of a job is known before it runs. COMM counts as the same on any number of hosts, as in (4.2):
+    its time on all of them. The primary and the secondary COMM of two jobs are ``flow: turns``;
+    without it they share links alike. ``patience`` 1 is as printed; ``intensity`` and
+    ``waiting_first`` are readings of open points of the paper; see
     ``warren.solve.job_groups.published`` and ``regrouping``. A group must hold the data of its jobs
     (4.4.4) where memory or ``least`` is stated: a grouping that does not is no better one.
 """
@@ -31,6 +32,7 @@ from warren.policy.joint.host_groups import (
     ANSWERS,
     TRIGGERS,
     HostGroups,
+    alike_H,
     decided,
     ended_jobs,
     told,
@@ -100,7 +102,7 @@ class HarmonyPublished:
 
     def _choose(self, view: View, memory: HostGroups, jobs: list[int]) -> RunningGroups:
         """Return the groups after jobs have come and ended, one after another."""
-        running = memory.running(jobs, len(view.cluster.hosts))
+        running = memory.running(jobs, alike_H(view))
         if not (running.group_J != NOT_RUN).any():
             found = self._grouped(self._problem(view, memory, jobs), np.arange(len(jobs)))
             return RunningGroups.of(found)
@@ -118,7 +120,7 @@ class HarmonyPublished:
 
     def _without_ended(self, view: View, memory: HostGroups, jobs: list[int]) -> RunningGroups:
         """Return the groups after jobs have ended, each group repaired once."""
-        running = memory.running(jobs, len(view.cluster.hosts))
+        running = memory.running(jobs, alike_H(view))
         problem = self._problem(view, memory, jobs)
         members = [
             frozenset(np.flatnonzero(running.group_J == at).tolist())
@@ -149,7 +151,8 @@ class HarmonyPublished:
 def _constant_problem(view: View, memory: HostGroups, jobs: list[int]) -> JobGroupingProblem:
     """Return the problem of these jobs, with a COMM that does not depend on the hosts."""
     some = [view.jobs[job] for job in jobs]
-    problem = grouping_problem(view.cluster, view.costs, some, memory.longer, memory.late_s)
+    costs, late_s = view.costs, memory.late_s
+    problem = grouping_problem(view.cluster, costs, some, memory.longer, late_s).alike
     return replace(problem, net_s_J=problem.comm_s_J(problem.machines), rounds=None)
 
 

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 from immutables import Map
 
+from warren.model.costs import IntArray
 from warren.model.decision import (
     NOTHING,
     Assignment,
@@ -40,7 +41,8 @@ from warren.model.units import NS_PER_S
 from warren.model.view import View
 from warren.policy.common.round_spread import spread_tasks
 from warren.policy.common.round_times import made_ready, may_start
-from warren.policy.joint.group_rounds import grouping_problem
+from warren.policy.joint.group_rounds import grouping_problem, host_codes_H
+from warren.solve.job_groups.machine_kinds import digits
 from warren.solve.job_groups.problem import NOT_RUN, JobGroupingProblem
 from warren.solve.job_groups.regrouping import RunningGroups
 
@@ -105,10 +107,11 @@ class HostGroups:
         if group is None or group.jobs != (job,) or not settled:
             return seen
         problem = self._problem(view, job, self.longer, {})
+        code = _code(view, group)
         if len(group.hosts) == 1 and problem.terms.pull_s_J.any():
             # No byte passes a link there, which tells nothing of other numbers of hosts.
             return seen
-        model_s = float(problem.alone_s_J(len(group.hosts))[0])
+        model_s = float(problem.alone_s_J(code)[0])
         late_s = max(0.0, view.round_ns_J.item(job) / NS_PER_S - model_s)
         return replace(seen, late_s=_mean(self.late_s, job, late_s))
 
@@ -133,7 +136,7 @@ class HostGroups:
                 if group is None:
                     continue
                 then, now = (
-                    self._problem(view, event.job, *known).alone_s_J(len(group.hosts)).item(0)
+                    self._problem(view, event.job, *known).alone_s_J(_code(view, group)).item(0)
                     for known in (self.chosen_by, (self.longer, self.late_s))
                 )
                 if abs(now - then) > by * then:
@@ -148,10 +151,11 @@ class HostGroups:
     ) -> JobGroupingProblem:
         return grouping_problem(view.cluster, view.costs, [view.jobs[job]], longer, late_s)
 
-    def running(self, jobs: Sequence[int], hosts: int) -> RunningGroups:
+    def running(self, jobs: Sequence[int], code_H: IntArray) -> RunningGroups:
         """Return the groups as ``solve`` has them: by place in ``jobs``; some may be empty.
 
-        ``hosts``: of the cluster; those of no group are an empty group, the last.
+        ``code_H``: of each host of the cluster, 1 where they count as alike; hosts of no group are
+        an empty group, the last.
         """
         group_J = np.full(len(jobs), NOT_RUN, np.int64)
         place = {job: at for at, job in enumerate(jobs)}
@@ -159,11 +163,16 @@ class HostGroups:
             for job in group.jobs:
                 if job in place:
                     group_J[place[job]] = number
-        counts = [len(group.hosts) for group in self.groups]
-        if sum(counts) < hosts:
-            counts.append(hosts - sum(counts))
+        counts = [int(code_H[list(group.hosts)].sum()) for group in self.groups]
+        if sum(counts) < code_H.sum():
+            counts.append(int(code_H.sum()) - sum(counts))
         machine_G = np.array(counts, np.int64)
         return RunningGroups(group_J=group_J, machine_G=machine_G)
+
+
+def _code(view: View, group: Group) -> int:
+    """Return the machines of a group, with hosts as they are."""
+    return int(host_codes_H(view.cluster)[list(group.hosts)].sum())
 
 
 def _mean(means: Map[int, float], job: int, value: float) -> Map[int, float]:
@@ -177,12 +186,17 @@ Chooser = Callable[[View, HostGroups, list[int]], RunningGroups]
 
 
 def decided(
-    view: View, memory: HostGroups, choose: Chooser, *, surprise: float | None = None
+    view: View,
+    memory: HostGroups,
+    choose: Chooser,
+    *,
+    surprise: float | None = None,
+    alike: bool = True,
 ) -> tuple[Decision, HostGroups]:
     """Regroup if a job has come or ended; start the rounds whose barrier has passed.
 
     ``surprise``: regroup also if the round of a job differs by this part from the time it was
-    grouped by; None: not then.
+    grouped by; None: not then. ``alike``: hosts count as alike.
     """
     memory, before = memory.after(view), memory.groups
     changed = membership_changed(view)
@@ -193,9 +207,9 @@ def decided(
         jobs = present_jobs(view)
         sizes = view.costs.model_bytes_J
         model_bytes = {} if sizes is None else {job: int(sizes[job]) for job in jobs}
-        hosts = len(view.cluster.hosts)
-        found = choose(view, memory, jobs) if jobs else memory.running(jobs, hosts)
-        groups = with_hosts(before, found, jobs, model_bytes, hosts)
+        code_H = alike_H(view) if alike else host_codes_H(view.cluster)
+        found = choose(view, memory, jobs) if jobs else memory.running(jobs, code_H)
+        groups = with_hosts(before, found, jobs, model_bytes, code_H)
         memory = replace(memory, chosen_by=(memory.expected_longer(jobs), memory.late_s))
         if groups != before:
             memory = replace(memory, groups=groups, rounds=Map())
@@ -203,6 +217,11 @@ def decided(
     dropped = any(isinstance(event, TaskDropped) for event in view.changes)
     assign = started_rounds(view, memory.groups, changed or dropped)
     return (msgspec.structs.replace(decision, assign=assign) if assign else decision), memory
+
+
+def alike_H(view: View) -> IntArray:
+    """Return the codes of hosts that all count as alike."""
+    return np.ones(len(view.cluster.hosts), np.int64)
 
 
 def present_jobs(view: View) -> list[int]:
@@ -232,22 +251,25 @@ def with_hosts(
     found: RunningGroups,
     jobs: Sequence[int],
     model_bytes: Mapping[int, int],
-    hosts: int,
+    code_H: IntArray,
 ) -> tuple[Group, ...]:
     """Give each group hosts, where possible those on which its jobs have been.
 
     The largest group chooses first: hosts from which fewest bytes of its jobs' models would move
-    away, then hosts without jobs, then by index.
+    away, then hosts without jobs, then by index; as many of each kind as its code has. ``code_H``:
+    of each host.
     """
     there = set(jobs)
     at = {job: group.hosts for group in before for job in group.jobs if job in there}
+    hosts, stride_K = len(code_H), np.unique(code_H)
+    count_GK = [digits(code, stride_K) for code in found.machine_G.tolist()]
     free = list(range(hosts))
     members = [
         tuple(jobs[place] for place in np.flatnonzero(found.group_J == number).tolist())
         for number in range(len(found.machine_G))
     ]
     chosen: dict[int, Group] = {}
-    for number in np.argsort(-found.machine_G, kind="stable").tolist():
+    for number in np.argsort([-sum(count_K) for count_K in count_GK], kind="stable").tolist():
         if not members[number]:
             continue
         score = np.zeros(hosts)
@@ -255,7 +277,11 @@ def with_hosts(
             score[list(at.get(job, ()))] += 1 + model_bytes.get(job, 0)
         taken = {host for job, some in at.items() if job not in members[number] for host in some}
         order = sorted(free, key=lambda host: (-score[host], host in taken, host))
-        picked = order[: int(found.machine_G[number])]
+        picked = [
+            host
+            for stride, count in zip(stride_K.tolist(), count_GK[number], strict=True)
+            for host in [one for one in order if code_H[one] == stride][:count]
+        ]
         free = [host for host in free if host not in picked]
         chosen[number] = Group(members[number], tuple(sorted(picked)))
     return tuple(chosen[number] for number in sorted(chosen))

@@ -8,7 +8,7 @@ What
 Source
     Harmony (dissertation 2020), 4.4.1, "Isolated".
 Differs
-    The paper says that it makes the CPUs as busy as can be, and no more; see
+    Hosts count as alike. The paper says that it makes the CPUs as busy as can be, and no more; see
     ``warren.solve.job_groups.isolated``. ``shortest`` is ours, and knows the rounds left.
 """
 
@@ -23,7 +23,7 @@ from warren.model.decision import Decision, Question
 from warren.model.events import Event
 from warren.model.view import View
 from warren.policy.joint.group_rounds import check_groupable, grouping_problem, within_memory
-from warren.policy.joint.host_groups import ANSWERS, TRIGGERS, HostGroups, decided, told
+from warren.policy.joint.host_groups import ANSWERS, TRIGGERS, HostGroups, alike_H, decided, told
 from warren.solve.job_groups.isolated import isolated_machines
 from warren.solve.job_groups.problem import NOT_RUN
 from warren.solve.job_groups.regrouping import RunningGroups
@@ -68,8 +68,9 @@ class Isolated:
 
     def _choose(self, view: View, memory: HostGroups, jobs: list[int]) -> RunningGroups:
         some = [view.jobs[job] for job in jobs]
-        problem = grouping_problem(view.cluster, view.costs, some, memory.longer, memory.late_s)
-        runs_J = memory.running(jobs, len(view.cluster.hosts)).group_J != NOT_RUN
+        costs, late_s = view.costs, memory.late_s
+        problem = grouping_problem(view.cluster, costs, some, memory.longer, late_s).alike
+        runs_J = memory.running(jobs, alike_H(view)).group_J != NOT_RUN
         order_J = np.argsort(view.arrival_ns_J[jobs], kind="stable")
         if self.order == "shortest":
             left_J = (view.rounds_J[jobs] - view.round_J[jobs]) * fastest_s_J(problem)

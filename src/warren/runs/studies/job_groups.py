@@ -2,8 +2,8 @@
 
 The run is simulated. For the groups of its policy, COMP and COMM of each job's round are computed
 as policies of groups do it (``warren.policy.joint.group_rounds``), from the costs of the run. Hosts
-count as alike, each with the mean speed of all, and each job has a server on each host of its
-group. With m hosts (``warren.solve.job_groups.problem``)::
+count as they are, and each job has a server on each host of its group. With m hosts
+(``warren.solve.job_groups.problem``)::
 
     (4.1)  T = max(sum_j COMP_j(m), sum_j COMM_j(m), max_j alone_j(m))
     (4.3)  CPU = sum_j COMP_j(m) / T,   network = sum_j COMM_j(m) / T
@@ -28,7 +28,7 @@ from warren.model.decision import Question
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.model.units import NS_PER_S, seconds_to_ns
-from warren.policy.joint.group_rounds import check_jobs, grouping_problem
+from warren.policy.joint.group_rounds import check_jobs, grouping_problem, host_codes_H
 from warren.policy.protocol import answers
 from warren.report.record import Record
 from warren.report.standing_groups import GroupHistory, StandingGroup
@@ -193,7 +193,8 @@ def _described(record: Record, at_s: float | None) -> RunGroups:
 
 def _predicted(record: Record, standings: GroupHistory, one: StandingGroup) -> GroupPrediction:
     """Return the prediction of a group, with the simulated times of its jobs."""
-    run, members, machines = record.run, one.group.jobs, len(one.group.hosts)
+    run, members = record.run, one.group.jobs
+    machines = int(host_codes_H(run.cluster)[list(one.group.hosts)].sum())
     jobs = [run.workload.jobs[job] for job in members]
     group = iteration_of(grouping_problem(run.cluster, record.costs, jobs, {}), machines)
     iteration_s, limit = group.iteration_s, group.limit

@@ -12,12 +12,22 @@ import numpy as np
 
 from warren.solve.common.arrays import Float, FloatArray, Int, IntArray
 from warren.solve.common.compile import kernel
+from warren.solve.job_groups.machine_kinds import (
+    KindColumns,
+    add_round,
+    begin_group,
+    longest_comp,
+    machines_of,
+    no_kinds,
+)
 from warren.solve.job_groups.problem import NOT_RUN, WHOLE, JobGroupingProblem
 
 NOBODY: Final = -1
 """Stands for no job in the place of a job that leaves or comes."""
 ALL_SPLITS: Final = 16
 """Most machines of two groups at which every split is tried; of more, some (``best_split``)."""
+ALL_SPLITS_OF_KINDS: Final = 64
+"""Most splits of the machines of two groups, of several kinds, of which every one is tried."""
 _SUMS: Final = 7
 
 
@@ -28,7 +38,8 @@ class GroupColumns(NamedTuple):
     each needs; ``memory_J``: those that its data fill; ``weights``: a, e and u. ``next_J``,
     ``before_J``, ``head_G``: the jobs of each slot as lists; the last head is that of the jobs that
     do not run. ``job_2J``, ``count_2``, ``sum_2S``: the two groups of a change as they would be,
-    and their sums of w, n, p, q, v, memory and d. ``work``: number of jobs looked at.
+    and their sums of w, n, p, q, v, memory and d. ``work``: number of jobs looked at. ``kinds``: of
+    machines, where there are several; machines are codes then.
     """
 
     comp_J: FloatArray
@@ -52,6 +63,7 @@ class GroupColumns(NamedTuple):
     count_2: IntArray
     sum_2S: FloatArray
     work: IntArray
+    kinds: KindColumns
 
 
 def new_columns(problem: JobGroupingProblem) -> GroupColumns:
@@ -82,6 +94,7 @@ def new_columns(problem: JobGroupingProblem) -> GroupColumns:
         np.zeros(2, np.int64),
         np.zeros((2, _SUMS)),
         np.zeros(1, np.int64),
+        no_kinds() if problem.kinds is None else problem.kinds.columns(),
     )
 
 
@@ -191,6 +204,8 @@ def gathered_value(columns: GroupColumns, side: Int, machines: Int) -> float:
     count = columns.count_2[side]
     if count == 0 or machines == 0:
         return 0.0
+    if len(columns.kinds.stride_K) > 0:
+        return float(_value_on_kinds(columns, side, machines))
     part = 1.0 / machines
     comp = columns.sum_2S[side, 0]
     # N(m) = sum n + (1 - 1/m) (sum p + sum q / m), and sum d where m > 1
@@ -210,6 +225,37 @@ def gathered_value(columns: GroupColumns, side: Int, machines: Int) -> float:
         time = max(time, _alone_s(columns, job, part))
     weight = columns.weights[0]
     busy = weight * comp + (1.0 - weight) * machines * net
+    worth = columns.weights[2] * busy + columns.sum_2S[side, 4]
+    return float(worth / time - sharing)
+
+
+@kernel
+def _value_on_kinds(columns: GroupColumns, side: Int, code: Int) -> float:
+    """Compute the worth of the group in scratch on machines of several kinds."""
+    count, kinds = columns.count_2[side], columns.kinds
+    machines = machines_of(kinds, code)
+    columns.work[0] += count
+    sharing = columns.weights[1] * machines * count
+    if columns.sum_2S[side, 5] > machines * (1.0 + WHOLE):
+        return float(-sharing)
+    begin_group(kinds)
+    net, time = columns.sum_2S[side, 1], 0.0
+    if machines > 1:
+        net += columns.sum_2S[side, 6]
+    for place in range(count):
+        job = columns.job_2J[side, place]
+        if machines < columns.least_J[job]:
+            return float(-sharing)
+        pull, push, alone = add_round(kinds, job, machines)
+        net += pull + push
+        alone += columns.net_J[job]
+        if machines > 1:
+            alone += columns.step_J[job]
+        time = max(time, alone)
+    comp = longest_comp(kinds)
+    time = max(time, comp, net)
+    weight = columns.weights[0]
+    busy = machines * (weight * comp + (1.0 - weight) * net)
     worth = columns.weights[2] * busy + columns.sum_2S[side, 4]
     return float(worth / time - sharing)
 
@@ -242,6 +288,9 @@ def best_split(columns: GroupColumns, total: Int, now: Int, thorough: bool) -> t
         return gathered_value(columns, 1, total), 0
     if columns.count_2[1] == 0:
         return gathered_value(columns, 0, total), total
+    if len(columns.kinds.stride_K) > 0:
+        value, code = _best_split_of_kinds(columns, total, now)
+        return value, code
     best: Float = -np.inf
     chosen: Int = np.int64(0)
     if total <= ALL_SPLITS:
@@ -259,6 +308,60 @@ def best_split(columns: GroupColumns, total: Int, now: Int, thorough: bool) -> t
         best, chosen = better_split(columns, total, now - step, best, chosen)
         best, chosen = better_split(columns, total, now + step, best, chosen)
         step *= 2
+    return best, chosen
+
+
+@kernel
+def _best_split_of_kinds(columns: GroupColumns, total: Int, now: Int) -> tuple[Float, Int]:
+    """Do as ``best_split`` with machines of several kinds.
+
+    Of up to ``ALL_SPLITS_OF_KINDS`` splits every one is tried; of more, ``now``, and those that
+    give the first group 1, 2, 4, ... machines more or fewer of one kind, or all or none of it.
+    """
+    best: Float = -np.inf
+    chosen: Int = np.int64(0)
+    stride_K, splits = columns.kinds.stride_K, 1
+    rest = total
+    for kind in range(len(stride_K) - 1, -1, -1):
+        splits *= rest // stride_K[kind] + 1
+        rest %= stride_K[kind]
+    if splits <= ALL_SPLITS_OF_KINDS:
+        for split in range(1, splits - 1):
+            code, left, rest = np.int64(0), split, total
+            for kind in range(len(stride_K) - 1, -1, -1):
+                width = rest // stride_K[kind] + 1
+                rest %= stride_K[kind]
+                code += left % width * stride_K[kind]
+                left //= width
+            best, chosen = _better_split_of_kinds(columns, total, code, best, chosen)
+        return best, chosen
+    best, chosen = _better_split_of_kinds(columns, total, now, best, chosen)
+    rest, rest_now = total, now
+    for kind in range(len(stride_K) - 1, -1, -1):
+        most, has = rest // stride_K[kind], rest_now // stride_K[kind]
+        rest %= stride_K[kind]
+        rest_now %= stride_K[kind]
+        others = now - has * stride_K[kind]
+        step = 1
+        while step < 2 * most:
+            fewer, more = max(0, has - step), min(most, has + step)
+            for count in (fewer, more):
+                code = others + count * stride_K[kind]
+                best, chosen = _better_split_of_kinds(columns, total, code, best, chosen)
+            step *= 2
+    return best, chosen
+
+
+@kernel
+def _better_split_of_kinds(
+    columns: GroupColumns, total: Int, code: Int, best: Float, chosen: Int
+) -> tuple[Float, Int]:
+    """Return the better of a split and the best before, if each group gets a machine."""
+    if code <= 0 or code >= total:
+        return best, chosen
+    value = gathered_value(columns, 0, code) + gathered_value(columns, 1, total - code)
+    if value > best:
+        return value, code
     return best, chosen
 
 

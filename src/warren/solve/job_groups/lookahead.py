@@ -93,10 +93,10 @@ def _prefix(
     problem: JobGroupingProblem, left_J: FloatArray, weight_J: FloatArray, count: int
 ) -> RunningGroups:
     """Return the jobs that would end first, ``count`` of them, as a group on all machines."""
-    order_J = np.argsort(left_J * problem.alone_s_J(problem.machines) / weight_J, kind="stable")
+    order_J = np.argsort(left_J * problem.alone_s_J(problem.all_machines) / weight_J, kind="stable")
     group_J = np.full(len(order_J), NOT_RUN, np.int64)
     group_J[order_J[:count]] = 0
-    return RunningGroups(group_J=group_J, machine_G=np.array([problem.machines]))
+    return RunningGroups(group_J=group_J, machine_G=np.array([problem.all_machines]))
 
 
 def ends_score(

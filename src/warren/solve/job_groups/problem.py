@@ -32,6 +32,9 @@ the last as ``warren.solve.shapes.task_rounds`` has it for equal machines that w
 tasks come out even (else some machine sends more). If c_j is 0, tasks can be cut at will and
 nothing is sent while a job computes.
 
+*Machines of several kinds* (``kinds``) are unequal, and numbers of machines are codes:
+``machine_kinds`` has the times of rounds on them. What is as published counts all as alike.
+
 *Memory.* A group with fewer machines than one of its jobs needs, or than the data of all of its
 jobs fill together, is worth nothing.
 
@@ -51,6 +54,16 @@ from typing import Final, TypeVar
 import numpy as np
 
 from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
+from warren.solve.flows.queued_steps import Sends, iteration_s
+from warren.solve.job_groups.machine_kinds import (
+    UnequalMachines,
+    add_round,
+    begin_group,
+    digits,
+    longest_comp,
+    machines_of,
+    parts_of,
+)
 
 Column = TypeVar("Column", FloatArray, IntArray)
 NOT_RUN: Final = -1
@@ -79,7 +92,10 @@ class JobGroupingProblem:
     its COMM (s) on any number of machines, at least 0. ``rounds``: terms that change with the
     machines; None: nothing. ``worth_J``: v; None: 0. ``least_J``: the machines that each needs;
     None: one. ``memory_J``: the machines that the data of each fill, in parts of a machine; None:
-    0. ``cpu_weight``: a; ``job_weight``: e; ``busy_weight``: u. ``all_run``: each job must be in a
+    0. ``kinds``: of machines, where they are not equal; the columns of times are those of mean
+    machines then. ``sends``: how pulls and pushes of a group share the network. If not in turns, T
+    of groups comes from ``warren.solve.flows.queued_steps``; a search still goes by (4.1).
+    ``cpu_weight``: a; ``job_weight``: e; ``busy_weight``: u. ``all_run``: each job must be in a
     group, where none can be made to wait.
 
     Raises
@@ -95,6 +111,8 @@ class JobGroupingProblem:
     worth_J: FloatArray | None = None
     least_J: IntArray | None = None
     memory_J: FloatArray | None = None
+    kinds: UnequalMachines | None = None
+    sends: Sends = "turns"
     cpu_weight: float = 2 / 3
     job_weight: float = 1e-9
     busy_weight: float = 1.0
@@ -145,6 +163,31 @@ class JobGroupingProblem:
         """Return the machines that the data of each job fill."""
         return np.zeros(len(self.net_s_J)) if self.memory_J is None else self.memory_J
 
+    @property
+    def alike(self) -> JobGroupingProblem:
+        """Return the problem with machines that all count as the mean of all."""
+        return self if self.kinds is None else replace(self, kinds=None)
+
+    @property
+    def all_machines(self) -> int:
+        """Return all machines: their number, or its code where there are kinds."""
+        return self.machines if self.kinds is None else self.kinds.all_code
+
+    def sizes(self, machine_G: IntArray) -> IntArray:
+        """Return how many machines groups have, which may be codes."""
+        if self.kinds is None:
+            return machine_G
+        stride_K = self.kinds.stride_K
+        counts = [sum(digits(code, stride_K)) for code in machine_G.ravel().tolist()]
+        return np.array(counts, np.int64).reshape(machine_G.shape)
+
+    def some_of(self, machines: int) -> list[int]:
+        """Return numbers of machines up to some, or codes: 1, 2, 4, ..., and all of them."""
+        if self.kinds is None:
+            counts = {*(1 << power for power in range(machines.bit_length())), machines} - {0}
+            return sorted(counts)
+        return list(parts_of(machines, self.kinds.stride_K)) if machines else []
+
     def part(self, jobs: IntArray) -> JobGroupingProblem:
         """Return the problem of some of the jobs, by index, on all machines."""
 
@@ -167,6 +210,7 @@ class JobGroupingProblem:
             worth_J=some(self.worth_J),
             least_J=some(self.least_J),
             memory_J=some(self.memory_J),
+            kinds=None if self.kinds is None else self.kinds.part(jobs),
         )
 
     def fits(self, group_J: IntArray, machine_G: IntArray) -> bool:
@@ -177,8 +221,16 @@ class JobGroupingProblem:
         """Return for each group whether its machines hold the data of all of its jobs."""
         runs_J = group_J != NOT_RUN
         filled_G = sums(self.memories_J[runs_J], group_J[runs_J], len(machine_G))
-        held_G: BoolArray = filled_G <= machine_G * (1 + WHOLE)
+        held_G: BoolArray = filled_G <= self.sizes(machine_G) * (1 + WHOLE)
         return held_G
+
+    def comp_s_J(self, machine_J: IntArray | int) -> FloatArray:
+        """Compute COMP of each job alone, on as many machines as stand for it."""
+        if self.kinds is None:
+            comp_J: FloatArray = self.comp_machine_s_J / machine_J
+            return comp_J
+        codes = np.broadcast_to(np.asarray(machine_J, np.int64), self.net_s_J.shape)
+        return _comp_on_kinds_G(self.kinds, np.arange(len(codes)), codes)
 
     def comm_s_J(self, machine_J: IntArray | int) -> FloatArray:
         """Compute n_j(m) of each job, on as many machines as stand for it."""
@@ -186,8 +238,14 @@ class JobGroupingProblem:
         comm_J: FloatArray = self._rest_s_J(machine_J) + pull_J + push_J
         return comm_J
 
+    def pull_s_J(self, machine_J: IntArray | int) -> FloatArray:
+        """Compute pull_j(m) of each job, on as many machines as stand for it."""
+        return self._sent_s_J(machine_J)[0]
+
     def alone_s_J(self, machine_J: IntArray | int) -> FloatArray:
         """Compute alone_j(m) of each job, on as many machines as stand for it."""
+        if self.kinds is not None:
+            return self._on_kinds(machine_J)[2] + self._rest_s_J(machine_J)
         comp_J, task_J = self.comp_machine_s_J / machine_J, self.terms.task_s_J
         pull_J, push_J = self._sent_s_J(machine_J)
         cut_J = task_J == 0
@@ -197,11 +255,23 @@ class JobGroupingProblem:
         alone_J: FloatArray = rest_J + np.where(cut_J, comp_J + push_J, whole_J)
         return alone_J
 
+    def _on_kinds(self, machine_J: IntArray | int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Compute pull_j, push_j and alone_j less rest_j on machines of several kinds."""
+        assert self.kinds is not None
+        codes = np.broadcast_to(np.asarray(machine_J, np.int64), self.net_s_J.shape)
+        columns, times_J3 = self.kinds.columns(), np.zeros((len(codes), 3))
+        for job, code in enumerate(codes.tolist()):
+            times_J3[job] = add_round(columns, job, machines_of(columns, code))
+        return times_J3[:, 0], times_J3[:, 1], times_J3[:, 2]
+
     def _rest_s_J(self, machine_J: IntArray | int) -> FloatArray:
-        rest_J: FloatArray = self.net_s_J + self.terms.step_s_J * (np.asarray(machine_J) > 1)
+        size_J = self.sizes(np.asarray(machine_J))
+        rest_J: FloatArray = self.net_s_J + self.terms.step_s_J * (size_J > 1)
         return rest_J
 
     def _sent_s_J(self, machine_J: IntArray | int) -> tuple[FloatArray, FloatArray]:
+        if self.kinds is not None:
+            return self._on_kinds(machine_J)[:2]
         part_J = 1 / np.asarray(machine_J, float)
         terms = self.terms
         return terms.pull_s_J * (1 - part_J), terms.push_s_J * (1 - part_J) * part_J
@@ -234,13 +304,14 @@ def grouping_of(problem: JobGroupingProblem, group_J: IntArray, machine_G: IntAr
     number_G[there_G] = np.arange(len(there_G))
     # The last entry stands for jobs that do not run: their group is -1.
     group_J, machine_G = number_G[group_J], np.asarray(machine_G, np.int64)[there_G]
-    if (machine_G < 1).any() or machine_G.sum() > problem.machines:
+    size_G = problem.sizes(machine_G)
+    if (machine_G < 1).any() or size_G.sum() > problem.machines:
         raise ValueError("a group has no machine, or there are too few machines")
     runs_J, total = group_J != NOT_RUN, problem.machines
     member_J, groups = group_J[runs_J], len(machine_G)
     comp_G, net_G, time_G = iterations_s_G(problem, group_J, machine_G)
-    cpu, net = (float((machine_G * part / time_G).sum()) / total for part in (comp_G, net_G))
-    sharing = float((machine_G * np.bincount(member_J, minlength=groups)).sum()) / total
+    cpu, net = (float((size_G * part / time_G).sum()) / total for part in (comp_G, net_G))
+    sharing = float((size_G * np.bincount(member_J, minlength=groups)).sum()) / total
     worth = float((sums(problem.worths_J[runs_J], member_J, groups) / time_G).sum()) / total
     used = problem.cpu_weight * cpu + (1 - problem.cpu_weight) * net
     return JobGrouping(
@@ -260,15 +331,52 @@ def iterations_s_G(
     member_J, groups = group_J[runs_J], len(machine_G)
     on_J = np.ones(len(group_J), np.int64)
     on_J[runs_J] = machine_G[member_J]
-    comp_G = sums((problem.comp_machine_s_J / on_J)[runs_J], member_J, groups)
+    if problem.kinds is None:
+        comp_G = sums((problem.comp_machine_s_J / on_J)[runs_J], member_J, groups)
+    else:
+        comp_G = _comp_on_kinds_G(problem.kinds, group_J, machine_G)
     net_G = sums(problem.comm_s_J(on_J)[runs_J], member_J, groups)
     time_G = np.maximum(comp_G, net_G)
     np.maximum.at(time_G, member_J, problem.alone_s_J(on_J)[runs_J])
+    if problem.sends != "turns":
+        time_G = np.maximum(time_G, _queued_s_G(problem, group_J, on_J, groups))
     least_G = np.ones(groups, np.int64)
     np.maximum.at(least_G, member_J, problem.leasts_J[runs_J])
-    filled_G = sums(problem.memories_J[runs_J], member_J, groups)
-    time_G[(machine_G < least_G) | (filled_G > machine_G * (1 + WHOLE))] = np.inf
+    size_G = problem.sizes(machine_G)
+    time_G[(size_G < least_G) | ~problem.holds_G(group_J, machine_G)] = np.inf
     return comp_G, net_G, time_G
+
+
+def _queued_s_G(
+    problem: JobGroupingProblem, group_J: IntArray, on_J: IntArray, groups: int
+) -> FloatArray:
+    """Compute the iteration of each group whose pulls and pushes are steps of their own."""
+    pull_J, comm_J, alone_J = (
+        problem.pull_s_J(on_J),
+        problem.comm_s_J(on_J),
+        problem.alone_s_J(on_J),
+    )
+    due_J = np.maximum(alone_J - comm_J, 0.0)
+    comp_J, time_G = problem.comp_s_J(on_J), np.zeros(groups)
+    for group in range(groups):
+        some = np.flatnonzero(group_J == group)
+        if len(some) > 1:
+            push_J = (comm_J - pull_J)[some]
+            steps = pull_J[some], comp_J[some], due_J[some], push_J
+            time_G[group] = iteration_s(*steps, problem.sends)
+    return time_G
+
+
+def _comp_on_kinds_G(kinds: UnequalMachines, group_J: IntArray, machine_G: IntArray) -> FloatArray:
+    """Compute the COMP of each group on the devices of the type on which it is longest."""
+    columns, comp_G = kinds.columns(), np.zeros(len(machine_G))
+    for group, code in enumerate(machine_G.tolist()):
+        count = machines_of(columns, code)
+        begin_group(columns)
+        for job in np.flatnonzero(group_J == group).tolist():
+            add_round(columns, job, count)
+        comp_G[group] = longest_comp(columns)
+    return comp_G
 
 
 def sums(value_J: FloatArray, group_J: IntArray, groups: int) -> FloatArray:

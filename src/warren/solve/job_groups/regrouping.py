@@ -130,7 +130,7 @@ def with_waiting(problem: JobGroupingProblem, running: RunningGroups) -> Running
     """
     while True:
         waiting = np.flatnonzero(running.group_J == NOT_RUN)
-        dense_J = problem.worths_J[waiting] / problem.alone_s_J(problem.machines)[waiting]
+        dense_J = problem.worths_J[waiting] / problem.alone_s_J(problem.all_machines)[waiting]
         waiting = waiting[np.argsort(-dense_J, kind="stable")][:_LOOKED_AT]
         best, most = None, utilization_of(problem, running)
         for job in waiting.tolist():
@@ -148,13 +148,12 @@ def _places(
 ) -> Iterator[RunningGroups]:
     """Yield the groups with a job in each of them, then with it on machines that no job is on."""
     taken = [group for group in np.unique(running.group_J).tolist() if group != NOT_RUN]
-    free = problem.machines - int(running.machine_G[taken].sum())
+    free = problem.all_machines - int(running.machine_G[taken].sum())
     for group in taken:
         group_J = running.group_J.copy()
         group_J[job] = group
         yield replace(running, group_J=group_J)
-    counts = {*(1 << power for power in range(free.bit_length())), free} - {0}
-    for count in sorted(counts):
+    for count in problem.some_of(free):
         # Only groups with jobs stay: the machines of others are those that are free.
         number_G = np.full(len(running.machine_G) + 1, NOT_RUN, np.int64)
         number_G[taken] = np.arange(len(taken))

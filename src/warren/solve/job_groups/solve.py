@@ -8,7 +8,7 @@ disturbances that among few.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -58,7 +58,11 @@ def grouped(
         Seed of the draws.
     """
     search = _Search(problem, seed)
-    for number, (group_J, machine_G) in enumerate(_starts(problem, search.columns)):
+    alike = problem.alike
+    columns = search.columns if alike is problem else new_columns(alike)
+    for number, (group_J, machine_G) in enumerate(_starts(alike, columns)):
+        if problem.kinds is not None:
+            machine_G = problem.kinds.dealt(machine_G)
         search.consider(group_J, machine_G, work // 2 if number == 0 else work, few=number > 0)
         if search.columns.work[0] >= work:
             break
@@ -119,7 +123,7 @@ def _that_run(problem: JobGroupingProblem, search: _Search) -> IntArray:
     runs_J = group_J != NOT_RUN
     least_G = np.zeros_like(machine_G)
     np.maximum.at(least_G, group_J[runs_J], problem.leasts_J[runs_J])
-    enough_G = (least_G <= machine_G) & problem.holds_G(group_J, machine_G)
+    enough_G = (least_G <= problem.sizes(machine_G)) & problem.holds_G(group_J, machine_G)
     group_J[runs_J] = np.where(enough_G[group_J[runs_J]], group_J[runs_J], NOT_RUN)
     return group_J
 
@@ -135,10 +139,11 @@ def _trimmed(problem: JobGroupingProblem, search: _Search) -> IntArray:
     load(search.columns, search.group_J, machine_G)
     for slot in np.flatnonzero(machine_G).tolist():
         gather(search.columns, 0, slot, NOBODY, NOBODY)
-        values = [
-            gathered_value(search.columns, 0, count) for count in range(1, machine_G[slot] + 1)
-        ]
-        machine_G[slot] = 1 + int(np.argmax(values))
+        counts: Sequence[int] = range(1, machine_G[slot] + 1)
+        if problem.kinds is not None:
+            counts = problem.some_of(int(machine_G[slot]))
+        values = [gathered_value(search.columns, 0, count) for count in counts]
+        machine_G[slot] = counts[int(np.argmax(values))]
     return machine_G
 
 

@@ -60,8 +60,18 @@ def weighed_speed(
 def fastest_s_J(problem: JobGroupingProblem) -> FloatArray:
     """Compute each job's least time of an iteration alone on 1, 2, 4, ... or all machines.
 
-    Of numbers that it needs more than, the least that it needs.
+    Of numbers that it needs more than, the least that it needs. Of machines of several kinds it is
+    the least on some of the fastest.
     """
+    if problem.kinds is not None:
+        counts = problem.alike.some_of(problem.machines)
+        codes = [problem.kinds.dealt(np.array([count])) for count in counts]
+        times = [
+            np.where(count >= problem.leasts_J, problem.alone_s_J(code.item()), np.inf)
+            for count, code in zip(counts, codes, strict=True)
+        ]
+        quickest_J: FloatArray = np.min([*times, problem.alone_s_J(problem.all_machines)], axis=0)
+        return quickest_J
     counts = [1 << power for power in range(problem.machines.bit_length())]
     leasts_J = np.minimum(problem.leasts_J, problem.machines)
     times = [
