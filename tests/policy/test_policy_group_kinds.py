@@ -45,7 +45,7 @@ def unequal(
 def test_on_two_fast_and_three_slow_hosts_harmony_is_ahead_of_srtf_with_cruise(
     tmp_path: Path,
 ) -> None:
-    jobs = drawn_jobs(702, 5, rounds=12)
+    jobs = drawn_jobs(702, 4, rounds=8)
     grouped, alone = (
         simulated(tmp_path / name, unequal(jobs, scheduler, 2, 3))
         for name, scheduler in (

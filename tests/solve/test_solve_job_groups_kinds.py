@@ -160,13 +160,10 @@ def test_the_search_finds_the_best_grouping_on_unequal_machines() -> None:
 def test_parts_of_some_machines_are_all_of_them_where_those_are_few() -> None:
     stride_K = np.array([1, 3])
     assert sorted(parts_of(2 + 3 * 1, stride_K)) == [1, 2, 3, 4, 5]
-    many = np.array([1, 1001])
-    codes = list(parts_of(1000 + 1001 * 900, many))
-    assert len(codes) == 1000 + 900 + 1
-    assert all(
-        0 <= count <= 900 and 0 <= part <= 1000
-        for count, part in (divmod(code, 1001) for code in codes)
-    )
+    # Of 3 machines of one kind and 30 of another, 1, 2 and 3, and 1, 2, 4, ..., and the others.
+    found = list(parts_of(3 + 4 * 30, np.array([1, 4])))
+    few = [1, 2, 3, *(4 * n for n in (1, 2, 4, 8, 16, 30))]
+    assert sorted(found) == sorted([*few, *(123 - one for one in few), 123])
 
 
 def test_a_group_keeps_to_the_machines_that_there_are() -> None:

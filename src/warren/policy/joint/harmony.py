@@ -8,7 +8,8 @@ What
     (``solve.job_groups.lookahead``). New groups are taken if they are better than the present ones
     by some part, and waiting jobs start wherever that gains weighed speed. Each job of a group has
     a server and its tasks on all of the group's hosts; rounds begin when their barrier has passed,
-    so computation of one job goes on while others send.
+    so computation of one job goes on while others send. Hosts of unequal speed count as they are: a
+    group has a number of each kind.
 Source
     Harmony (dissertation 2020), chapter 4: groups, the model (4.1)-(4.3) and its use.
 Differs

@@ -38,8 +38,8 @@ from warren.solve.common.compile import kernel
 
 _EVEN: Final = 1e-9
 """Part by which ends of tasks may differ, by rounding, and count as one end."""
-_ALL_CODES: Final = 256
-"""Most parts of some machines that are all listed; of more, those that differ in one kind."""
+_ALL_CODES: Final = 64
+"""Most parts of some machines that are all listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,9 +146,10 @@ def digits(code: int, stride_K: IntArray) -> list[int]:
 
 
 def parts_of(code: int, stride_K: IntArray) -> Iterator[int]:
-    """Yield codes of some of the machines of a code, at least one, and all of them.
+    """Yield codes of some of the machines of a code, at least one, and of all of them.
 
-    Every part, or, if those are many, all machines but for one kind of which there are fewer.
+    Every part; if those are many, 1, 2, 4, ... machines of one kind, all machines but these, and
+    all.
     """
     most = digits(code, stride_K)
     if np.prod([count + 1.0 for count in most]) <= _ALL_CODES:
@@ -158,7 +159,10 @@ def parts_of(code: int, stride_K: IntArray) -> Iterator[int]:
         yield from codes[1:]
         return
     for stride, count in zip(stride_K.tolist(), most, strict=True):
-        yield from (code - stride * n for n in range(1, count + 1) if code > stride * n)
+        for n in sorted({*(1 << power for power in range(count.bit_length())), count} - {0}):
+            yield stride * n
+            if code > stride * n:
+                yield code - stride * n
     yield code
 
 
@@ -259,3 +263,28 @@ def longest_comp(kinds: KindColumns) -> Float:
     for of_type in range(len(kinds.load_T)):
         longest = max(longest, kinds.load_T[of_type])
     return float(longest)
+
+
+@kernel
+def measure_jobs(kinds: KindColumns, code_J: IntArray, times_J3: FloatArray) -> None:
+    """Write pull, push and time alone of each job on the machines of its code."""
+    for job in range(len(code_J)):
+        machines = machines_of(kinds, code_J[job])
+        pull, push, alone = add_round(kinds, job, machines)
+        times_J3[job, 0] = pull
+        times_J3[job, 1] = push
+        times_J3[job, 2] = alone
+
+
+@kernel
+def measure_groups(
+    kinds: KindColumns, group_J: IntArray, code_G: IntArray, comp_G: FloatArray
+) -> None:
+    """Write the COMP of each group on the machines of its code."""
+    for group in range(len(code_G)):
+        machines = machines_of(kinds, code_G[group])
+        begin_group(kinds)
+        for job in range(len(group_J)):
+            if group_J[job] == group:
+                add_round(kinds, job, machines)
+        comp_G[group] = longest_comp(kinds)

@@ -57,11 +57,9 @@ from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
 from warren.solve.flows.queued_steps import Sends, iteration_s
 from warren.solve.job_groups.machine_kinds import (
     UnequalMachines,
-    add_round,
-    begin_group,
     digits,
-    longest_comp,
-    machines_of,
+    measure_groups,
+    measure_jobs,
     parts_of,
 )
 
@@ -229,8 +227,8 @@ class JobGroupingProblem:
         if self.kinds is None:
             comp_J: FloatArray = self.comp_machine_s_J / machine_J
             return comp_J
-        codes = np.broadcast_to(np.asarray(machine_J, np.int64), self.net_s_J.shape)
-        return _comp_on_kinds_G(self.kinds, np.arange(len(codes)), codes)
+        code_J = np.full(len(self.net_s_J), machine_J, np.int64)
+        return _comp_on_kinds_G(self.kinds, np.arange(len(code_J)), code_J)
 
     def comm_s_J(self, machine_J: IntArray | int) -> FloatArray:
         """Compute n_j(m) of each job, on as many machines as stand for it."""
@@ -258,10 +256,9 @@ class JobGroupingProblem:
     def _on_kinds(self, machine_J: IntArray | int) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Compute pull_j, push_j and alone_j less rest_j on machines of several kinds."""
         assert self.kinds is not None
-        codes = np.broadcast_to(np.asarray(machine_J, np.int64), self.net_s_J.shape)
-        columns, times_J3 = self.kinds.columns(), np.zeros((len(codes), 3))
-        for job, code in enumerate(codes.tolist()):
-            times_J3[job] = add_round(columns, job, machines_of(columns, code))
+        code_J = np.full(len(self.net_s_J), machine_J, np.int64)
+        times_J3 = np.zeros((len(code_J), 3))
+        measure_jobs(self.kinds.columns(), code_J, times_J3)
         return times_J3[:, 0], times_J3[:, 1], times_J3[:, 2]
 
     def _rest_s_J(self, machine_J: IntArray | int) -> FloatArray:
@@ -369,13 +366,9 @@ def _queued_s_G(
 
 def _comp_on_kinds_G(kinds: UnequalMachines, group_J: IntArray, machine_G: IntArray) -> FloatArray:
     """Compute the COMP of each group on the devices of the type on which it is longest."""
-    columns, comp_G = kinds.columns(), np.zeros(len(machine_G))
-    for group, code in enumerate(machine_G.tolist()):
-        count = machines_of(columns, code)
-        begin_group(columns)
-        for job in np.flatnonzero(group_J == group).tolist():
-            add_round(columns, job, count)
-        comp_G[group] = longest_comp(columns)
+    comp_G = np.zeros(len(machine_G))
+    code_G = np.ascontiguousarray(machine_G, np.int64)
+    measure_groups(kinds.columns(), np.ascontiguousarray(group_J, np.int64), code_G, comp_G)
     return comp_G
 
 
