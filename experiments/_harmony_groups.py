@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
 from warren.cost.job_groups import comp_s_J, group_iteration_s
 from warren.solve.job_groups.isolated import isolated_machines
-from warren.solve.job_groups.problem import NOT_RUN, JobGrouping, JobGroupingProblem
-from warren.solve.job_groups.published import Intensity, published_grouping
+from warren.solve.job_groups.problem import NOT_RUN, JobGrouping, JobGroupingProblem, grouping_of
+from warren.solve.job_groups.published import Intensity, grouping_of_first, published_grouping
 from warren.solve.job_groups.regrouping import (
     WORTH,
     EndedMember,
@@ -26,7 +26,7 @@ from warren.solve.job_groups.regrouping import (
     without_job,
 )
 from warren.solve.job_groups.solve import grouped
-from warren.solve.job_groups.worth import iteration_worth_J
+from warren.solve.job_groups.worth import LEFT_POWER, iteration_worth_J
 
 Floats = np.ndarray
 _DONE: Final = 1e-9
@@ -40,6 +40,8 @@ KICKS: Final = 5
 """Of the search for a grouping; see ``solve/job_groups/solve.py``."""
 SPEED_WORK: Final = 1_000_000
 """Of that for the largest weighed speed."""
+ALONE_MACHINES: Final = 16
+"""Machines of a job alone in the paper's profile of a job (Fig. 4.9)."""
 FEW: Final = 1e-3
 """What each job that shares a machine costs of U: among nearly equal groupings few jobs."""
 
@@ -262,16 +264,35 @@ def _move(
 # Rules.
 
 
+Order = Literal["given", "arrival", "shortest", "longest"]
+"""The order of J in Algorithm 1: as it comes, by arrival, or by the time of an iteration."""
+Compared = Literal["one number", "either part"]
+"""What has to grow for Algorithm 1 to go on: U as one number, or one of its two parts."""
+
+
 def harmony(
-    patience: int = 1, intensity: Intensity = "ratio", *, waiting_first: bool = True
+    patience: int = 1,
+    intensity: Intensity = "ratio",
+    *,
+    waiting_first: bool = True,
+    order: Order = "given",
+    compared: Compared = "one number",
 ) -> Rule:
     """Harmony's regrouping with its Algorithm 1; where nobody runs that groups all that are there.
 
-    ``patience``: 1 as printed; see ``solve/job_groups/published.py``.
+    ``patience``: 1 as printed; see ``solve/job_groups/published.py``. ``order``, ``compared``: what
+    the paper leaves open.
     """
 
-    def group(problem: JobGroupingProblem, _: np.ndarray) -> JobGrouping:
-        return published_grouping(problem, patience, intensity)
+    def group(problem: JobGroupingProblem, places: np.ndarray) -> JobGrouping:
+        order_J = _order_of(problem, places, order)
+        ordered = problem.part(order_J)
+        if compared == "either part":
+            found = _while_either_grows(ordered, intensity)
+        else:
+            found = published_grouping(ordered, patience, intensity)
+        back_J = np.argsort(order_J)
+        return grouping_of(problem, found.group_J[back_J], found.machine_G)
 
     def rule(state: State, came: list[int], ended: EndedMember | None) -> RunningGroups:
         if not (state.running.group_J != NOT_RUN).any():
@@ -284,6 +305,26 @@ def harmony(
         return without_job(state.problem, running, ended, group, waiting_first=waiting_first)
 
     return rule
+
+
+def _order_of(problem: JobGroupingProblem, places: np.ndarray, order: Order) -> np.ndarray:
+    """The jobs of a problem in an order; ``places``: which came first."""
+    took_s = problem.comp_machine_s_J / ALONE_MACHINES + problem.net_s_J
+    key = {
+        "given": np.arange(len(places)), "arrival": places, "shortest": took_s, "longest": -took_s,
+    }[order]  # fmt: skip
+    return np.argsort(key, kind="stable")
+
+
+def _while_either_grows(problem: JobGroupingProblem, intensity: Intensity) -> JobGrouping:
+    """Algorithm 1 that goes on while CPU or network is used more, U being two numbers."""
+    best = grouping_of_first(problem, 1, intensity)
+    for count in range(2, len(problem.net_s_J) + 1):
+        found = grouping_of_first(problem, count, intensity)
+        if found.cpu <= best.cpu and found.net <= best.net:
+            break
+        best = found
+    return best
 
 
 def naive(groups: int, seed: int) -> Rule:
@@ -338,11 +379,47 @@ def busiest(state: State, came: list[int], ended: EndedMember | None) -> Running
 
 def weighed(state: State, came: list[int], ended: EndedMember | None) -> RunningGroups:
     """Group all jobs anew for the largest weighed speed; leave them where that gains too little."""
+    return _weighed(state, LEFT_POWER)
+
+
+def weighed_without_lengths(
+    state: State, came: list[int], ended: EndedMember | None
+) -> RunningGroups:
+    """The same, but no job counts more for having less left."""
+    return _weighed(state, 0.0)
+
+
+def _weighed(state: State, power: float) -> RunningGroups:
     problem = state.problem
-    worth = iteration_worth_J(problem, state.left[np.array(state.present)])
+    worth = iteration_worth_J(problem, state.left[np.array(state.present)], power=power)
     problem = replace(problem, worth_J=worth, busy_weight=0.0, job_weight=1e-9)
     running = with_waiting(problem, state.running)
     return _worth_it(problem, running, grouped(problem, work=SPEED_WORK))
+
+
+def alone_by_weighed_speed(
+    state: State, came: list[int], ended: EndedMember | None
+) -> RunningGroups:
+    """Give machines to jobs for the largest weighed speed, no two of them on one machine.
+
+    A job's speed is concave in its machines, so the step that gains most is always right.
+    """
+    problem, jobs = state.problem, len(state.present)
+    worth = iteration_worth_J(problem, state.left[np.array(state.present)])
+    machine_J = np.zeros(jobs, np.int64)
+    for _ in range(problem.machines):
+        comp_J = problem.comp_machine_s_J
+        now_J, more_J = (
+            count_J / (comp_J + count_J * problem.net_s_J) for count_J in (machine_J, machine_J + 1)
+        )
+        machine_J[np.argmax(worth * (more_J - now_J))] += 1
+    runs_J = machine_J > 0
+    group_J = np.full(jobs, NOT_RUN, np.int64)
+    group_J[runs_J] = np.arange(int(runs_J.sum()))
+    found = RunningGroups(group_J=group_J, machine_G=machine_J[runs_J])
+    problem = replace(problem, worth_J=worth, busy_weight=0.0, job_weight=0.0)
+    better = utilization_of(problem, found) > utilization_of(problem, state.running) * (1 + WORTH)
+    return found if better else state.running
 
 
 def _worth_it(
@@ -352,7 +429,7 @@ def _worth_it(
     return RunningGroups.of(found) if found.value > now * (1 + WORTH) else running
 
 
-def isolated(order: str = "arrival") -> Rule:
+def isolated(order: str = "arrival", *, reloads: bool = False) -> Rule:
     """Give each job machines of its own, and let it run to its end.
 
     Who waits begins in the order of arrival, of ``fewest`` machines, or of the ``shortest`` (the
@@ -365,10 +442,12 @@ def isolated(order: str = "arrival") -> Rule:
         jobs, present, problem = state.jobs, np.array(state.present), state.problem
         comp, net = problem.comp_machine_s_J, problem.net_s_J
         least = np.minimum(jobs.least_machines[present], jobs.machines)
+        if reloads:
+            least = np.ones_like(least)
         key = {
             "arrival": jobs.arrival_s[present],
             "fewest": least,
-            "shortest": (comp / 16 + net) * state.left[present],
+            "shortest": (comp / ALONE_MACHINES + net) * state.left[present],
         }[order]
         runs = (state.running.group_J != NOT_RUN) & (order != "shortest")
         in_order = np.argsort(key, kind="stable")

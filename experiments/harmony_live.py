@@ -17,6 +17,13 @@ in turns, and have the medians: the machine's pace varies.
 
 Part ``drawn``: the policies for two sets of six jobs whose sizes were drawn, once each.
 
+Part ``equal``: equal freedom for all. Every policy may give a job one host, every run is made three
+times in turns, and jobs alone go by their lengths, too, as ``harmony`` does. Its sets of jobs are
+drawn by ``EQUAL_DRAWS``, seeds that were named here before any of them was run or simulated.
+
+Part ``shortest``: ``isolated, shortest`` in virtual time, by the profiles of the runs of the other
+parts; this part needs no rights.
+
 Part ``groups``: all 15 pairs of the six jobs and six drawn triples, on the three hosts, beside what
 the model says of them by the profile of each job alone, which is measured before.
 
@@ -60,10 +67,15 @@ GUESS: Final = {
 """Of a task's time, until one was measured."""
 NAMES: Final = tuple(JOBS)
 SHARED: Final = {"joint": "harmony", "flow": "turns"}
-Policies: TypeAlias = Sequence[tuple[str, dict[str, str], dict[str, Any]]]
+Policy: TypeAlias = tuple[str, dict[str, str], dict[str, Any]]
+Policies: TypeAlias = Sequence[Policy]
+SHORTEST: Final[Policy] = (
+    "isolated, shortest", {"joint": "isolated"}, {"order": "shortest"},
+)  # fmt: skip
 POLICIES: Final[Policies] = (
     ("isolated, least 2", {"joint": "isolated"}, {"least": 2}),
     ("isolated", {"joint": "isolated"}, {}),
+    SHORTEST,
     ("harmony-published", {"joint": "harmony-published", "flow": "turns"}, {}),
     ("harmony, least 2", SHARED, {"least": 2}),
     ("harmony", SHARED, {}),
@@ -71,7 +83,9 @@ POLICIES: Final[Policies] = (
 NAIVE: Final = {"place": "naive", "group": "fixed", "shape": "fixed"}
 """Jobs state where their servers are: on the hosts of their group."""
 LIMITS: Final[dict[Limit, str]] = {"cpu": "CPU", "network": "network", "job": "job"}
-PARTS: Final = ("policies", "drawn", "groups")
+PARTS: Final = ("policies", "drawn", "groups", "equal", "shortest")
+EQUAL_DRAWS: Final = (61, 62, 63)
+"""The seeds of the jobs of part ``equal``, none of which was looked at before."""
 ROUNDS: Final = 8
 """Of jobs in part ``groups``."""
 TRIPLES: Final = 6
@@ -81,28 +95,36 @@ REPEATED: Final = ("isolated, least 2", "harmony, least 2", "naive, all")
 MEDIANS: Final = ("jct_s", "makespan_s", "cpu_used", "link_used")
 DRAWS: Final = (7, 8)
 """The seeds of the jobs of part ``drawn``; those of 7 were looked at in virtual time."""
+SETS: Final[Mapping[str, Sequence[int]]] = {"drawn": DRAWS, "equal": EQUAL_DRAWS}
 
 
 def main() -> None:
     """Make a part, or all that are not there yet, and save."""
-    if why := cannot("ip") or no_quota():
-        print(f"skipped: {why}")
-        return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", action="append", choices=PARTS)
     parser.add_argument(
-        "--draw", action="append", type=int, choices=DRAWS, help="of part drawn; others stay"
-    )
+        "--draw", action="append", type=int, choices=(*DRAWS, *EQUAL_DRAWS),
+        help="of parts drawn and equal; other sets stay",
+    )  # fmt: skip
     parts, asked = _common.earlier("harmony_live"), parser.parse_args()
+    why = cannot("ip") or no_quota()
     for part in asked.part or [one for one in PARTS if one not in parts]:
+        if part == "shortest":
+            parts[part] = {"made_by": _common.made_by(), "rows": _shortest(parts)}
+            _common.save("harmony_live", SEED, {"parts": parts})
+            continue
+        if why:
+            print(f"part {part} skipped: {why}")
+            continue
         told = parts.get("policies", {}).get("profile", {"task_s": GUESS, "late_s": {}})
         profile = Profile(told["task_s"], told["late_s"])
         with live.testbed() as share:
-            if part == "drawn":
-                sets = {one["draw"]: one for one in parts.get("drawn", {"sets": []})["sets"]}
-                for draw in asked.draw or DRAWS:
-                    sets[draw] = {"draw": draw, **_made(share), **_drawn(draw, share)}
-                parts["drawn"] = {"sets": [sets[draw] for draw in sorted(sets)]}
+            if part in SETS:
+                sets = {one["draw"]: one for one in parts.get(part, {"sets": []})["sets"]}
+                for draw in [one for one in asked.draw or SETS[part] if one in SETS[part]]:
+                    sets[draw] = {"draw": draw, **_made(share), **_drawn(draw, part, share)}
+                    parts[part] = {"sets": [sets[one] for one in sorted(sets)]}
+                    _common.save("harmony_live", SEED, {"parts": parts})
             else:
                 made = {"policies": _policies, "groups": _groups}[part](profile, share)
                 parts[part] = _made(share) | made
@@ -119,13 +141,34 @@ def _policies(_: Profile, share: float) -> dict[str, Any]:
     return _told(profile, _rows(runs, REPEATED))
 
 
-def _drawn(draw: int, share: float) -> dict[str, Any]:
-    some = [one for one in POLICIES if one[0] != "harmony-published"]
+def _drawn(draw: int, part: str, share: float) -> dict[str, Any]:
+    if part == "equal":
+        some = [one for one in POLICIES if "least" not in one[2]]
+    else:
+        some = [one for one in POLICIES if one[0] != "harmony-published"]
     jobs = drawn_jobs(draw)
     told = {name: {"batch": job.batch, "rounds": job.rounds, "model_bytes": job.model_bytes}
             for name, job in jobs.items()}  # fmt: skip
     profile = _alone(jobs, dict.fromkeys(jobs, 0.5), share)
-    return {"jobs": told, **_told(profile, _rows(_described(jobs, some, profile, share), ()))}
+    repeated = [name for name, *_ in some] if part == "equal" else []
+    return {"jobs": told, **_told(profile, _rows(_described(jobs, some, profile, share), repeated))}
+
+
+def _shortest(parts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A row a set of jobs that was run: *isolated, shortest* in virtual time."""
+    name, scheduler, options = SHORTEST
+    sets = [("policies", JOBS, parts["policies"])]
+    sets += [(str(one["draw"]), drawn_jobs(one["draw"]), one) for one in parts["drawn"]["sets"]]
+    rows = []
+    for which, jobs, part in sets:
+        profile = Profile(part["profile"]["task_s"], part["profile"]["late_s"])
+        _, told = played(described(scheduler, options, profile, part["share"], jobs), live=False)
+        rows.append({
+            "set": which, "policy": name, "simulated_jct_s": told["mean_jct_s"],
+            "simulated_s": told["makespan_s"],
+        })  # fmt: skip
+        print(rows[-1], flush=True)
+    return rows
 
 
 def _alone(jobs: Mapping[str, LiveJob], guess: Mapping[str, float], share: float) -> Profile:

@@ -39,7 +39,8 @@ BATCH: Final = 256
 WIDTH: Final = 1024
 CGROUP: Final = Path(f"/sys/fs/cgroup/memory/warren-input-spill-{os.getpid()}")
 APPS: Final = _common.ROOT / "examples"
-RATIOS: Final = (0.2, 0.4, 0.6, 0.8, 0.9, 1.0)
+RATIOS: Final = (0.2, 0.4, 0.6, 0.8, 0.9, 0.92, 0.95, 1.0)
+"""Around 0.9 the memory begins to suffice: shares on both sides of that."""
 SAMPLED_S: Final = 0.05
 ROWS: Final = {"mlr": (102_000, 83_000), "lasso": (63_000, 53_500), "nmf": (205_000, 165_000)}
 """Rows of ``WIDTH`` numbers of 4 bytes. While they are drawn mlr takes twice that, lasso thrice."""

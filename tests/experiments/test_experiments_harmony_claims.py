@@ -1,0 +1,84 @@
+"""Harmony's verdicts follow from rows: each can hold, and each can fail."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
+import _harmony_claims as claims
+import _harmony_live_page as live_page
+import harmony_live
+from _evidence_spill import input_spill
+
+
+def _fair(jct: float, makespan: float, best: float) -> list[dict[str, Any]]:
+    return [
+        {"variant": "all", "rule": rule, "jct_times": jct_, "makespan_times": makespan}
+        for rule, jct_ in (
+            (claims.PRINTED, jct), ("Alg. 1, shortest iteration first", best), ("isolated", 1.0),
+        )
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("measured", "said"),
+    [(2.0, "holds"), (1.5, "partly: a gain, but less"), (0.9, "does not hold")],
+)
+def test_a_gain_holds_from_nine_tenths_of_what_is_claimed(measured: float, said: str) -> None:
+    assert claims.verdict(measured, 2.11) == said
+
+
+def test_the_range_over_orders_stands_in_place_of_one_number() -> None:
+    rows = claims._gains(_fair(0.64, 1.02, 1.69))
+    assert rows[0][1].startswith("0.64 to 1.69 by the order of J")
+    assert rows[0][2] == "does not hold; in its best order: partly: a gain, but less"
+    assert claims.both_reached(_fair(0.64, 1.6, 1.69)).startswith("No reading")
+    assert claims.both_reached(_fair(0.64, 1.6, 2.2)).endswith("shortest iteration first.")
+
+
+def _sets(harmony_s: float) -> dict[str, Any]:
+    rows = [
+        {"policy": "isolated", "jct_s": 40.0, "makespan_s": 60.0},
+        {"policy": "harmony", "jct_s": 32.0, "makespan_s": harmony_s},
+    ]
+    return {"policies": {"rows": rows}, "drawn": {"sets": [{"rows": rows}]}}
+
+
+def test_the_page_says_first_whether_groups_end_later_with_equal_freedom() -> None:
+    made = _sets(57.0) | {"equal": {"sets": [{"rows": _sets(66.0)["policies"]["rows"]}]}}
+    late, soon, equal = (
+        " ".join(live_page.freedom(parts).split()) for parts in (_sets(63.0), _sets(57.0), made)
+    )
+    assert "in 2 of 2 live sets (makespan +5 %, +5 %)" in late
+    assert "in 0 of 2 live sets (makespan -5 %, -5 %)" in soon
+    assert "in 1 of 1 sets of drawn jobs" in equal
+
+
+def test_sets_of_equal_freedom_are_new_and_bind_no_policy() -> None:
+    assert not {*harmony_live.EQUAL_DRAWS} & {*harmony_live.DRAWS}
+    assert len(harmony_live.EQUAL_DRAWS) == 3
+    free = [name for name, _, options in harmony_live.POLICIES if "least" not in options]
+    assert free == ["isolated", "isolated, shortest", "harmony-published", "harmony"]
+
+
+def _spill(adaptive_s: float, **over: int) -> dict[str, Any]:
+    fixed = {"alpha 0.8": (20.0, 500), "alpha 0.9": (15.0, over["near"]), "alpha 1.0": (17.0, -400)}
+    rows = [
+        {"run": run, "makespan_s": made, "kernel_peak_bytes": 10**9 + 10**6 * above}
+        for run, (made, above) in (*fixed.items(), ("adaptive", (adaptive_s, -100)))
+    ]
+    return {"budget_bytes": 10**9, "data_bytes": 2 * 10**9, "same_bits": True, "rows": rows}
+
+
+def test_fig_4_19_is_judged_on_all_shares_that_were_tried() -> None:
+    assert claims._spill(_spill(12.0, near=28))[2].startswith("holds; the least is inside")
+    told = claims._spill(_spill(14.9, near=28))
+    assert "0.99 times that of alpha 0.9, which needs 28 MB more" in told[1]
+    assert told[2].startswith("does not hold")
+    page = input_spill(_spill(14.9, near=28))
+    assert "alpha 0.9 misses the memory by 28 MB (2.8 %), and *adaptive* takes 0.99 times" in page
+    assert "misses the memory" not in input_spill(_spill(14.9, near=-28))
