@@ -267,6 +267,6 @@ def _spill(spill: Mapping[str, Any]) -> list[str]:
     return [
         "Fig. 4.19: the best fixed share is inside, and adaptive takes 16.3 % less",
         told,
-        f"{'holds' if inside and gain >= CLOSE * SPILL_GAIN else 'does not hold'}; {where} {tried}; "
-        "nothing collects garbage",
+        f"{'holds' if inside and gain >= CLOSE * SPILL_GAIN else 'does not hold'}; {where} "
+        f"{tried}; nothing collects garbage",
     ]
