@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import _common
 import _shapes_pictures as pictures
+from _cruise_claims import PUBLISHED, fell_pct, named
 from _evidence_live import table
 from _shapes_live import EQUAL, MODEL_BYTES, UNEQUAL, BedKind, predicted
 
@@ -61,7 +62,8 @@ Rounds over time, as in the paper's Fig. 3.4; dotted: servers move.
 
 {policies}
 
-`cruise` counts an update a task and lets hosts do both; `cruise-published` decides by (3.4).
+`cruise` counts an update a task and lets hosts do both; `cruise-published` decides by (3.4), for
+which a task pulls and pushes by itself: here a round pulls once. {slower}
 """
 BESIDE: Final = """
 Other work ran at the lowest priority beside the grids of `nmf`, `lda`, `net` and `kinds`. Before
@@ -175,6 +177,7 @@ def live_text(parts: Mapping[str, Any], simulated: Mapping[str, Any]) -> str:
             [[app, *_summary(parts[app]["rows"])] for app in apps],
         ),
         bits=f"{sum(same)} of {len(same)} apps",
+        slower=_slower(apps, parts),
         policies=table(["app", "policy", "first", "last", "change", "JCT", "migrations"], policies),
     )
     text += BESIDE + _changes(apps, parts)
@@ -182,6 +185,26 @@ def live_text(parts: Mapping[str, Any], simulated: Mapping[str, Any]) -> str:
     text += _unequal(parts["unequal"]["rows"]) if "unequal" in parts else ""
     text += _coming(parts["coming"]["rows"]) if "coming" in parts else ""
     return text + (_speed(parts["speed"]) if "speed" in parts else "")
+
+
+def _slower(apps: Sequence[str], parts: Mapping[str, Any]) -> str:
+    """Say in which apps the published policy ends slower than it began."""
+    rows = {app: named(parts[app]["policies"], PUBLISHED) for app in apps}
+    slower = [f"{app} ({-fell_pct(row):+.1f} %)" for app, row in rows.items() if fell_pct(row) < 0]
+    told = f", {' and '.join(slower)}" if slower else ""
+    return f"It ends slower than it began in {len(slower)} of {len(rows)} apps{told}."
+
+
+def regrets_pct(parts: Mapping[str, Any]) -> dict[str, float]:
+    """How far what (3.4) would choose is behind the best shape in which no host does both."""
+    found = {}
+    for app in APPS:
+        if app in parts:
+            rows = [row for row in parts[app]["rows"] if _name(row["shape"]) != "both"]
+            chosen = min(rows, key=lambda row: row["published_s"])
+            best_s = min(row["measured_s"] for row in rows)
+            found[app] = 100 * (chosen["measured_s"] / best_s - 1)
+    return found
 
 
 def _quotas(found: Mapping[str, Any]) -> dict[str, float]:

@@ -4,7 +4,10 @@
 measurements, ``profiles/dl2/config_speed.txt`` of ``WARREN_DATA``), the batch of a step fixed.
 Each form is fitted to half of a grid, relative errors weighed alike and no coefficient below 0, and
 predicts the other half; 20 halves by seeds 0 to 19. *Error*: mean of the other half, *regret*: how
-much longer the shape that a form would choose takes than the best one that was measured.
+much longer the shape that a form would choose takes than the best one that was measured. *Regret,
+W + S = N*: the same among the cells that use all of N machines, as Cruise does, in the mean over N
+with ``LEAST_CELLS`` cells or more. *Tied*: cells of one predicted time among which the first is
+chosen, in the mean.
 
 *Forms*, W workers, S servers, n items a step::
 
@@ -29,6 +32,9 @@ from scipy.optimize import nnls
 
 GRID: Final = _common.DATA / "profiles" / "dl2" / "config_speed.txt"
 SEEDS: Final = range(20)
+LEAST_CELLS: Final = 3
+SAME: Final = 1e-9
+"""A part of a predicted time within which two count as one."""
 Times: TypeAlias = Mapping[tuple[int, int], float]
 """Seconds of a step, by servers and workers."""
 Form: TypeAlias = Callable[[int, int, int], list[float]]
@@ -69,17 +75,27 @@ def grids(text: str) -> dict[tuple[str, int], Times]:
 
 def row(model: str, items: int, times: Times, name: str) -> dict[str, Any]:
     """The mean error and regret of a form over all halves."""
-    errors, regrets = [], []
+    errors, regrets, all_used, tied = [], [], [], []
     cells = sorted(times)
+    of_all = [
+        some for total in sorted({sum(cell) for cell in cells})
+        if len(some := [cell for cell in cells if sum(cell) == total]) >= LEAST_CELLS
+    ]  # fmt: skip
     for seed in SEEDS:
         seen = random.Random(seed).sample(cells, len(cells) // 2)
         told = fitted(FORMS[name], items, {cell: times[cell] for cell in seen})
         others = [cell for cell in cells if cell not in set(seen)]
         errors.append(fmean(abs(told(cell) / times[cell] - 1) for cell in others))
         regrets.append(times[min(cells, key=told)] / min(times.values()) - 1)
+        all_used += [
+            times[min(some, key=told)] / min(times[cell] for cell in some) - 1 for some in of_all
+        ]
+        least = min(map(told, cells))
+        tied.append(sum(told(cell) <= least * (1 + SAME) for cell in cells))
     return {
         "model": model, "cells": len(cells), "form": name,
         "error_pct": 100 * fmean(errors), "regret_pct": 100 * fmean(regrets),
+        "all_used_pct": 100 * fmean(all_used), "tied": fmean(tied),
     }  # fmt: skip
 
 
