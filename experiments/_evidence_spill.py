@@ -23,6 +23,7 @@ def input_spill(result: Mapping[str, Any]) -> str:
     adaptive = next(row for row in result["rows"] if row["run"] == "adaptive")
     least = min(fixed, key=lambda one: _median_s(fixed[one]))
     fits = min(within, key=lambda one: _median_s(fixed[one]))
+    tried = ", ".join(run.split()[1] for run in fixed)
     head = ["run", "makespans, s", "peak memory", "within the memory"]
     return (
         "## Input data on disk\n\nTwo jobs each of mlr, lasso, nmf and lda of `examples/apps` with "
@@ -39,7 +40,8 @@ def input_spill(result: Mapping[str, Any]) -> str:
         f"*adaptive* takes {_median_s(adaptive) / _median_s(fixed[fits]):.2f} times as long as "
         f"{fits}, the best fixed share within the memory, and "
         f"{_median_s(adaptive) / _median_s(fixed[least]):.2f} times as long as {least}, the best "
-        f"that was tried; runs were made in turns ({len(_makespans_s(adaptive))}), and their spans "
+        f"of the shares that were tried ({tried}); runs were made in turns "
+        f"({len(_makespans_s(adaptive))}), and their spans "
         f"{'overlap' if _overlap(adaptive, fixed[fits]) else 'do not overlap'}."
         f"{_near(adaptive, fixed, budget_bytes)} Harmony (4.4.8) reports 16.3 % less than the best "
         "fixed one, where too little on disk costs garbage collection; here it costs none. The "

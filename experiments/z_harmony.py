@@ -161,8 +161,9 @@ groups that are worth most by the time that their jobs have left, at several pri
 (`solve/job_groups/priced_groups.py`). Of trace3 Muri's own simulator gives a mean JCT of 193,082 s
 under SRTF and of 83,242 s with its interleaving, in 54 s. Its rules are others: it decides at
 intervals, a job that starts again loses time, and GPUs are in nodes; under ours SRTF has {srtf},
-{srtf_part:.0f} % of its figure, and ours in stages {stages_part:.0f} % of its interleaving's.
-trace1 was not looked at while the algorithm was written.
+{srtf_part:.0f} % of its figure, and ours in stages {stages_part:.0f} % of its interleaving's, so
+{own_part:.2f} times Muri's ratio to SRTF, with switches that cost nothing. *In stages* gains
+{gains}. trace1 was not looked at while the algorithm was written.
 
 {muri}
 """
@@ -461,6 +462,13 @@ def _muri(content: Mapping[str, Any]) -> dict[str, Any]:
         "srtf": f"{srtf:,.0f} s",
         "srtf_part": 100 * srtf / 193_082,
         "stages_part": 100 * stages / 83_242,
+        "own_part": (srtf / stages) / (193_082 / 83_242),
+        "gains": " and ".join(
+            f"{jct_s[trace, 'shortest first'] / jct_s[trace, 'ours, in stages']:.2f} times the "
+            f"mean JCT of shortest first in {trace} (by GPUs: "
+            f"{jct_s[trace, 'shortest first, by GPUs'] / jct_s[trace, 'ours, in stages']:.2f})"
+            for trace in dict.fromkeys(row["trace"] for row in rows)
+        ),
         "muri": table(
             ["trace", "jobs", "rule", "mean JCT", "makespan", "all decisions and the simulation"],
             [
