@@ -50,7 +50,7 @@ FLOWS: Final = (
 SEEDS: Final = range(6, 11)
 """Of all parts but *looked at*."""
 LOOKED_AT: Final = range(1, 6)
-NETWORK_SEEDS: Final = range(6, 9)
+NETWORK_SEEDS: Final = range(6, 8)
 """Of part *network*, fewer: a run there takes long."""
 
 
@@ -79,7 +79,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
         "load",
         "load",
         (3.0,),
-        ("fair", "maif", OURS, "sincronia", ALONE),
+        ("fair", "maif", OURS, ALONE),
         NETWORK_SEEDS,
         {"devices": (8, 4)},
     ),

@@ -309,7 +309,9 @@ def _network(parts: Mapping[str, Any]) -> str:
     heads = ["flow", "to 90 %", "95 %", "99 %", "JCT", "share, 90 %", "share, 95 %"]
     seeds = part["seeds"]
     return NETWORK.format(
-        seeds=f"{seeds[0]} to {seeds[-1]}", rows=table(heads, lines), said=" ".join(said)
+        seeds=f"{seeds[0]} to {seeds[-1]}",
+        rows=table(heads, lines),
+        said="\n".join(wrap(" ".join(said), width=100)),
     )
 
 

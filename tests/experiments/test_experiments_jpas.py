@@ -121,7 +121,7 @@ def test_fig_17_is_judged_by_the_size_of_the_model() -> None:
 
 def test_a_cell_short_of_links_names_its_gain_and_what_it_costs() -> None:
     rows = [_row("fair", 100.0), _row("maif", 79.0) | {"mean_jct_s": 113.0}, _row("alone", 60.0)]
-    page = z_jpas._network({"network": _part(*rows)})
+    page = " ".join(z_jpas._network({"network": _part(*rows)}).split())
     assert "maif has -21.0 % to 90 % and -21.0 % to 95 % (asked: -25 %: does not hold)" in page
     assert "a JCT of +13.0 % (asked: +5 % at most: does not hold)" in page
     assert "| maif | -21.0 % | -21.0 % | -21.0 % | +13.0 % | 52 % | 52 % |" in page
