@@ -11,10 +11,14 @@ from itertools import pairwise
 from statistics import fmean
 from typing import Any, Final
 
+import _common
+
 Row = Mapping[str, Any]
 
 CLOSE: Final = 0.9
 """The part of a claimed figure from which on it holds."""
+GAIN: Final = 1.05
+"""How many times a baseline's figure counts as a gain."""
 PRINTED: Final = "Alg. 1, waiting first"
 OURS: Final = "weighed speed (ours)"
 JCT: Final = 2.11
@@ -37,7 +41,7 @@ def verdict(measured: float, claimed: float) -> str:
     """Judge how many times a baseline's figure was gained; 1: nothing was."""
     if measured >= CLOSE * claimed:
         return "holds"
-    return "partly: a gain, but less" if measured > 1 else "does not hold"
+    return "partly: a gain, but less" if measured >= GAIN else "does not hold"
 
 
 def by_order(fair: Sequence[Row], variant: str = "all") -> list[Row]:
@@ -79,8 +83,12 @@ def claims(
     rows += [_used(of), _sizes(of), _naive(live["policies"]["rows"])]
     rows.append(_parts(simulated["breakdown"]["rows"]))
     rows += _mixes(of)
-    rows.append(["Fig. 4.14: DoP and jobs of a group", "", NOT_MADE])
-    rows += [_arrivals(of), ["4.4.5: Google's arrivals, 2.02 and 1.57 times", "", NOT_MADE]]
+    made = (_common.RESULTS / "harmony_sizes.json").exists()
+    rows.append([
+        "Fig. 4.14: DoP and jobs of a group", "a section of its own" if made else "",
+        "see there" if made else NOT_MADE,
+    ])  # fmt: skip
+    rows += [_arrivals(of), ["Google's arrivals: 2.02 and 1.57 times", "", NOT_MADE]]
     rows.append(_profiles(of))
     if "groups" in live:
         rows.append(_model(live["groups"]["rows"]))
@@ -97,8 +105,8 @@ def _gains(fair: Sequence[Row]) -> list[list[str]]:
         best = max(rows, key=lambda row: row[key])
         found.append([
             f"4.4.3: {claimed:.2f} times the {what} of isolated jobs",
-            f"{spread(rows, key)} by the order of J; the regrouping's own order has "
-            f"{printed[key]:.2f}, the best is {best['rule'].removeprefix('Alg. 1, ')}",
+            f"{spread(rows, key)} by the order of J; with jobs that wait first, as below, "
+            f"{printed[key]:.2f}; the best is {best['rule'].removeprefix('Alg. 1, ')}",
             f"{verdict(printed[key], claimed)}; in its best order: {verdict(best[key], claimed)}",
         ])  # fmt: skip
     return found
@@ -216,7 +224,7 @@ def _model(rows: Sequence[Row]) -> list[str]:
 
 
 def _search(found: Mapping[str, Any]) -> list[list[str]]:
-    rows = {row["algorithm"]: row for row in found["optimum"] if row["seeds"].startswith("others")}
+    rows = {row["algorithm"]: row for row in found["optimum"] if _drawn(row["seeds"])}
     theirs, ours = rows["Alg. 1"]["mean_pct"], rows["ours"]["mean_pct"]
     took = {row["algorithm"]: row for row in found["times"]}["Alg. 1"]
     return [
@@ -231,6 +239,11 @@ def _search(found: Mapping[str, Any]) -> list[list[str]]:
             _at_most(took["s"], SCHEDULED_S),
         ],
     ]
+
+
+def _drawn(seeds: str) -> bool:
+    """Whether cases are those that were not looked at, with the paper's weights."""
+    return seeds.startswith("others") and "CPU" not in seeds
 
 
 def _at_most(measured: float, claimed: float) -> str:

@@ -180,10 +180,10 @@ above; *fresh*: seeds {fresh}, not looked at before.
 
 By the order of J alone Algorithm 1 has {order_jct} times the JCT and {order_makespan} times the
 makespan. Of the makespan that *weighed speed* gains ({ours_makespan:.2f}), *isolated* has
-{relief_makespan:.2f} once it may read data again as well. Over jobs alone with that relief, in the
-better of both rows for each figure, *weighed speed* has {shared_jct:.2f} times the JCT and
-{shared_makespan:.2f} times the makespan; without knowing lengths, over *isolated, data read again*,
-it has {blind_jct:.2f} and {blind_makespan:.2f}. These last two are what sharing gains by the model.
+{relief_makespan:.2f} once it may read data again as well. So by the model sharing itself gains
+{shared_jct:.2f} times the JCT and {shared_makespan:.2f} times the makespan with lengths known (over
+the better of both rows with that relief, for each figure), and {blind_jct:.2f} and
+{blind_makespan:.2f} without (over *isolated, data read again*).
 
 ### How far the workload is from the paper's
 

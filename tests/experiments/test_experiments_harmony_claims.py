@@ -26,7 +26,12 @@ def _fair(jct: float, makespan: float, best: float) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("measured", "said"),
-    [(2.0, "holds"), (1.5, "partly: a gain, but less"), (0.9, "does not hold")],
+    [
+        (2.0, "holds"),
+        (1.5, "partly: a gain, but less"),
+        (1.02, "does not hold"),
+        (0.9, "does not hold"),
+    ],
 )
 def test_a_gain_holds_from_nine_tenths_of_what_is_claimed(measured: float, said: str) -> None:
     assert claims.verdict(measured, 2.11) == said
