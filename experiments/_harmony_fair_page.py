@@ -9,6 +9,8 @@ from _evidence_live import table
 from _harmony_claims import GROUPS, ISOLATED_CPU_PCT, JOBS, OURS, PRINTED, by_order, spread
 from harmony_simulated import FRESH, NEAR
 
+RELIEF: Final = "isolated, data read again"
+BLIND: Final = "weighed speed, no lengths (ours)"
 FAIR: Final = """### What the gain consists of
 
 `experiments/harmony_simulated.py --part fair`, commit {commit}: the same kind of run. *data read
@@ -22,10 +24,12 @@ above; *fresh*: seeds {fresh}, not looked at before.
 
 By the order of J alone Algorithm 1 has {order_jct} times the JCT and {order_makespan} times the
 makespan. Of the makespan that *weighed speed* gains ({ours_makespan:.2f}), *isolated* has
-{relief_makespan:.2f} once it may read data again as well. So by the model sharing itself gains
-{shared_jct:.2f} times the JCT and {shared_makespan:.2f} times the makespan with lengths known (over
-the better of both rows with that relief, for each figure), and {blind_jct:.2f} and
-{blind_makespan:.2f} without (over *isolated, data read again*).
+{relief_makespan:.2f} once it may read data again as well. By the model sharing itself gains, over
+jobs alone with that relief (with lengths known the better of both such rows for each figure,
+without them *isolated, data read again*):
+
+- *all*: {all};
+- *fresh*: {fresh_gains}.
 
 ### How far the workload is from the paper's
 
@@ -43,9 +47,7 @@ def fair_text(parts: Mapping[str, Any]) -> str:
     part = parts["fair"]
     rows = part["rows"]
     of = {(row["variant"], row["rule"]): row for row in rows}
-    ours, blind = of["all", OURS], of["all", "weighed speed, no lengths (ours)"]
-    relief = of["all", "isolated, data read again"]
-    alone = [relief, of["all", "isolated, by weighed speed, data read again"]]
+    ours, relief = of["all", OURS], of["all", RELIEF]
     ranges = by_order(rows)
     return FAIR.format(
         commit=part["made_by"]["commit"], fresh=f"{FRESH[0]} to {FRESH[-1]}",
@@ -62,12 +64,19 @@ def fair_text(parts: Mapping[str, Any]) -> str:
         ),
         order_jct=spread(ranges, "jct_times"), order_makespan=spread(ranges, "makespan_times"),
         ours_makespan=ours["makespan_times"], relief_makespan=relief["makespan_times"],
-        shared_jct=ours["jct_times"] / max(row["jct_times"] for row in alone),
-        shared_makespan=ours["makespan_times"] / max(row["makespan_times"] for row in alone),
-        blind_jct=blind["jct_times"] / relief["jct_times"],
-        blind_makespan=blind["makespan_times"] / relief["makespan_times"],
+        all=_shared(of, "all"), fresh_gains=_shared(of, "fresh"),
         distance=_distance(parts),
     )  # fmt: skip
+
+
+def _shared(of: Mapping[tuple[str, str], Mapping[str, Any]], variant: str) -> str:
+    """What sharing gains in a set of workloads over jobs alone with the same relief of memory."""
+    keys = ("jct_times", "makespan_times")
+    alone = [of[variant, name] for name in (RELIEF, "isolated, by weighed speed, data read again")]
+    known = [of[variant, OURS][key] / max(row[key] for row in alone) for key in keys]
+    blind = [of[variant, BLIND][key] / of[variant, RELIEF][key] for key in keys]
+    told = [" and ".join(f"{one:.2f}" for one in pair) for pair in (known, blind)]
+    return f"{told[0]} times JCT and makespan with lengths known, {told[1]} without"
 
 
 def _distance(parts: Mapping[str, Any]) -> str:

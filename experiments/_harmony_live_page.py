@@ -23,9 +23,10 @@ about 1 MB, a large and a small mlr and net, six tasks a round, on three hosts w
 a link of 20 Mbit each; all are there at time 0. *least 2* and *naive, all* were run {turns} times,
 in turns: medians, and in brackets least and most; the rest once.
 
-- *least 2*: a job has two of the three hosts or more, as if its data needed that memory. Groups
-  with *least 2* hold no data: four jobs share three hosts, whose data would need eight. So reading
-  data again costs groups nothing, and jobs alone may not do it.
+- *least 2*: a job has two of the three hosts or more, as if its data needed that memory. In these
+  rows groups hold no data: four jobs share three hosts, and their data would need eight. So reading
+  data again costs groups nothing, and jobs alone may not do it. Since then `least` is a sum over
+  the jobs of a group; with that no two of these jobs could share three hosts.
 - *isolated*: the same relief for jobs alone: a job may have one host, and sends nothing then.
   *isolated, shortest* also lets the job with the least left go first, as *harmony* may.
 - *harmony*: ours, with `flow: turns` (the job that began to send first goes first: the paper's
@@ -37,7 +38,7 @@ in turns: medians, and in brackets least and most; the rest once.
 *CPU*, *links*: parts of the hosts' processors and of what their links can send in the last makespan
 of a run. Policies know of each job what a run of it alone on the three hosts showed: COMP of a
 task, and what a round took beyond COMP and links ({late}), which its profile states as `step`.
-All rows are from before groups stated their memory, and *isolated, shortest* was simulated alone.
+All rows are from before that change of `least`; *isolated, shortest* was simulated alone.
 
 Earlier runs of *harmony, least 2*, none of which is kept, over *isolated, least 2*:
 

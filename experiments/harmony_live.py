@@ -9,7 +9,8 @@ the policies with half the computation a task: there ``harmony, least 2`` had 1.
 Part ``policies``: each policy has the six jobs from time 0. Each knows of each job what a run of it
 alone on the three hosts showed: COMP of a task, and what a round took beyond COMP and links, as
 T_cpu and T_net of the paper's profile; the latter is the ``step`` of its profile row. ``least 2``:
-as if a job's data needed the memory of two of the three hosts, the most, and stayed there. With
+as if a job's data needed the memory of two of the three hosts, the most, and stayed there; in the
+rows that are kept that bound jobs alone and no group. With
 ``naive`` each job computes on its own, beside others: all on all hosts; a drawn choice of a pair a
 host, and one of three jobs on two hosts and three on one. Of these only the first gives each job
 the two hosts that ``least 2`` asks for. It and the policies with ``least 2`` are run three times,

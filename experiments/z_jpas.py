@@ -38,8 +38,8 @@ mean at load 1, and a period of {period:.0f} s. One experiment of the paper take
 period is of minutes. Curves have 95 % of their final accuracy after {early:.0%} of the epochs, as
 the paper's Fig. 3; without that they bend less
 ([curves](../../reference/run-file.md#curves)). Training is
-synchronous, where the paper mixes both kinds: an asynchronous run has no result that can be told in
-advance. Figures are means over {seeds} seeds, and in brackets those of the least and the most
+synchronous, where the paper mixes both kinds ([why](../what-stays-out.md)).
+Figures are means over {seeds} seeds, and in brackets those of the least and the most
 favourable seed.
 
 *What a time counts from.* The paper has the "average training time to reach 90 %": here from a

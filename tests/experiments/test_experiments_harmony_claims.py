@@ -10,6 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
 import _harmony_claims as claims
+import _harmony_fair_page as fair_page
 import _harmony_live_page as live_page
 import harmony_live
 from _evidence_spill import input_spill
@@ -43,6 +44,20 @@ def test_the_range_over_orders_stands_in_place_of_one_number() -> None:
     assert rows[0][2] == "does not hold; in its best order: partly: a gain, but less"
     assert claims.both_reached(_fair(0.64, 1.6, 1.69)).startswith("No reading")
     assert claims.both_reached(_fair(0.64, 1.6, 2.2)).endswith("shortest iteration first.")
+
+
+def test_sharing_is_held_against_jobs_alone_with_the_same_relief() -> None:
+    figures = {
+        fair_page.RELIEF: (1.3, 1.25), "isolated, by weighed speed, data read again": (1.5, 1.0),
+        fair_page.BLIND: (1.69, 1.5), claims.OURS: (2.1, 1.375),
+    }  # fmt: skip
+    of = {
+        ("all", rule): {"jct_times": jct, "makespan_times": makespan}
+        for rule, (jct, makespan) in figures.items()
+    }
+    assert fair_page._shared(of, "all") == (
+        "1.40 and 1.10 times JCT and makespan with lengths known, 1.30 and 1.20 without"
+    )
 
 
 def _sets(harmony_s: float) -> dict[str, Any]:
