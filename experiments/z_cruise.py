@@ -11,6 +11,7 @@ from typing import Any, Final
 import _common
 from _cruise_claims import against_both, claims
 from _evidence_live import table
+from _opportunistic_page import section as opportunistic
 from _shape_table_page import table_text
 from _shapes_live_page import APPS, draw, live_text, regrets_pct
 
@@ -100,6 +101,7 @@ def main() -> None:
         page(shapes, grid, live)
         + table_text(columns, live, APPS)
         + live_text(live, simulated)
+        + opportunistic()
         + lost_text(lost)
     )
     draw(live, simulated)
