@@ -151,3 +151,20 @@ def test_hosts_that_cannot_come_and_go_are_refused_before_the_run(
 def test_one_host_with_devices_stays() -> None:
     with pytest.raises(SpecError, match="all hosts with devices are opportunistic"):
         warren.simulate(opportunistic([0, 1, 2, 3], []))
+
+
+def test_the_run_file_of_a_result_has_hosts_prices_and_absences_again(tmp_path: Path) -> None:
+    run = opportunistic([3], [away(3, 0, 15), away(3, 30)])
+    for host in run["cluster"]["hosts"]:
+        host["price"] = 0.5
+    first = warren.simulate(run, out=tmp_path / "out")
+    again = warren.simulate(tmp_path / "out" / "run.yaml")
+    for key in ("hosts_changed", "cost", "makespan_s"):
+        assert again.summary[key] == first.summary[key]
+
+
+def test_all_hosts_have_a_price_or_none() -> None:
+    run = opportunistic([3], [])
+    run["cluster"]["hosts"][1]["price"] = 1
+    with pytest.raises(SpecError, match="other hosts have a price; allowed: all or none"):
+        warren.simulate(run)
