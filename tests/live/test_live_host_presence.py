@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from warren.live.control.agent_hosts import HostPresence, absent_at_first
 from warren.live.control.event_queue import PendingEvents
-from warren.live.control.host_presence import HostPresence, absent_at_first
 from warren.model.cluster import Cluster, Device, DeviceType, Host, Local
 from warren.model.events import AnyEvent, HostJoined, HostLeft
 

@@ -19,8 +19,8 @@ from warren.model.timeline import Timeline
 from warren.model.units import NS_PER_S
 from warren.policy.registry import place_policy
 from warren.report.checks.check import check
+from warren.report.devices.switches import measured
 from warren.report.record import Record
-from warren.report.switches import measured
 from warren.runs.results import load_costs
 from warren.sim.port import SimPort
 

@@ -80,7 +80,7 @@ class Losses:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Absence:
+class HostAbsence:
     """A time in which an opportunistic host, by name, is not there; ``until_ns`` None: for ever."""
 
     host: str
@@ -106,7 +106,7 @@ class Truth:
     seed: int = 0
     losses: Losses | None = None
     metrics: Mapping[str, tuple[tuple[int, float], ...]] | None = None
-    absences: tuple[Absence, ...] = ()
+    absences: tuple[HostAbsence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,11 +15,11 @@ import numpy as np
 from warren.model.costs import FloatArray, IntArray
 from warren.model.run import Run
 from warren.model.units import NEVER_NS, NS_PER_S, ns_to_seconds
+from warren.report.devices.host_hours import host_values
+from warren.report.devices.switches import switch_values
 from warren.report.fairness.slowdown import fairness_values, finished_jobs
-from warren.report.host_hours import host_values
 from warren.report.number_text import count
 from warren.report.record import Bound, Record
-from warren.report.switches import switch_values
 
 Summary = Mapping[str, Any]
 """The content of ``summary.json`` by key. The values are those of JSON: a file may lack keys."""

@@ -15,10 +15,9 @@ from typing import ClassVar
 
 from warren.core.ports import Restart
 from warren.live.clock import ClusterClock
-from warren.live.control.agent_hosts import refuse_agents
+from warren.live.control.agent_hosts import HostPresence, absent_at_first, refuse_agents
 from warren.live.control.devices import DeviceManager
 from warren.live.control.engine import LiveEngine
-from warren.live.control.host_presence import HostPresence, absent_at_first
 from warren.live.control.input_budgets import InputBudgets, refuse_blocks_on_gpus, refuse_rings
 from warren.live.control.ledger import Ledger
 from warren.live.control.link_classes import LinkClasses, StandingClasses

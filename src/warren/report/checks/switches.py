@@ -18,7 +18,7 @@ from warren.report.checks.devices import visits_of
 from warren.report.checks.fault import Fault, listed
 from warren.report.checks.run_folder import SUMMARY, FolderTables
 from warren.report.checks.tasks import groups_of
-from warren.report.switches import counted, measured
+from warren.report.devices.switches import counted, measured
 
 
 def check_switches(run: FolderTables) -> list[Fault]:

@@ -22,7 +22,7 @@ from pydantic import (
 
 from warren.model.cluster import Cluster
 from warren.model.costs import ProfileRow
-from warren.model.run import VERIFY, Absence, Grain, Losses, Scheduler, Truth
+from warren.model.run import VERIFY, Grain, HostAbsence, Losses, Scheduler, Truth
 from warren.model.units import parse_time_s, seconds_to_ns
 from warren.workload.specs.cluster import ClusterSpec
 from warren.workload.specs.types import (
@@ -357,7 +357,7 @@ def build_truth(
         losses=Losses(noise=losses.noise, share_to_95=losses.share_to_95) if losses else None,
         metrics=metrics,
         absences=tuple(
-            Absence(host=one.host, from_ns=one.from_, until_ns=one.until)
+            HostAbsence(host=one.host, from_ns=one.from_, until_ns=one.until)
             for one in sorted(truth.absences, key=lambda one: (one.from_, one.host))
         ),
     )
