@@ -23,6 +23,8 @@ from warren.core.ports import Restart
 from warren.model.decision import Assignment
 from warren.model.events import (
     AnyEvent,
+    HostJoined,
+    HostLeft,
     JobArrived,
     JobFailed,
     ParamsSaved,
@@ -124,7 +126,12 @@ class LeasedHistory(History):
         other = replace(a_job(app, job.scale, 2, None), index=OTHER, name="other")
         run, costs = virtual([job, other], plan.devices, scale=scale, comp_s=0.002, sync_s=0.001)
         cluster = spread(run.cluster, plan.hosts)
-        cluster = replace(cluster, local=replace(cluster.local, lease_ns=LEASE_NS))
+        hosts = tuple(
+            replace(host, opportunistic=at in self.world.optional)
+            for at, host in enumerate(cluster.hosts)
+        )
+        local = replace(cluster.local, lease_ns=LEASE_NS)
+        cluster = replace(cluster, hosts=hosts, local=local)
         run = replace(
             run, seed=seed, sources={}, verify=0.0, cluster=cluster,
             scheduler=replace(run.scheduler, servers=plan.servers),
@@ -253,6 +260,8 @@ class LeasedHistory(History):
         return self.world.generation_of(self.world.epoch * A_CONTROLLER, generation)
 
     def _hear(self, event: AnyEvent) -> None:
+        self.world.counts["hosts that left"] += isinstance(event, HostLeft)
+        self.world.counts["hosts that joined"] += isinstance(event, HostJoined)
         if isinstance(event, TasksDone):
             self._on_comp[event.device].append((event.start_ns, event.comp_end_ns, event))
         if getattr(event, "job", JOB) == OTHER:

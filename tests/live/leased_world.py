@@ -188,7 +188,8 @@ class PoolProcess(Process):
             host, frame = self.processes.outbox.popleft()
             self.world.to_agent(self.epoch, host, ENCODER.encode(frame))
         self.wake_ns = self.processes.wake_ns()
-        if self.processes.exits and self.epoch == self.world.epoch:
+        news = self.processes.exits or self.processes.host_changes
+        if news and self.epoch == self.world.epoch:
             self.world.controller.woken()
 
 
@@ -206,7 +207,7 @@ class LeasedPool:
 
     @property
     def readable(self) -> bool:
-        return bool(self.processes.exits or self._thread.error)
+        return bool(self.processes.exits or self.processes.host_changes or self._thread.error)
 
     @property
     def stale_messages(self) -> int:
@@ -240,6 +241,11 @@ class LeasedPool:
             if (role := self.processes.take(exited)) is not None:
                 yield exited.ticket, role, exited
 
+    def changed_hosts(self) -> list[tuple[int, bool]]:
+        changes = list(self.processes.host_changes)
+        self.processes.host_changes.clear()
+        return changes
+
     def close(self) -> None:
         self.processes.close(self._world.now_ns, last=True)
         self._thread.send()
@@ -254,6 +260,8 @@ class LeasedWorld(World):
         super().__init__(seed, folder, right, 0, traced=traced)
         draw = self.draw
         self.hosts = hosts
+        # Of half of all histories every host but the first may come and go.
+        self.optional = range(1, hosts) if seed % 2 else range(0)
         self.network = Network(draw, self.saw, ways_break=True)
         self.network.knows = self._knows
         self.root = folder
@@ -341,7 +349,9 @@ class LeasedWorld(World):
         names = [f"h{host}" for host in range(self.hosts)]
         folders = [f"{folder}.h{host}" for host in range(self.hosts)]
         zygote, files = StartZygote((), "", 0), {f"c{SUFFIX}": b""}
-        known = LeasedProcesses(placement, grants, names, str(folder), folders, zygote, files)
+        known = LeasedProcesses(
+            placement, grants, names, str(folder), folders, zygote, files, self.optional
+        )
         thread = self.pools[self.epoch] = PoolProcess(self, self.epoch, known)
         return LeasedPool(self, thread)
 

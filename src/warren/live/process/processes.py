@@ -42,7 +42,7 @@ class Processes(Protocol):
         """Read from a file descriptor; return the processes that ended without an order to end."""
 
     def changed_hosts(self) -> Iterable[tuple[int, bool]]:
-        """Return the hosts that have come (True) or gone since this was asked last, in order."""
+        """Return the optional hosts that have come (True) or gone since the last call, in order."""
 
     def close(self, *, last: bool) -> None:
         """End every process; ``last``: the folder is not needed any more."""

@@ -84,7 +84,7 @@ class LeasedProcesses:
     exits
         Ends of processes that have not been reported yet; ``take`` takes them.
     host_changes
-        Hosts that have got a warm zygote (True) or lost it, in order; whoever reads takes them.
+        Optional hosts that have got a warm zygote (True) or lost it, in order; readers take them.
     """
 
     def __init__(
@@ -243,7 +243,7 @@ class LeasedProcesses:
 
     def _lose(self, host: int) -> None:
         """Report all processes of a host as ended; those that wait for the host keep waiting."""
-        if self._ready.pop(host, None) is not None:
+        if self._ready.pop(host, None) is not None and host in self._optional:
             self.host_changes.append((host, False))
         for ticket, at in list(self._host_of.items()):
             if at == host and ticket not in self._waiting:
@@ -254,7 +254,8 @@ class LeasedProcesses:
             case ZygoteReady() as ready:
                 if self._is_fit(host, ready):
                     self._ready[host] = ready
-                    self.host_changes.append((host, True))
+                    if host in self._optional:
+                        self.host_changes.append((host, True))
                     self._fork_waiting(now_ns)
             case Forked(ticket=ticket, pid=pid):
                 if ticket in self._roles:
