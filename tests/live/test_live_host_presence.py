@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from warren.live.control.agent_hosts import HostPresence, absent_at_first
+from warren.live.control.agent_hosts import HostPresence, absent_at_first, refuse_agents
 from warren.live.control.event_queue import PendingEvents
 from warren.model.cluster import Cluster, Device, DeviceType, Host, Local
+from warren.model.errors import SpecError
 from warren.model.events import AnyEvent, HostJoined, HostLeft
 
 
@@ -117,3 +118,11 @@ def test_servers_of_a_job_are_awaited_where_their_hosts_are_there(wanted: bool) 
     servers._context = SimpleNamespace(absent=absent)  # type: ignore[assignment]
     servers._stated_homes = lambda job: (0, 1)  # type: ignore[method-assign]
     assert servers.reachable(0) is wanted
+
+
+def test_the_host_of_the_controller_cannot_come_and_go() -> None:
+    """On a testbed that is the first; on Ray the controller is on no host."""
+    made = cluster(0)
+    refuse_agents(made, ())
+    with pytest.raises(SpecError, match="h0 is where the run's controller is"):
+        refuse_agents(replace(made, local=Local(testbed="lab", lease_ns=10**9)), ())

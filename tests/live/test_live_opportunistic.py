@@ -16,7 +16,6 @@ import warren
 from warren.core.journal_reader import History, read_history
 from warren.live.control.local_engine import LivePort
 from warren.live.testbed import names
-from warren.model.errors import SpecError
 from warren.model.events import AnyEvent, HostJoined, HostLeft, RoundsDone, TasksDone
 
 LEASE_S = 3.0
@@ -40,11 +39,11 @@ def bed(can_make_testbeds: None) -> Iterator[None]:
         yield
 
 
-def described(engine: str, gate: Path, *, opportunistic: tuple[int, ...] = (2,)) -> dict[str, Any]:
+def described(engine: str, gate: Path) -> dict[str, Any]:
     """A job of three tasks a round on three hosts, each best on one of its own."""
     hosts = [
         {"name": f"h{i}", "devices": {"cpu": 1}, "nic": "200 Mbps"}
-        | ({"opportunistic": True} if i in opportunistic else {})
+        | ({"opportunistic": True} if i == 2 else {})
         for i in range(3)
     ]
     job = {
@@ -136,12 +135,3 @@ def assert_named(history: History, summary: dict[str, Any]) -> None:
     late = line.round_R >= left["round"]
     assert set(line.device_R[late].tolist()) <= {0, 1}
     assert any("its host was lost" in one["reason"] for one in summary["rolled_back"])
-
-
-def test_the_host_of_the_controller_cannot_come_and_go(tmp_path: Path) -> None:
-    (tmp_path / "apps.py").write_text(APPS)
-    run = described("local", tmp_path, opportunistic=(0,))
-    path = tmp_path / "run.yaml"
-    path.write_text(yaml.safe_dump(run))
-    with pytest.raises(SpecError, match="h0 is where the run's controller is"):
-        warren.run(path, out=tmp_path / "out")
