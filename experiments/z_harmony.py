@@ -11,6 +11,7 @@ from _evidence_live import table
 from _harmony_claims import both_reached, by_order, claims, spread
 from _harmony_fair_page import fair_text
 from _harmony_live_page import freedom, live_text
+from _harmony_sizes_page import section as sizes
 
 OURS: Final = "weighed speed (ours)"
 PAGE: Final = _common.ROOT / "docs" / "background" / "reproduction" / "harmony.md"
@@ -199,7 +200,8 @@ def main() -> None:
             "harmony_foreseen", "input_spill",
         )
     )  # fmt: skip
-    PAGE.write_text(page(found, simulated, muri, live, surprise, foreseen, spill))
+    text = page(found, simulated, muri, live, surprise, foreseen, spill)
+    PAGE.write_text(text + sizes())
 
 
 def page(
