@@ -13,6 +13,8 @@ import _jpas_claims as _claims
 import _jpas_runs
 from _evidence_live import table
 from _jpas_live_page import section
+from _jpas_loss_page import row as loss_row
+from _jpas_loss_page import section as losses
 
 PAGE: Final = _common.ROOT / "docs" / "background" / "reproduction" / "jpas.md"
 KEYS: Final = (
@@ -60,7 +62,7 @@ def main() -> None:
     """Write the page."""
     parts = _common.earlier("jpas_figures")
     told = section(_common.earlier("jpas_live"))
-    PAGE.write_text(page(parts, told, _order() + _speeds()))
+    PAGE.write_text(page(parts, told, _order() + losses().lstrip("\n") + _speeds()))
     print(f"wrote {PAGE.relative_to(_common.ROOT)}")
 
 
@@ -86,9 +88,7 @@ def page(parts: Mapping[str, Any], live: str = "", speeds: str = "") -> str:
     ]
     others += [one for place in MAIFS for one in _claims.by_model(rows, place)[:2]]
     others += _claims.by_model(rows, OURS)[2:]
-    made = (_common.RESULTS / "jpas_loss.json").exists()
-    loss = "a section of its own" if made else _claims.NOT_MADE
-    others.append(["Fig. 19: total loss reduction", loss])
+    others.append(loss_row())
     return (
         f"{head}\n{_alone(rows)}{table(['claim', *MAIFS.values()], claims)}\n\n"
         f"{table(['claim', 'here'], others)}\n\n{_network(parts)}"
