@@ -159,7 +159,10 @@ class DiskMemory:
 
     def breathe(self) -> None:
         """Give all pages up if more than a window of them is in main memory."""
-        if _file_bytes() - self._others_bytes >= self._window_bytes:
+        now_bytes = _file_bytes()
+        # The kernel may drop pages of libraries, too: then there is no more room for these.
+        self._others_bytes = min(self._others_bytes, now_bytes)
+        if now_bytes - self._others_bytes >= self._window_bytes:
             self.give_back()
 
     def give_back(self) -> None:
