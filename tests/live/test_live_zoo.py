@@ -15,6 +15,7 @@ from warren.live.control.local_engine import LivePort
 from warren.live.oracle.plain import train
 from warren.live.training import numerics
 from warren.live.training.app.app_loader import build_app
+from warren.live.training.weight_average import safetensors_of
 from warren.model.decision import Assignment
 from warren.model.events import JobFailed, ParamsSaved
 from warren.model.job import Evaluate, Job
@@ -25,12 +26,13 @@ from zoo_table import SAME, TABLE
 pytestmark = pytest.mark.live
 ZOO = Path(__file__).parents[1] / "live_training" / "zoo"
 SERVED = (
-    "ClipNormMixed", "BatchNorm", "AugmentedByNumpy", "SpectralOld", "DatasetForEvaluate",
-    "OptimizerForLoss", "RandomOptimizer", "RandomSplit", "Table", "MaxNorm", "Adversary",
-    "NumpyGenerator", "Counter", "GlobalCounter", "RunningMean", "Registers", "Integers", "Best",
-    "WallClock",
+    "ClipNormMixed", "AverageOfMixed", "BatchNorm", "AugmentedByNumpy", "SpectralOld",
+    "DatasetForEvaluate", "OptimizerForLoss", "RandomOptimizer", "RandomSplit", "Table", "MaxNorm",
+    "Adversary", "NumpyGenerator", "Counter", "GlobalCounter", "RunningMean", "Registers",
+    "Integers", "Best", "WallClock",
 )  # fmt: skip
 RINGS = (
+    "AverageOfWeights",
     "ClipNorm",
     "Tied",
     "RandomSplit",
@@ -72,7 +74,7 @@ def test_kinds_of_apps_side_by_side_have_the_bits_of_plain_or_fail_alone_by_name
     tmp_path: Path, servers: int, plain_digest: Callable[[Job], str]
 ) -> None:
     chosen = [(name, "ps") for name in SERVED] + [(name, "ring") for name in RINGS]
-    chosen = chosen if servers == 1 else chosen[:13]
+    chosen = chosen if servers == 1 else chosen[:14]
     jobs = [
         replace(job(index, rounds=4, sync=sync, evaluate=Evaluate(every=2)), app=KINDS[name].app)
         for index, (name, sync) in enumerate(chosen)
@@ -89,3 +91,8 @@ def test_kinds_of_apps_side_by_side_have_the_bits_of_plain_or_fail_alone_by_name
             assert saved.get(one.index) == plain_digest(one), reasons.get(one.index, name)
         else:
             assert kind.says in reasons[one.index], name
+        if name.startswith("AverageOf"):
+            average = train(build_app(one, str(ZOO)), one).averaged_state_dict
+            assert average is not None
+            file = tmp_path / "run" / "params" / "ema" / f"{one.name}.safetensors"
+            assert file.read_bytes() == safetensors_of(average)

@@ -173,7 +173,7 @@ def drive_split(
         if first.wants_whole:
             for store in stores[1:]:
                 assert store.wants_whole
-                first.take(store.ranges, store.state())
+                first.take(store.ranges, store.blocks())
         outcomes.append(first.conclude())
     return outcomes
 

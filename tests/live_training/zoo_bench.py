@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
 from training_bench import gather, step_all, whole
 
 from warren.apps.protocol import TorchApp
@@ -23,7 +24,7 @@ from warren.live.training.numerics import pin
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.training.task_hashes import RoundOutcome, TaskResult
 from warren.live.training.task_runner import TaskRunner
-from warren.live.training.tensor_layout import flat_of, raw
+from warren.live.training.tensor_layout import digest, flat_of, raw
 from warren.model.job import Evaluate, Job
 
 ZOO = Path(__file__).with_name("zoo")
@@ -32,9 +33,10 @@ ENGINES = ("plain", "one server", "two servers", "plain ring", "ring")
 
 @dataclass(frozen=True)
 class Ended:
-    """What a job came to."""
+    """What a job came to; ``average``: the digest of its averaged weights, or nothing."""
 
     digest: str
+    average: str
     losses: tuple[float, ...]
     metrics: Mapping[int, Mapping[str, float]]
 
@@ -58,7 +60,8 @@ def run(engine: str, job: Job) -> Ended:
     try:
         if engine in ("plain", "plain ring"):
             found = train(fresh(job), replace(job, sync="ps" if engine == "plain" else "ring"))
-            return Ended(found.digest, found.losses, found.metrics)
+            average = _digest(found.averaged_state_dict)
+            return Ended(found.digest, average, found.losses, found.metrics)
         if engine == "ring":
             return _ring(replace(job, sync="ring"))
         return _servers(job, 1 if engine == "one server" else 2)
@@ -83,7 +86,7 @@ def _servers(job: Job, parts: int) -> Ended:
         step_all(stores)
         if first.wants_whole:
             for store in stores[1:]:
-                first.take(store.ranges, store.state())
+                first.take(store.ranges, store.blocks())
         outcomes.append(first.conclude())
     return _ended(first, outcomes)
 
@@ -118,7 +121,12 @@ def _ring(job: Job) -> Ended:
 
 def _ended(store: ParameterStore, outcomes: list[RoundOutcome]) -> Ended:
     metrics = {one.round + 1: one.metrics for one in outcomes if one.metrics is not None}
-    return Ended(store.digest(), tuple(one.loss for one in outcomes), metrics)
+    average = _digest(store.averaged_state_dict())
+    return Ended(store.digest(), average, tuple(one.loss for one in outcomes), metrics)
+
+
+def _digest(state: Mapping[str, Tensor] | None) -> str:
+    return "" if state is None else digest(state)
 
 
 def same_numbers(one: Ended, other: Ended) -> bool:

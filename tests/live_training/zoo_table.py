@@ -58,6 +58,8 @@ TABLE: Final = [
         Listed="a list as dataset",
         Threads="threads set in `loss()`",
         Ema="a moving average in buffers",
+        AverageOfWeights="an average of the weights with `ema`",
+        AverageOfMixed="the same of complex, idle, transposed, bf16 and frozen parameters",
     ),
     *_same(
         "memory",

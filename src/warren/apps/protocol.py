@@ -46,6 +46,10 @@ class TorchApp:
       ``torch.nn.utils.clip_grad_norm_`` would in double precision: an attribute of the app, or a
       parameter of the job. An optimizer whose ``step`` needs a closure (``LBFGS``), a fused
       one and a schedule that wants a metric (``ReduceLROnPlateau``) are refused.
+    - ``ema = 0.999`` keeps a moving average of the weights, updated after each step. ``evaluate``
+      is given the model with the averaged weights, and what it writes into them is undone. Buffers
+      have no average. ``params(ema=True)`` of a job's result gives the average. An attribute of
+      the app, or a parameter of the job.
 
     A job may have several parameter servers, each with some of the tensors. ``separable = True``
     says that an optimizer of your own may be split so: that it steps each tensor by its own
@@ -58,6 +62,7 @@ class TorchApp:
     separable: ClassVar[bool] = False
     scratch: ClassVar[tuple[str, ...]] = ()
     clip_norm: float | None = None
+    ema: float | None = None
 
     def __init__(self, **params: Any) -> None:
         for name, value in {**declared(type(self)), **params}.items():

@@ -45,13 +45,19 @@ class JobResult:
     def __repr__(self) -> str:
         return f"JobResult({self.name!r}, {self.row.get('status')}, {str(self.folder)!r})"
 
-    def params(self) -> dict[str, torch.Tensor]:
+    def params(self, *, ema: bool = False) -> dict[str, torch.Tensor]:
         """Load the job's final ``state_dict``, in order of name.
+
+        Parameters
+        ----------
+        ema
+            Whether to load the moving average of the weights, which an app with ``ema`` keeps.
 
         Raises
         ------
         SpecError
-            If the run was simulated, the job did not finish, or PyTorch is not installed.
+            If the run was simulated, the job did not finish, its app keeps no average, or PyTorch
+            is not installed.
         """
         path = self.folder / "params" / f"{self.name}.safetensors"
         if not path.is_file():
@@ -62,6 +68,11 @@ class JobResult:
         # Imported here: most callers want figures, and PyTorch takes a second or more to load.
         from safetensors.torch import load_file
 
+        from warren.live.training.weight_average import average_path
+
+        if ema and not (path := average_path(path)).is_file():
+            message = "no averaged weights: its app sets no ema"
+            raise SpecError(Problem(file=str(path), message=message))
         tensors: dict[str, torch.Tensor] = load_file(path)
         return dict(sorted(tensors.items()))
 

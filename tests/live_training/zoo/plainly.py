@@ -264,3 +264,21 @@ class Ema(Base):
         for name, value in model.named_parameters():
             model.get_buffer(f"ema_{name.replace('.', '_')}").lerp_(value.detach(), 0.1)
         return super().loss(model, batch)
+
+
+class AverageOfWeights(Base):
+    """A moving average of the weights, which the servers keep."""
+
+    ema = 0.9
+
+
+class AverageOfMixed(ClipNormMixed):
+    """The same of complex, transposed and idle weights, of 16 bits, and of one that is frozen."""
+
+    ema = 0.9
+
+    def model(self) -> nn.Module:
+        model = super().model()
+        model.slim = nn.Parameter(torch.randn(3).to(torch.bfloat16))
+        model.frozen = nn.Parameter(torch.randn(2), requires_grad=False)
+        return model

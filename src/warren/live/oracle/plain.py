@@ -33,6 +33,7 @@ from warren.live.training.gradient_clipping import factor_of, square_of
 from warren.live.training.isolation.task_rules import TaskRules
 from warren.live.training.seeding import reseed
 from warren.live.training.tensor_layout import Layout, digest, tensors
+from warren.live.training.weight_average import averaged_state, update_average
 from warren.model.job import Job
 
 Gradients = Mapping[str, Tensor | None]
@@ -112,7 +113,8 @@ def _update(layout: Layout, gradients: Gradients, buffers: Buffers) -> Tensor:
 class PlainResult:
     """The result of training: the state, the mean loss of each round, and metrics by rounds done.
 
-    ``digest`` is the SHA-256 of the state, ``rounds`` the number of rounds made.
+    ``digest`` is the SHA-256 of the state, ``rounds`` the number of rounds made;
+    ``averaged_state_dict`` has the averaged weights of an app with ``ema``.
     """
 
     state_dict: Mapping[str, Tensor]
@@ -120,6 +122,7 @@ class PlainResult:
     metrics: Mapping[int, Mapping[str, float]]
     digest: str
     rounds: int
+    averaged_state_dict: Mapping[str, Tensor] | None
 
 
 class _Here:
@@ -246,6 +249,7 @@ def train(
         optimizer.step()
         if schedule:
             schedule.step()
+        update_average(built.averages, model.parameters(), app.ema)
         done = r + 1
         barrier.check_tasks(job, done)
         barrier.check(job, done)
@@ -255,9 +259,21 @@ def train(
         stopped = done in metrics and ends(app, job, metrics[done])
         if stopped or done == job.rounds:
             break
-    state = {name: value.clone() for name, value in model.state_dict().items()}
+    return _result(built, losses, metrics)
+
+
+def _result(
+    built: BuiltApp, losses: Sequence[float], metrics: Mapping[int, Mapping[str, float]]
+) -> PlainResult:
+    """Return the result of a trained app."""
+    state = {name: value.clone() for name, value in built.model.state_dict().items()}
     return PlainResult(
-        state_dict=state, losses=tuple(losses), metrics=metrics, digest=digest(state), rounds=done
+        state_dict=state,
+        losses=tuple(losses),
+        metrics=metrics,
+        digest=digest(state),
+        rounds=len(losses),
+        averaged_state_dict=averaged_state(built.model, built.averages),
     )
 
 

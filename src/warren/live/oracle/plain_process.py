@@ -6,7 +6,6 @@ import faulthandler
 import time
 
 import torch
-from safetensors.torch import save
 
 from warren.apps.protocol import TorchApp
 from warren.live.oracle.plain import train
@@ -15,7 +14,7 @@ from warren.live.process.specs import PlainRole, Role
 from warren.live.training import numerics
 from warren.live.training.app.app_errors import print_traceback, reason_of
 from warren.live.training.app.app_loader import build_app
-from warren.live.training.checkpoints.files import write_whole
+from warren.live.training.weight_average import safetensors_of, write_params
 from warren.live.transport.messages import JobBroke, PlainDone
 from warren.live.transport.sockets import Link, controller_address
 from warren.model.errors import SpecError
@@ -57,9 +56,7 @@ def _train(role: PlainRole) -> PlainDone:
     numerics.pin()  # the app's module may have changed any setting
     result = train(app, role.job, tasks, device)
     end_ns = time.monotonic_ns()
-    # In the order of names, so that equal parameters give equal files.
-    state = {name: value.contiguous() for name, value in sorted(result.state_dict.items())}
-    write_whole(role.params, save(state))
+    write_params(role.params, safetensors_of(result.state_dict), result.averaged_state_dict)
     return PlainDone(
         job=role.job.index,
         rounds=result.rounds,

@@ -27,7 +27,6 @@ from warren.live.server.restored_copy import RestoredCopy
 from warren.live.training import numerics
 from warren.live.training.app.app_contract import refuse
 from warren.live.training.app.app_loader import build_app
-from warren.live.training.checkpoints.files import write_whole
 from warren.live.training.memory.shared_memory import fresh
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.training.task_hashes import (
@@ -249,7 +248,7 @@ class RingRank:
             sha256 = self.store.digest()
             self._check_same(bytes.fromhex(sha256))
             if role.rank == 0:
-                write_whole(role.params, self.store.save())
+                self.store.write_params(role.params)
         stamps = [
             TaskStamp(rank, summary.start_ns, summary.comp_end_ns, max(summary.end_ns, at_ns))
             for rank, summary in enumerate(summaries)

@@ -27,7 +27,6 @@ from warren.live.server.round_start import RoundStart
 from warren.live.server.state_sender import ServedState, StateSender
 from warren.live.server.update_reader import UpdateReader
 from warren.live.training import numerics
-from warren.live.training.checkpoints.files import write_whole
 from warren.live.training.task_hashes import RoundOutcome, TaskResult
 from warren.live.transport.message import SharedSlot, TaskStamp
 from warren.live.transport.server_messages import (
@@ -365,7 +364,7 @@ class Server:
                 store.step(squares)
             self._stepped = True
             if self._first is not None:
-                blocks = store.state() if store.wants_whole else ()
+                blocks = store.blocks() if store.wants_whole else ()
                 # Blocks on disk are read where they lie, if the first server can read them there.
                 spot = store.spot(blocks) if store.disk and not self._first.far else None
                 done = PartDone(self._role.part, round_no, spot)
@@ -382,8 +381,7 @@ class Server:
         with self._alarm.within(self._job.task_limit_ns):
             self._outcome = self._store.conclude()
             if self._outcome.finished:
-                forget = self._store.disk is not None
-                write_whole(self._role.params, self._store.save(), forget=forget)
+                self._store.write_params(self._role.params)
                 self._sha256 = self._store.digest()
         # Nothing emulated: step and evaluation take their time before the barrier. With pads they
         # happen inside the next one (decision 0008).

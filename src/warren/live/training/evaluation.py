@@ -16,6 +16,7 @@ from warren.live.training.isolation.outside_state import OutsideState
 from warren.live.training.isolation.task_rules import TaskRules
 from warren.live.training.seeding import generator_states, seed_otherwise, set_generator_states
 from warren.live.training.tensor_layout import tensors
+from warren.live.training.weight_average import averaged
 from warren.model.job import Job
 
 _COUNTING: Final = (bool, int, float, complex, *GENERATORS)
@@ -54,6 +55,8 @@ class Evaluation:
     def of(self, model: nn.Module) -> dict[str, float]:
         """Return the app's metrics of a model, which is in eval mode meanwhile.
 
+        Meanwhile its weights are their averages, where the app keeps any.
+
         Raises
         ------
         SpecError
@@ -66,7 +69,8 @@ class Evaluation:
             self._kept.show()
         watched = self._times < _ALL or self._times % _THEN_EVERY == 0
         self._times += 1
-        metrics = self._watched(model) if watched else self._call(model)
+        with averaged(model, self._built.averages):
+            metrics = self._watched(model) if watched else self._call(model)
         if self._tasks is not None:
             self._kept.hide()
             self._tasks.kept.show()

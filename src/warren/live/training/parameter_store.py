@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from safetensors.torch import save
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler, MultiplicativeLR
 
@@ -28,6 +27,7 @@ from warren.live.training.seeding import BARRIER, reseed
 from warren.live.training.task_hashes import MARK_BYTES, KnownHashes, RoundOutcome, TaskResult
 from warren.live.training.task_runner import TaskRunner
 from warren.live.training.tensor_layout import digest
+from warren.live.training.weight_average import averaged_state, safetensors_of, write_params
 from warren.live.transport.frames import Buffer
 from warren.live.transport.message import SharedSlot
 from warren.model.job import Job
@@ -118,6 +118,10 @@ class ParameterStore:
         if self._state is None:
             self._state = self._replica.pack()
         return self._state
+
+    def blocks(self) -> tuple[memoryview, ...]:
+        """Return what part 0 takes of this part: its state, and the averages of its weights."""
+        return (*self.state(), *self._replica.pack_averages())
 
     def spot(self, state: tuple[memoryview, ...]) -> SharedSlot | None:
         """Return the place where other processes find a held state; None: it has to be sent."""
@@ -232,7 +236,7 @@ class ParameterStore:
         self._replica.seed(self.version)
 
     def take(self, ranges: Ranges, buffers: Sequence[Buffer]) -> None:
-        """Put the blocks of another part, of this version, into the model."""
+        """Put the ``blocks`` of another part, of this version, into the model."""
         self._replica.take(ranges, buffers)
 
     def conclude(self) -> RoundOutcome:
@@ -287,12 +291,28 @@ class ParameterStore:
         model = self._replica.model
         return {name: value.clone() for name, value in sorted(model.state_dict().items())}
 
+    def averaged_state_dict(self) -> dict[str, Tensor] | None:
+        """Return the state_dict with averaged weights, as copies, sorted by name; None: no such."""
+        self._need_whole()
+        return averaged_state(self._replica.model, self._replica.averages)
+
+    def write_params(self, path: str) -> None:
+        """Write the state_dict to a safetensors file, and that of the average beside it.
+
+        Raises
+        ------
+        OSError
+            With the name of the file.
+        """
+        average = self.averaged_state_dict()
+        write_params(path, self.save(), average, forget=self.disk is not None)
+
     def save(self) -> Buffer:
         """Return the state_dict as the bytes of a safetensors file."""
         if self.disk is not None:
             self._need_whole()
             return self._archive.pack(dict(self._replica.model.state_dict()), None)
-        return save({name: value.contiguous() for name, value in self.state_dict().items()})
+        return safetensors_of(self.state_dict())
 
     def digest(self) -> str:
         """Return ``params_sha256``, the hash of the state_dict."""

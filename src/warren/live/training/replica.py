@@ -35,6 +35,7 @@ from warren.live.training.shared_step import block_step, shared_step
 from warren.live.training.task_hashes import TaskResult
 from warren.live.training.task_runner import TaskRunner
 from warren.live.training.tensor_layout import Layout, TensorEntry, TensorPlaces, tensors
+from warren.live.training.weight_average import update_average
 from warren.live.transport.frames import Buffer
 from warren.live.transport.message import SharedSlot
 from warren.model.job import Job
@@ -81,11 +82,12 @@ class Replica:
         if inputs is not None and job.evaluate is None and job.stop is None:
             inputs.release(built.dataset)
         self.model = built.model
+        self.averages = built.averages
         self.optimizer = built.optimizer
         self.schedule = built.schedule
         check_split(app, job, self.optimizer, parts)
         if disk is not None:
-            check_blocks(job, self.optimizer)
+            check_blocks(app, job, self.optimizer)
         rules = None if runner is None else runner.rules
         # An evaluation is given no batch: without the data set, that is not searched either.
         self._evaluation = Evaluation(replace(built, dataset=None), job, rules)
@@ -117,6 +119,20 @@ class Replica:
     def pack(self) -> tuple[memoryview, ...]:
         """Return the bytes of the owned tensors as they are now, one piece a range."""
         return self._pool.pack(self._tensors())
+
+    @torch.no_grad()
+    def pack_averages(self) -> tuple[memoryview, ...]:
+        """Return the bytes of the owned tensors with the averages as weights, one piece a range.
+
+        Without an average of the app's there are none.
+        """
+        if self.app.ema is None:
+            return ()
+        pieces = tuple(memoryview(bytearray(end - begin)) for begin, end in self.ranges)
+        source = self._tensors()
+        for index, _, view in views_in(self.layout, self.ranges, pieces):
+            view.copy_(self.averages.get(source[index], source[index]))
+        return pieces
 
     def touch(self) -> None:
         """Write to the memory of means, and to that of one more state than is held."""
@@ -185,6 +201,7 @@ class Replica:
             shared_step(self.optimizer, self._helpers)
         else:
             self.optimizer.step()
+        update_average(self.averages, self._owned_parameters(), self.app.ema)
         for tensor in self._tensors():
             tensor.grad = None
         if self.schedule is not None:
@@ -202,13 +219,20 @@ class Replica:
 
     @torch.no_grad()
     def take(self, ranges: Ranges, buffers: Sequence[Buffer]) -> None:
-        """Put the contents of these ranges of the state, one buffer each, into the model."""
+        """Put the contents of these ranges, as ``pack_averages`` and ``pack`` give them, in place.
+
+        One buffer a range is the state; where the app keeps an average, as many more are that.
+        """
         target, taken = self._tensors(), set()
-        for index, _, view in views_in(self.layout, ranges, buffers):
+        for index, _, view in views_in(self.layout, ranges, buffers[: len(ranges)]):
             target[index].copy_(view)
             taken.add(index)
             if self.disk is not None:
                 self.disk.breathe()
+        if buffers[len(ranges) :]:
+            for index, _, view in views_in(self.layout, ranges, buffers[len(ranges) :]):
+                if target[index].requires_grad:
+                    self.averages[target[index]] = view.clone()
         # Tensors without bytes lie in no range, and are never out of date.
         empty = {i for i, entry in enumerate(self.layout.entries) if not entry.nbytes}
         self.current |= taken | empty

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
@@ -23,13 +23,17 @@ from warren.model.job import Job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltApp:
-    """An app, and the results of its four methods for a job."""
+    """An app, and the results of its four methods for a job.
+
+    ``averages``: the moving average of each weight, which the process that steps it keeps.
+    """
 
     app: TorchApp
     model: nn.Module
     dataset: Any
     optimizer: Optimizer
     schedule: LRScheduler | None
+    averages: dict[Tensor, Tensor] = field(default_factory=dict)
 
 
 def build(app: TorchApp, job: Job, disk: DiskMemory | None = None) -> BuiltApp:

@@ -38,6 +38,10 @@ def check_job(app: TorchApp, job: Job) -> None:
     number = isinstance(limit, int | float) and not isinstance(limit, bool)
     if limit is not None and not (number and 0 < limit < math.inf):
         raise refuse(job, "clip_norm", f"must be a number above 0, or None, not {limit!r}")
+    ema = app.ema
+    if ema is not None and not (isinstance(ema, float) and 0 < ema < 1):
+        message = f"must be a number between 0 and 1 such as 0.999, or None, not {ema!r}"
+        raise refuse(job, "ema", message)
     evaluates = job.evaluate is not None or job.stop is not None
     # An app overrides finished() or evaluate() where its class has another function than the base.
     says = type(app).finished is not TorchApp.finished
@@ -149,8 +153,11 @@ def check_split(app: TorchApp, job: Job, optimizer: optim.Optimizer, parts: int)
         raise refuse(job, "optimizer()", message)
 
 
-def check_blocks(job: Job, optimizer: optim.Optimizer) -> None:
+def check_blocks(app: TorchApp, job: Job, optimizer: optim.Optimizer) -> None:
     """Refuse to put the blocks of a model on disk that no step can take one by one."""
+    if app.ema is not None:
+        message = "keeps an average in memory, so the model cannot be on disk; allowed: more memory"
+        raise refuse(job, "ema", message)
     if not tensorwise(optimizer):
         message = (
             f"{_kind(optimizer)} is not known to step each tensor alone, so the model of job "

@@ -148,6 +148,7 @@ class BarrierObjects:
 def find(built: BuiltApp) -> BarrierObjects:
     """Return the objects that the barrier of a job can reach, as they are now."""
     search = _Search(built)
+    search.enter("the average of weights (ema)", built.averages)
     search.enter("optimizer", built.optimizer)
     if built.schedule is not None:
         search.enter("schedule", built.schedule)
