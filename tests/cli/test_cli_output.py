@@ -28,7 +28,7 @@ def test_a_simulation_writes_the_contracts_files_and_no_other(warren: Warren, ti
     out = Path(tiny).parent / "new" / "deeper" / "out"
     found = warren("simulate", tiny, "--out", out)
     assert found.code == 0
-    assert sorted(tree(out)) == sorted(OUTPUT_FILES)
+    assert sorted(tree(out)) == sorted([*OUTPUT_FILES, "users.csv"])  # a job has a user
     assert found.err == [f"report: {out}/report.html"]
 
 

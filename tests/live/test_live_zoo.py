@@ -94,5 +94,5 @@ def test_kinds_of_apps_side_by_side_have_the_bits_of_plain_or_fail_alone_by_name
         if name.startswith("AverageOf"):
             average = train(build_app(one, str(ZOO)), one).averaged_state_dict
             assert average is not None
-            file = tmp_path / "run" / "params" / "ema" / f"{one.name}.safetensors"
+            file = tmp_path / "run" / "ema" / f"{one.name}.safetensors"
             assert file.read_bytes() == safetensors_of(average)

@@ -20,6 +20,8 @@ from warren.report.fairness.users import user_shares
 from warren.report.metrics import summary
 from warren.report.page.page import page
 from warren.report.record import Record
+from warren.report.tables import users_csv
+from warren.runs.results import result_files
 
 # A V100 and a T4. Two tasks a round: one after the other on the V100 they take 2 x 1 s + 0.5 s,
 # on both devices 3 s + 0.5 s. So job a, of three rounds, takes 7.5 s alone. Job b fits the T4 only:
@@ -103,6 +105,20 @@ def test_each_user_has_a_share_of_the_device_time_and_a_mean_jct():
     assert (bo.device_s, bo.device_share, bo.mean_jct_s) == (4.0, 0.4, 20.0)
     assert (ana.mean_jct_s, ana.mean_slowdown, bo.mean_slowdown) == (15.0, 2.0, 5.0)
     assert bo.max_finish_time_fairness == pytest.approx(10 / 3)
+
+
+def test_figures_by_user_are_in_the_summary_and_in_a_table_where_jobs_have_users():
+    record = two_jobs()
+    ana, bo = summary(record)["users"]
+    assert (ana["user"], ana["device_s"], ana["mean_slowdown"]) == ("ana", 6.0, 2.0)
+    lines = users_csv(record).splitlines()
+    assert lines[0].split(",") == list(ana)
+    assert lines[1:] == [",".join(map(str, row.values())) for row in (ana, bo)]
+    assert "users.csv" in result_files(record)
+    jobs = tuple(replace(job, user="") for job in record.run.workload.jobs)
+    alone = replace(record, run=replace(record.run, workload=Workload(jobs=jobs)))
+    assert "users" not in summary(alone)
+    assert "users.csv" not in result_files(alone)
 
 
 def test_users_are_on_the_page_where_jobs_have_any():

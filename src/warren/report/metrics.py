@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final, NotRequired, TypedDict
 
 import numpy as np
@@ -18,6 +19,7 @@ from warren.model.units import NEVER_NS, NS_PER_S, ns_to_seconds
 from warren.report.devices.host_hours import host_values
 from warren.report.devices.switches import switch_values
 from warren.report.fairness.slowdown import fairness_values, finished_jobs
+from warren.report.fairness.users import user_shares
 from warren.report.number_text import count
 from warren.report.record import Bound, Record
 
@@ -127,6 +129,12 @@ def move_values(record: Record) -> dict[str, object]:
     return {name: rows for name, rows in found.items() if rows}
 
 
+def user_values(record: Record) -> dict[str, object]:
+    """Return the key of ``summary.json`` about users, a row each; none if no job has a user."""
+    rows = [asdict(one) for one in user_shares(record)]
+    return {"users": rows} if rows else {}
+
+
 def _every(record: Record, job: int) -> int | None:
     """Return the rounds between a job's checkpoints; None if it states none."""
     checkpoint = record.run.workload.jobs[job].checkpoint
@@ -199,6 +207,7 @@ def summary(record: Record) -> dict[str, Any]:
         "devices": len(run.cluster.devices),
         "utilization_by_type": _utilization_by_type(record, values["makespan_s"]),
         **fairness_values(finished_jobs(record)),
+        **user_values(record),
         **loss_values(record),
         **copy_values(record),
         **move_values(record),

@@ -1,5 +1,7 @@
 """The exported tables: ``jobs.csv``, ``devices.csv``, ``profile.csv``, ``servers.csv``, and back.
 
+``users.csv`` is only written.
+
 ``timeline.parquet`` is written and read in ``parquet`` and named here beside the others.
 """
 
@@ -9,6 +11,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields
 from typing import Any, Final, NotRequired, TypedDict, cast
 
 import numpy as np
@@ -19,6 +22,7 @@ from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.model.run import Run
 from warren.model.units import NEVER_NS, NS_PER_S, seconds_to_ns
+from warren.report.fairness.users import UserShare, user_shares
 from warren.report.metrics import JobRow, job_rows
 from warren.report.parquet import read_timeline_parquet, timeline_parquet
 from warren.report.record import Record
@@ -36,12 +40,14 @@ __all__ = [
     "read_timeline_parquet",
     "servers_csv",
     "timeline_parquet",
+    "users_csv",
 ]
 
 JOBS: Final = "jobs.csv"
 DEVICES: Final = "devices.csv"
 PROFILE: Final = "profile.csv"
 SERVERS: Final = "servers.csv"
+USERS: Final = "users.csv"
 
 JOB_COLUMNS: Final = (
     "job",
@@ -139,6 +145,12 @@ def jobs_csv(record: Record) -> str:
     return _text(columns, ([row[name] for name in columns] for row in rows))
 
 
+def users_csv(record: Record) -> str:
+    """Return ``users.csv``: one line a user, by name; an unknown value is an empty field."""
+    rows = [asdict(one) for one in user_shares(record)]
+    return _text([one.name for one in fields(UserShare)], (row.values() for row in rows))
+
+
 def devices_csv(record: Record) -> str:
     """Return ``devices.csv``: one line a device, in cluster order."""
     return _text(DEVICE_COLUMNS, ([d.name, d.type, d.host] for d in record.run.cluster.devices))
@@ -217,7 +229,7 @@ def _times_gathered(job: Job, rounds: int, *, ended: bool) -> int:
     return rounds // every + (ended and rounds % every > 0)
 
 
-def _text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def _text(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     """Return a table as text, the same on every system: each line ends in a line feed alone."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

@@ -59,17 +59,20 @@ def result_files(record: Record) -> dict[str, bytes | str]:
     from warren.report.metrics import summary, summary_text
     from warren.report.page.page import page
     from warren.report.parquet import timeline_parquet
-    from warren.report.tables import devices_csv, jobs_csv, profile_csv, servers_csv
+    from warren.report.tables import devices_csv, jobs_csv, profile_csv, servers_csv, users_csv
     from warren.report.trace import chrome_trace
     from warren.workload.specs.write import dump_run
 
     of_links: dict[str, bytes | str] = {}
     if record.history.link_use is not None:
         of_links = {"links.parquet": links_parquet(record), "servers.csv": servers_csv(record)}
+    found = summary(record)
+    of_users = {"users.csv": users_csv(record)} if "users" in found else {}
     return {
         "run.yaml": dump_run(record.run),
-        "summary.json": summary_text(summary(record)),
+        "summary.json": summary_text(found),
         "jobs.csv": jobs_csv(record),
+        **of_users,
         "devices.csv": devices_csv(record),
         "profile.csv": profile_csv(record),
         "timeline.parquet": timeline_parquet(record),

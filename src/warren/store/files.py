@@ -20,7 +20,7 @@ DISK_ERRORS: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 )
 """Errors of a disk that are not faults of the program: a full disk, for example."""
-# The files of every run's folder. ``read_dir`` reads these, ``LINK_FILES``, and nothing else that
+# The files of every run's folder. ``read_dir`` reads these, ``MORE_FILES``, and nothing else that
 # may lie there.
 OUTPUT_FILES: Final = (
     "run.yaml",
@@ -33,8 +33,8 @@ OUTPUT_FILES: Final = (
     "jobs.csv",
     "timeline.parquet",
 )
-LINK_FILES: Final = ("links.parquet", "servers.csv")
-"""Additional files in the folder of a run that counted bytes on links."""
+MORE_FILES: Final = ("links.parquet", "servers.csv", "users.csv")
+"""Files of some runs: those that counted bytes on links, and those whose jobs have users."""
 
 
 def read(path: str | Path, limit: int = MAX_INPUT_BYTES) -> bytes:
@@ -125,7 +125,7 @@ def read_dir(path: str) -> dict[str, bytes]:
     if not folder.is_dir():
         raise refused(folder, "is not a folder")
     found = {}
-    for file in (folder / name for name in (*OUTPUT_FILES, *LINK_FILES)):
+    for file in (folder / name for name in (*OUTPUT_FILES, *MORE_FILES)):
         try:
             if file.is_file():
                 found[file.name] = read(file, MAX_RESULT_BYTES)

@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from warren.model.errors import SpecError
 from warren.model.run import Run
-from warren.store.files import LINK_FILES, OUTPUT_FILES, refused, unwritable, write_atomic
+from warren.store.files import MORE_FILES, OUTPUT_FILES, refused, unwritable, write_atomic
 from warren.store.signals import held
 
 _BUFFER_BYTES: Final = 1 << 20
@@ -210,9 +210,9 @@ class ReopenedFolder(RunFolder):
         SpecError
             If it cannot be renamed.
         """
-        folders = [self.path / name for name in ("checkpoints", "logs", "metrics", "params")]
+        folders = [self.path / name for name in ("checkpoints", "logs", "metrics", "params", "ema")]
         stores = _entries(folders[0])
-        files = [self.path / name for name in (*OUTPUT_FILES, *LINK_FILES, "run.log")]
+        files = [self.path / name for name in (*OUTPUT_FILES, *MORE_FILES, "run.log")]
         files += [file for folder in (*stores, *folders[1:]) for file in _entries(folder)]
         wrong = [one for one in (*folders, *stores) if os.path.lexists(one) and not one.is_dir()]
         wrong += [one for one in files if os.path.lexists(one) and not one.is_file()]

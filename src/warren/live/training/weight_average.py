@@ -24,7 +24,7 @@ from warren.live.training.checkpoints.files import make_folder, write_whole
 from warren.live.transport.frames import Buffer
 
 _FOLDER: Final = "ema"
-"""Name of the folder of averaged weights, inside the folder of trained parameters."""
+"""Name of the folder of averaged weights, beside that of trained parameters."""
 
 
 @torch.no_grad()
@@ -79,7 +79,7 @@ def _put(values: Mapping[Tensor, Tensor]) -> None:
 def average_path(params: str | Path) -> Path:
     """Return the file of a job's averaged weights; ``params``: that of its parameters."""
     path = Path(params)
-    return path.parent / _FOLDER / path.name
+    return path.parent.parent / _FOLDER / path.name
 
 
 def safetensors_of(state: Mapping[str, Tensor]) -> bytes:
