@@ -1,17 +1,18 @@
-"""``warren plot``: pictures of the runs in folders."""
+"""``warren plot``: pictures of the runs in folders, and of comparisons."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
 from warren.cli.options import GROUP, examples
 from warren.cli.streams import answers_alone, say
-from warren.cli.views.pictures import picture_path
-from warren.report.record import Record
-from warren.runs.results import load_record
-from warren.store.files import read_dir
+from warren.cli.views.pictures import picture_path, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 app: Final = typer.Typer(
     name="plot",
@@ -20,11 +21,23 @@ app: Final = typer.Typer(
         "warren plot cdf sim-hare sim-srtf --out jct.pdf",
         "warren plot gantt sim-hare --out gantt.pdf",
         "warren plot use sim-hare --out use.svg",
+        "warren plot means t.csv --out means.pdf",
     ),
     **GROUP,
 )
 Out: TypeAlias = Annotated[
     str, typer.Option("--out", "-o", metavar="FILE", help=".png, .svg or .pdf (an old one goes).")
+]
+Compared: TypeAlias = Annotated[
+    str, typer.Argument(metavar="TABLE.csv", help="What warren compare --csv wrote.")
+]
+Value: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--value",
+        metavar="COLUMN",
+        help="mean_jct_s, p95_jct_s, mean_slowdown, makespan_s, weighted_jct_s or gap.",
+    ),
 ]
 Folder: TypeAlias = Annotated[str, typer.Argument(metavar="DIR", help="Folder of a run.")]
 
@@ -42,35 +55,66 @@ def cdf(
     out: Out,
 ) -> None:
     """Draw the share of jobs by completion time, a line a run."""
-    from warren.cli.views.run_plots import plot_cdf
+    from warren.runs.comparison.plots import plot_cdf
 
-    path = picture_path(out)
-    plot_cdf([_record(folder) for folder in folders], folders, path)
-    say(f"picture: {path}")
+    _draw(out, lambda: plot_cdf(folders))
 
 
 @app.command(epilog=examples("warren plot gantt sim-hare --out gantt.pdf"))
 @answers_alone()
 def gantt(folder: Folder, out: Out) -> None:
     """Draw which job computes where and when."""
-    from warren.cli.views.run_plots import plot_gantt
+    from warren.runs.comparison.plots import plot_gantt
 
-    path = picture_path(out)
-    plot_gantt(_record(folder), path)
-    say(f"picture: {path}")
+    _draw(out, lambda: plot_gantt(folder))
 
 
 @app.command(epilog=examples("warren plot use sim-hare --out use.svg"))
 @answers_alone()
 def use(folder: Folder, out: Out) -> None:
     """Draw how busy the devices of each type are."""
-    from warren.cli.views.run_plots import plot_use
+    from warren.runs.comparison.plots import plot_use
 
+    _draw(out, lambda: plot_use(folder))
+
+
+@app.command(epilog=examples("warren plot users sim-hare --out users.pdf"))
+@answers_alone()
+def users(folder: Folder, out: Out) -> None:
+    """Draw mean JCT, slow-down and share of device time by user."""
+    from warren.runs.comparison.plots import plot_users
+
+    _draw(out, lambda: plot_users(folder))
+
+
+@app.command(epilog=examples("warren plot means t.csv --out means.pdf"))
+@answers_alone()
+def means(table: Compared, out: Out, value: Value = "mean_jct_s") -> None:
+    """Draw a value of each policy, with the 95 % interval of its mean over seeds."""
+    from warren.runs.comparison.plots import plot_means
+
+    _draw(out, lambda: plot_means(table, value))
+
+
+@app.command(epilog=examples("warren plot sweep t.csv --value mean_slowdown --out sweep.pdf"))
+@answers_alone()
+def sweep(
+    table: Compared,
+    out: Out,
+    value: Value = "mean_jct_s",
+    by: Annotated[
+        str | None,
+        typer.Option("--by", metavar="KEY", help="The swept key; left out: the only one."),
+    ] = None,
+) -> None:
+    """Draw a value over a swept key, a line a policy, with 95 % intervals."""
+    from warren.runs.comparison.plots import plot_sweep
+
+    _draw(out, lambda: plot_sweep(table, by, value))
+
+
+def _draw(out: str, make: Callable[[], Figure]) -> None:
+    """Write a picture; a name that is none is refused before it is made."""
     path = picture_path(out)
-    plot_use(_record(folder), path)
+    save_figure(make(), path)
     say(f"picture: {path}")
-
-
-def _record(folder: str) -> Record:
-    """Load the run of a folder."""
-    return load_record(folder, read_dir(folder))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from warren.cli.views.pictures import DARK, GREY, ORANGE, new_picture, save_picture
+from warren.cli.views.pictures import new_picture, save_picture
+from warren.report.figures.drawing import DARK, GREY, ORANGE
 from warren.runs.studies.learning_curve import CurvePrediction
 
 _DRAWN: Final = 121

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from warren.cli.views.group_text import hosts_text, limit_text
-from warren.cli.views.pictures import COLOURS, pyplot, save_figure
+from warren.cli.views.pictures import pyplot, save_figure
+from warren.report.figures.drawing import colour
 from warren.report.number_text import count, percent, seconds
 from warren.runs.studies.group_steps import LANES, LaneStep, lane_steps
 from warren.runs.studies.job_groups import GroupPrediction, RunGroups
@@ -39,7 +40,7 @@ def draw_groups(path: Path, found: RunGroups) -> None:
     if not shown:
         grid[0, 0].set_title("no group stands", fontsize=9)
     names = [job.name for group in shown for job in group.jobs]
-    colours = {name: COLOURS[at % len(COLOURS)] for at, name in enumerate(names)}
+    colours = {name: colour(at) for at, name in enumerate(names)}
     for axes, group in zip(grid[:, 0], shown, strict=False):
         axes.spines[["top", "right"]].set_visible(False)
         _draw_group(axes, group, found.hosts, colours)

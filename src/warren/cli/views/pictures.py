@@ -1,4 +1,4 @@
-"""Pictures by matplotlib: how they look, and how they get into a file."""
+"""Pictures by matplotlib, and how they get into a file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from warren.report.figures.drawing import add_legend, new_figure
 from warren.store.files import refused, write_atomic
 
 if TYPE_CHECKING:
@@ -14,11 +15,6 @@ if TYPE_CHECKING:
 
 KINDS: Final = (".png", ".svg", ".pdf")
 """Ends of the names of picture files."""
-DARK: Final = "#0b5394"
-ORANGE: Final = "#e69f00"
-GREY: Final = "#b0b0b0"
-COLOURS: Final = (DARK, ORANGE, "#009e73", "#d55e00", "#56b4e9", "#882255", "#117733", GREY)
-"""Colors that differ without color vision too."""
 
 
 def picture_path(name: str) -> Path:
@@ -35,13 +31,11 @@ def picture_path(name: str) -> Path:
 
 
 def pyplot() -> Any:
-    """Load the drawing library; the same picture is the same file."""
+    """Load the drawing library."""
     # Imported here: matplotlib takes long to load, and few commands draw.
     import matplotlib
 
-    # ``agg`` draws without a screen. A fixed salt gives the parts of an SVG the same ids each time.
-    matplotlib.use("agg")
-    matplotlib.rcParams["svg.hashsalt"] = "warren"
+    matplotlib.use("agg")  # draws without a screen
     from matplotlib import pyplot as found
 
     return found
@@ -49,8 +43,7 @@ def pyplot() -> Any:
 
 def new_picture(width: float = 7.0, height: float = 3.6) -> tuple[Figure, Axes]:
     """Return an empty picture of ``width`` by ``height`` inches, with one pair of axes."""
-    figure, axes = pyplot().subplots(figsize=(width, height), layout="constrained")
-    axes.spines[["top", "right"]].set_visible(False)
+    figure, (axes,) = new_figure(width, height)
     return figure, axes
 
 
@@ -59,10 +52,7 @@ def save_picture(figure: Figure, axes: Axes, path: Path, **legend: Any) -> None:
 
     Raises SpecError if the file cannot be written.
     """
-    handles, labels = axes.get_legend_handles_labels()
-    if labels:
-        where = legend or {"loc": "outside upper center", "ncols": min(len(labels), 4)}
-        figure.legend(handles, labels, fontsize=8, frameon=False, **where)
+    add_legend(figure, axes, **legend)
     save_figure(figure, path)
 
 
@@ -75,6 +65,8 @@ def save_figure(figure: Figure, path: Path) -> None:
     # Without the date of its making, which SVG and PDF would hold.
     dates: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     kind = path.suffix[1:]
-    figure.savefig(content, format=kind, dpi=144, metadata=dates.get(kind))
+    # A fixed salt gives the parts of an SVG the same ids each time: one picture is one file.
+    with pyplot().rc_context({"svg.hashsalt": "warren"}):
+        figure.savefig(content, format=kind, dpi=144, metadata=dates.get(kind))
     pyplot().close(figure)
     write_atomic(path, content.getvalue())

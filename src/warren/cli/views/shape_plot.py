@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from warren.cli.views.pictures import COLOURS, new_picture, save_picture
+from warren.cli.views.pictures import new_picture, save_picture
+from warren.report.figures.drawing import colour
 from warren.runs.studies.job_shape import ShapeAdvice
 
 
@@ -16,10 +17,9 @@ def draw_shapes(path: Path, shapes: Sequence[ShapeAdvice]) -> None:
     """
     figure, axes = new_picture()
     for at, one in enumerate(shapes):
-        colour = COLOURS[at % len(COLOURS)]
         counts, epochs_s = list(one.epochs_s), list(one.epochs_s.values())
-        axes.plot(counts, epochs_s, color=colour, label=one.job)
-        axes.plot([len(one.items)], [one.epoch_s], "o", color=colour)
+        axes.plot(counts, epochs_s, color=colour(at), label=one.job)
+        axes.plot([len(one.items)], [one.epoch_s], "o", color=colour(at))
     axes.set_xlabel("hosts that work; the others serve")
     axes.set_ylabel("epoch, s")
     # Few workers or few servers take many times the best, which would hide it.
