@@ -99,6 +99,17 @@ def test_a_job_that_fits_nowhere_is_refused_with_its_reasons() -> None:
     )
 
 
+def test_a_gpu_that_the_shipped_table_does_not_know_is_refused_with_a_way_to_add_it() -> None:
+    where = cluster({"H100": None}, [("H100", 1e9)])
+    with pytest.raises(SpecError) as caught:
+        cost_table(run_of({"model": "resnet50"}, where=where))
+    assert str(caught.value) == (
+        "run.yaml: job j0: fits no device: profile resnet50: no time on H100 (it has K80, M60, T4, "
+        "P100, V100); the shipped table knows GPUs of 2014 to 2018; measure an app with warren "
+        "profile, or add a row with your own time under `profiles:`"
+    )
+
+
 def test_all_jobs_without_a_row_are_told_at_once() -> None:
     with pytest.raises(SpecError) as caught:
         cost_table(run_of({"model": "mein"}, {"cost": "vgg19"}, {"app": "x.py:X"}))

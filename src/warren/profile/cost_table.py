@@ -248,7 +248,14 @@ def _named(what: str, name: str, rows: Mapping[str, ProfileRow]) -> ProfileRow:
     return rows[name]
 
 
-def _prices(job: Job, row: ProfileRow, types: Iterable[_Type]) -> Iterator[tuple[int, int, int]]:
+_WAY: Final = (
+    "the shipped table knows GPUs of 2014 to 2018; measure an app with warren profile, or add a "
+    "row with your own time under `profiles:`"
+)
+"""What to do where the shipped table has no time on a device type."""
+
+
+def _prices(job: Job, row: ProfileRow, types: Sequence[_Type]) -> Iterator[tuple[int, int, int]]:
     """Yield (position of the type, T^c, T^s) for each type that the job fits, times in ns.
 
     Raises ValueError if it fits none.
@@ -265,7 +272,10 @@ def _prices(job: Job, row: ProfileRow, types: Iterable[_Type]) -> Iterator[tuple
             any_fits = True
             yield column, _comp_ns(job, row, kind), _sync_ns(row, kind)
     if not any_fits:
-        raise ValueError(f"fits no device: profile {row.model}: {'; '.join(reasons)}")
+        # A time that is missing is the user's to give; other reasons are the cluster's.
+        gaps = [kind.name for kind in types if kind.name not in row.comp_s]
+        way = f"; {_WAY}" if gaps and TABLE.get(row.model) is row else ""
+        raise ValueError(f"fits no device: profile {row.model}: {'; '.join(reasons)}{way}")
 
 
 def _misfit(row: ProfileRow, kind: _Type) -> str | None:
