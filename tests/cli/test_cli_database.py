@@ -98,7 +98,7 @@ def test_a_transaction_that_another_holds_up_is_told_and_changes_nothing(
 @pytest.mark.parametrize(
     ("statement", "told"),
     [
-        ("PRAGMA user_version = 2", "is of version 2, this Warren knows 1; allowed: another file"),
+        ("PRAGMA user_version = 3", "is of version 3, this Warren knows 2; allowed: another file"),
         ("PRAGMA application_id = 7", "is a database, but no history of Warren's"),
         ("UPDATE profiles SET batch = 'x'", "table profiles: column batch holds 'x'"),
         ("DROP TABLE jobs", "no such table: jobs"),

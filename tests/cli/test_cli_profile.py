@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -14,8 +16,9 @@ from warren.cli.commands.profile import _run
 from warren.model.errors import SpecError
 from warren.runs.check_apps import check_apps
 from warren.runs.machine import check_device_types
+from warren.store import history_database
 from warren.store.files import read
-from warren.store.history_database import Database
+from warren.store.history_database import Database, known_profiles
 from warren.workload.run_file import load_cluster, load_run
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "profile"))
@@ -59,6 +62,37 @@ def test_what_is_kept_is_listed_and_shown_the_latest_first(warren: Warren, db: P
     assert dict(line.split(None, 1) for line in shown.out.splitlines())["comp_s"] == "0.5"
     one = warren("profile", "show", FIRST.key, "--db", db, "--json").json
     assert one == [asdict(FIRST)]
+
+
+def test_a_list_says_when_where_and_under_which_load_a_profile_was_made(
+    warren: Warren, db: Path
+) -> None:
+    busy = replace(FIRST, machine="a processor of 8 cores", updated_at=1e9, load=7.25)
+    with Database(db) as database, database.transaction():
+        database.put([busy])
+    head, line, other = warren("profile", "list", "--db", db).out.splitlines()
+    assert "when (UTC)" in head
+    assert line.endswith("2001-09-09 01:46    7.2  a.py:A, a; a processor of 8 cores")
+    assert other.endswith("     -  a.py:A, b; m")
+    shown = warren("profile", "show", FIRST.key[:6], "--db", db)
+    assert dict(line.split(None, 1) for line in shown.out.splitlines())["load"] == "7.25"
+
+
+def test_a_database_without_loads_is_read_as_it_is_and_gets_them_once_it_is_written(
+    warren: Warren, db: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(sqlite3.connect(db)) as old:
+        old.executescript("ALTER TABLE profiles DROP COLUMN load; PRAGMA user_version = 1")
+    monkeypatch.setattr(history_database, "_may_write", lambda path: False)
+    assert len(warren("profile", "list", "--db", db).out.splitlines()) == 3
+    with closing(sqlite3.connect(db)) as old:
+        assert old.execute("PRAGMA user_version").fetchone() == (1,)
+    monkeypatch.undo()
+    with Database(db) as database, database.transaction():
+        database.put([replace(FIRST, load=1.5)])
+    assert sorted(row.load or 0.0 for row in known_profiles(db)) == [0.0, 1.5]
+    with closing(sqlite3.connect(db)) as new:
+        assert new.execute("PRAGMA user_version").fetchone() == (2,)
 
 
 def test_a_key_that_is_forgotten_is_gone_and_no_other(warren: Warren, db: Path) -> None:

@@ -20,6 +20,8 @@ class Profile:
     ``model`` are those it was last seen with. ``comp_s`` and ``sync_s``: medians of ``samples``
     tasks that ran alone; None: never measured so. ``*_avg_s``: moving averages over the
     ``avg_tasks`` tasks of live runs. ``memory_bytes`` 0: not measured. ``updated_at``: Unix time.
+    ``load``: the machine's load average over a minute when the tasks were measured alone, in
+    processes; None: not known.
     """
 
     key: str
@@ -42,6 +44,7 @@ class Profile:
     sync_avg_s: float | None
     avg_tasks: int
     updated_at: float
+    load: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

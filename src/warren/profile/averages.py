@@ -68,6 +68,7 @@ def with_measured(row: Profile, found: MeasuredCost, samples: int, at: float) ->
         model_bytes=found.model_bytes,
         memory_bytes=found.memory_bytes,
         updated_at=at,
+        load=found.load,
     )
 
 

@@ -21,13 +21,15 @@ from warren.profile.cost_table import measured_key, params_text
 class MeasuredCost:
     """The measured cost of one task of an app on one device type, at the job's batch.
 
-    In seconds and bytes; ``sync_s`` None: not measured.
+    In seconds and bytes; ``sync_s`` None: not measured. ``load``: the machine's load average
+    before the measurement, in processes; None: not known.
     """
 
     comp_s: float
     model_bytes: int
     memory_bytes: int = 0
     sync_s: float | None = None
+    load: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,8 +28,10 @@ from warren.store.files import refused
 
 APPLICATION_ID: Final = 0x5752454E
 """``PRAGMA application_id`` of a history database: the letters WREN."""
-VERSION: Final = 1
+VERSION: Final = 2
 """``PRAGMA user_version``: of the tables below. A newer one is refused, never touched."""
+_WITHOUT_LOAD: Final = 1
+"""The version before, whose profiles have no load; it becomes the newer when it is written to."""
 TABLE_STATEMENTS: Final = (
     """CREATE TABLE profiles (
         key TEXT NOT NULL, device_type TEXT NOT NULL,
@@ -39,7 +41,7 @@ TABLE_STATEMENTS: Final = (
         model_bytes INTEGER NOT NULL, memory_bytes INTEGER NOT NULL,
         comp_s REAL, sync_s REAL, samples INTEGER NOT NULL,
         comp_avg_s REAL, sync_avg_s REAL, avg_tasks INTEGER NOT NULL,
-        updated_at REAL NOT NULL,
+        updated_at REAL NOT NULL, load REAL,
         PRIMARY KEY (key, device_type))""",
     """CREATE TABLE runs (
         id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL, began_at REAL NOT NULL,
@@ -89,6 +91,7 @@ class Database:
 
     def __init__(self, path: Path, *, uri: str | None = None) -> None:
         self.path = path
+        self._fixed = uri is not None
         with self._plain_errors():
             if uri is None:
                 _make(path)
@@ -156,7 +159,10 @@ class Database:
 
     def _all(self, kind: type[Row], order: str) -> list[Row]:
         """Return all rows of a kind, ordered by these columns."""
-        with self._plain_errors(), closing(self._db.execute(select(kind, order))) as found:
+        statement = select(kind, order)
+        if kind is Profile and not self._has_load():
+            statement = statement.replace('"load"', "NULL")
+        with self._plain_errors(), closing(self._db.execute(statement)) as found:
             return [row_of(kind, values) for values in found]
 
     def _prepare(self) -> None:
@@ -173,6 +179,17 @@ class Database:
                 self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 self._db.execute(f"PRAGMA user_version = {VERSION}")
             self._db.execute("COMMIT")
+        elif not self._fixed and not self._has_load():
+            self._db.execute("BEGIN IMMEDIATE")
+            if not self._has_load():  # another process may have been faster
+                self._db.execute("ALTER TABLE profiles ADD COLUMN load REAL")
+                self._db.execute(f"PRAGMA user_version = {VERSION}")
+            self._db.execute("COMMIT")
+
+    def _has_load(self) -> bool:
+        """Tell whether profiles have the column ``load``, which those of earlier versions lack."""
+        columns = self._db.execute("PRAGMA table_info(profiles)")
+        return "load" in [name for _, name, *_ in columns]
 
     def _version(self) -> int | None:
         """Return the version of the database's tables; None: it is empty."""
@@ -192,7 +209,7 @@ class Database:
             return None
         if application != APPLICATION_ID:
             raise refused(self.path, "is a database, but no history of Warren's")
-        if version != VERSION:
+        if version not in (_WITHOUT_LOAD, VERSION):
             message = f"is of version {version}, this Warren knows {VERSION}; allowed: another file"
             raise refused(self.path, message)
         return int(version)

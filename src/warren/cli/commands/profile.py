@@ -196,7 +196,11 @@ def measure(
 @app.command("list", epilog=examples("warren profile list", "warren profile list --json"))
 @answers_alone()
 def list_(db: Db = None, json_: Json = False) -> None:
-    """List what was measured, the latest first."""
+    """List what was measured, the latest first, with when, on which machine and under which load.
+
+    The load is the machine's average number of busy processes over the minute before the
+    measurement. Times that were taken beside busy programs are too long.
+    """
     rows = latest_profiles(existing_database(db))
     if json_:
         print_json([asdict(row) for row in rows])
@@ -205,14 +209,17 @@ def list_(db: Db = None, json_: Json = False) -> None:
         say("nothing was measured yet")
         return
     # A key is a hash: its first 12 characters tell kinds of tasks apart, and ``show`` takes them.
-    answer(f"{'key':12}  {'type':6}  {'comp':>10}  {'sync':>10}  {'memory':>8}  app, job")
+    head = f"{'key':12}  {'type':6}  {'comp':>10}  {'sync':>10}  {'memory':>8}"
+    answer(f"{head}  {'when (UTC)':16}  {'load':>5}  app, job; machine")
     for row in rows:
         # Of a kind that was never measured alone there are averages of live runs.
         comp_s, sync_s = row.comp_s or row.comp_avg_s, row.sync_s
         sync_s = row.sync_avg_s if row.comp_s is None else sync_s
         answer(
             f"{row.key[:12]}  {row.device_type:6}  {_time(comp_s):>10}  {_time(sync_s):>10}  "
-            f"{_size(row.memory_bytes):>8}  {row.app}, {row.job}"
+            f"{_size(row.memory_bytes):>8}  {_date(row.updated_at)[:16]}  "
+            f"{'-' if row.load is None else f'{row.load:.1f}':>5}  "
+            f"{row.app}, {row.job}; {row.machine}"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -208,6 +209,7 @@ def measure_jobs(
 
     count = "three" if tasks == TASKS else str(tasks)
     say(f"measuring {count} tasks of {_names(jobs)}{why}")
+    load = os.getloadavg()[0]
     found, reasons = measure(run, [job.index for job in jobs], tasks)
     taken = {
         index: MeasuredCost(
@@ -215,6 +217,7 @@ def measure_jobs(
             model_bytes=one.model_bytes,
             memory_bytes=one.memory_bytes,
             sync_s=one.sync_s,
+            load=load,
         )
         for index, one in found.items()
     }
