@@ -31,6 +31,7 @@ ROOT_PAGES: Final = {
 DECISIONS: Final = "background/decisions/README.md"
 PYTHON: Final = {
     "Runs": ["warren.runs.api"],
+    "Figures": ["warren.runs.comparison.plots"],
     "Apps": ["warren.apps.protocol.TorchApp"],
     "Policies": [
         "warren.policy.order.JobOrder",
