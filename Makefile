@@ -17,7 +17,7 @@ QUICKLY := -m "not live and not slow" --ignore=tests/cli --ignore=tests/experime
   --ignore=tests/live --ignore=tests/live_training
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick check docs wheel bench experiments clean
+.PHONY: help install demo test quick check docs wheel release bench experiments clean
 
 help: ## this list
 	@echo "make TARGET, each of which first installs what it needs into $(VENV):"
@@ -49,6 +49,10 @@ docs: $(SITE) ## the site with search, in build/site; a broken link fails
 
 wheel: $(STAMP) ## build the wheel, install it into a clean environment and try it there
 	@scripts/wheel_check $(BIN)/python
+
+release: $(STAMP) ## sdist, wheel and notes in dist/ after the checks, uploaded nowhere; DRAFT=1 rehearses
+	@$(MAKE) --no-print-directory check wheel
+	@$(BIN)/python scripts/release.py dist $(if $(DRAFT),--draft)
 
 bench: $(KERNELS) ## every program in benchmarks/
 	@$(KEEP) scripts/run_all benchmarks $(BIN)/python
