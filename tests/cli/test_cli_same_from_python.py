@@ -136,7 +136,8 @@ def test_an_online_policy_decides_over_a_few_rounds_before_the_engine_of_a_live_
 
 def test_a_notebook_sees_public_names_short_results_and_what_a_place_is(tiny: str) -> None:
     names = [name for name in dir(from_python) if not name.startswith("__")]
-    assert names == ["compare", "load", "resume", "run", "simulate"]
+    plots = ["plot_cdf", "plot_gantt", "plot_means", "plot_sweep", "plot_use", "plot_users"]
+    assert names == ["compare", "load", *plots, "resume", "run", "simulate"]
     assert all(hasattr(from_python, name) for name in dir(from_python))
     result = from_python.simulate(tiny)
     assert repr(result) == "Result('tiny', place srtf, 3 of 3 jobs finished, no folder)"

@@ -196,10 +196,10 @@ def measure(
 @app.command("list", epilog=examples("warren profile list", "warren profile list --json"))
 @answers_alone()
 def list_(db: Db = None, json_: Json = False) -> None:
-    """List what was measured, the latest first, with when, on which machine and under which load.
+    """List what was measured, the latest first.
 
-    The load is the machine's average number of busy processes over the minute before the
-    measurement. Times that were taken beside busy programs are too long.
+    Each line says when, on which machine, and under which load: its average number of busy
+    processes over the minute before. Times that were taken beside busy programs are too long.
     """
     rows = latest_profiles(existing_database(db))
     if json_:
