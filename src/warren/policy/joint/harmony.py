@@ -17,9 +17,12 @@ Differs
     own in place of Algorithms 1 and 2 (decision 0042): with the largest utilisation jobs end
     late. It knows how many rounds are left. COMM depends on the number of hosts, as it does with a
     server on each. COMP and COMM are known before a job runs; COMP follows the times of tasks, of
-    jobs that have not run as of others, COMM the extra time of a round of a job alone. There is no
-    profiling phase. Which of two jobs that send is the secondary one is left to ``flow``: with
-    ``turns`` the job that began later, else none. ``harmony-published`` stands beside it.
+    jobs that have not run as of others, COMM the extra time of a round of a job alone. With
+    ``costs: measured`` nothing is known before: jobs begin by the paper's naive rule
+    (``naive_start``) and are grouped by moving averages (``job_profiles``), COMM by the size of the
+    model and the quickest pushes on links, since a job's own may wait for those of others. Which of
+    two jobs that send is the secondary one is left to ``flow``: with ``turns`` the job that began
+    later, else none. ``harmony-published`` stands beside it.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ from warren.policy.joint.group_rounds import (
     within_memory,
 )
 from warren.policy.joint.host_groups import ANSWERS, TRIGGERS, HostGroups, decided, told
+from warren.policy.joint.job_profiles import profiles_of
 from warren.solve.flows.queued_steps import SENDS, Sends
 from warren.solve.job_groups.lookahead import by_lookahead
 from warren.solve.job_groups.problem import NOT_RUN, JobGroupingProblem
@@ -63,6 +67,7 @@ class Harmony:
     job fill, if more than one; jobs that share hosts need the sum. ``sends``: how jobs of a group
     are taken to send: in ``turns``; ``shared``, as links are without ``flow: turns``; or ``apart``,
     pulls and pushes each in turn.
+    ``costs``: ``stated``, of each job before it runs, or ``measured`` while it runs.
     """
 
     threshold: float = 0.05
@@ -71,6 +76,7 @@ class Harmony:
     sooner: float = 0.01
     least: int = 1
     sends: Sends = "turns"
+    costs: str = "stated"
 
     name: ClassVar[str] = "harmony"
     source: ClassVar[str] = "Harmony (dissertation 2020) 4.3; grouping ours"
@@ -93,20 +99,28 @@ class Harmony:
             raise ValueError(f"least is {self.least}; allowed: 1 and more")
         if self.sends not in SENDS:
             raise ValueError(f"sends is {self.sends!r}; allowed: {', '.join(SENDS)}")
+        profiles_of(self.costs)
+
+    @property
+    def measures_costs(self) -> bool:
+        """Tell whether no cost has to be known before jobs run."""
+        return self.costs == "measured"
 
     def initial(self, view: View) -> HostGroups:
         """Return a memory of no groups."""
         check_groupable(view, self.name)
-        return HostGroups()
+        return HostGroups(profiles=profiles_of(self.costs))
 
     def decide(self, view: View, memory: HostGroups) -> tuple[Decision, HostGroups]:
         """Regroup if that is due; start the rounds whose barrier has passed."""
-        return decided(view, memory, self._choose, surprise=self.surprise, alike=False)
+        return decided(
+            view, memory, self._choose, surprise=self.surprise, least=self.least, alike=False
+        )
 
     def explain(self, view: View, memory: HostGroups, job: int) -> str:
         """Say in one sentence why the job is where it is."""
         waits = "waits: the groups that run are better for all jobs, by what each has left"
-        return told(view, memory.groups, job, waits)
+        return told(view, memory, job, waits)
 
     def _choose(self, view: View, memory: HostGroups, jobs: list[int]) -> RunningGroups:
         """Return the groups from now on: those before, or better ones."""

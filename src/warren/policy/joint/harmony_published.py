@@ -8,11 +8,12 @@ Source
     Harmony (dissertation 2020), 4.3.2, Algorithms 1 and 2 and "Dynamic Job Regrouping";
     ``warren.solve.job_groups`` names each slip of the print and each open point.
 Differs
-    Hosts count as alike, as in the paper, each as fast as their mean. There is no profiling: COMP
-    of a job is known before it runs. COMM counts as the same on any number of hosts, as in (4.2):
-    its time on all of them. The primary and the secondary COMM of two jobs are ``flow: turns``;
-    without it they share links alike. ``patience`` 1 is as printed; ``intensity`` and
-    ``waiting_first`` are readings of open points of the paper; see
+    Hosts count as alike, as in the paper, each as fast as their mean. COMP of a job is known before
+    it runs; with ``costs: measured`` it is profiled, as the paper has it (``naive_start``,
+    ``job_profiles``), for a number of rounds that is ours. COMM counts as the same on any number of
+    hosts, as in (4.2): its time on all of them. The primary and the secondary COMM of two jobs are
+    ``flow: turns``; without it they share links alike. ``patience`` 1 is as printed; ``intensity``
+    and ``waiting_first`` are readings of open points of the paper; see
     ``warren.solve.job_groups.published`` and ``regrouping``. A group must hold the data of its jobs
     (4.4.4) where memory or ``least`` is stated: a grouping that does not is no better one.
 """
@@ -25,7 +26,7 @@ from typing import ClassVar
 import numpy as np
 
 from warren.model.decision import Decision, Question
-from warren.model.events import Event, JobArrived
+from warren.model.events import Event
 from warren.model.view import View
 from warren.policy.joint.group_rounds import check_groupable, grouping_problem, within_memory
 from warren.policy.joint.host_groups import (
@@ -37,6 +38,7 @@ from warren.policy.joint.host_groups import (
     ended_jobs,
     told,
 )
+from warren.policy.joint.job_profiles import profiles_of
 from warren.solve.common.arrays import IntArray
 from warren.solve.job_groups.problem import NOT_RUN, JobGrouping, JobGroupingProblem
 from warren.solve.job_groups.published import (
@@ -60,12 +62,14 @@ class HarmonyPublished:
     ``intensity``: to which group machines go first, by COMP over COMM or COMP less COMM;
     ``waiting_first``: which jobs come first where some wait and some run. ``least``: hosts that the
     data of each job fill, if more than one; jobs that share hosts need the sum.
+    ``costs``: ``stated``, of each job before it runs, or ``measured`` while it runs.
     """
 
     patience: int = AS_PRINTED
     intensity: Intensity = "ratio"
     waiting_first: bool = True
     least: int = 1
+    costs: str = "stated"
 
     name: ClassVar[str] = "harmony-published"
     source: ClassVar[str] = "Harmony (dissertation 2020) 4.3.2, Algorithms 1 and 2"
@@ -85,20 +89,26 @@ class HarmonyPublished:
         if self.intensity not in INTENSITIES:
             allowed = ", ".join(INTENSITIES)
             raise ValueError(f"intensity is {self.intensity!r}; allowed: {allowed}")
+        profiles_of(self.costs)
+
+    @property
+    def measures_costs(self) -> bool:
+        """Tell whether no cost has to be known before jobs run."""
+        return self.costs == "measured"
 
     def initial(self, view: View) -> HostGroups:
         """Return a memory of no groups."""
         check_groupable(view, self.name)
-        return HostGroups()
+        return HostGroups(profiles=profiles_of(self.costs))
 
     def decide(self, view: View, memory: HostGroups) -> tuple[Decision, HostGroups]:
         """Regroup if a job has come or ended; start the rounds whose barrier has passed."""
-        return decided(view, memory, self._choose)
+        return decided(view, memory, self._choose, least=self.least)
 
     def explain(self, view: View, memory: HostGroups, job: int) -> str:
         """Say in one sentence why the job is where it is."""
         waits = "waits: no group would use CPUs and links better with it"
-        return told(view, memory.groups, job, waits)
+        return told(view, memory, job, waits)
 
     def _choose(self, view: View, memory: HostGroups, jobs: list[int]) -> RunningGroups:
         """Return the groups after jobs have come and ended, one after another."""
@@ -106,7 +116,7 @@ class HarmonyPublished:
         if not (running.group_J != NOT_RUN).any():
             found = self._grouped(self._problem(view, memory, jobs), np.arange(len(jobs)))
             return RunningGroups.of(found)
-        came = [event.job for event in view.changes if isinstance(event, JobArrived)]
+        came = [job for job in jobs if job not in memory.grouped]
         there = [job for job in jobs if job not in came]
         running = self._without_ended(view, memory, there)
         for job in came:

@@ -41,7 +41,9 @@ from warren.model.units import NS_PER_S
 from warren.model.view import View
 from warren.policy.common.round_spread import spread_tasks
 from warren.policy.common.round_times import made_ready, may_start
-from warren.policy.joint.group_rounds import grouping_problem, host_codes_H
+from warren.policy.joint.group_rounds import grouping_problem, host_codes_H, memory_J
+from warren.policy.joint.job_profiles import JobProfiles, moving_mean
+from warren.policy.joint.naive_start import with_unknown
 from warren.solve.job_groups.machine_kinds import digits
 from warren.solve.job_groups.problem import NOT_RUN, JobGroupingProblem
 from warren.solve.job_groups.regrouping import RunningGroups
@@ -56,8 +58,10 @@ _UNSETTLED: Final = 2
 """Rounds of a job in a new group that tell nothing."""
 _TOLD: Final = 5
 """Rounds in its group after which the time of a job's round there is known."""
-_NEWEST: Final = 0.3
-"""The weight of the newest value in a moving average."""
+_MOVING: Final = 1
+"""Rounds of a job in a new group that began in another, and in which its servers may move."""
+Known = tuple[Mapping[int, float], Mapping[int, float], JobProfiles | None]
+"""``longer``, ``late_s`` and ``profiles``, by which the time of a round is foreseen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +71,21 @@ class HostGroups:
     ``longer``: ratio of the times of a job's tasks to those planned; ``late_s``: extra time of a
     round beyond the model where a job had hosts for itself; both by job, moving averages.
     ``rounds``: how many rounds of a job have passed since it is in its group. ``chosen_by``:
-    ``expected_longer`` and ``late_s`` as they were when groups were chosen.
+    ``expected_longer``, ``late_s`` and ``profiles`` as they were when groups were chosen.
+
+    ``profiles``: costs of jobs as measured, where those that are stated are not used; then
+    ``longer`` stays empty. ``grouped``: jobs that are grouped by their costs, or have been;
+    ``first``: jobs that were there when no job was, none of which is grouped before all are known.
     """
 
     groups: tuple[Group, ...] = ()
     longer: Map[int, float] = field(default_factory=Map)
     late_s: Map[int, float] = field(default_factory=Map)
     rounds: Map[int, int] = field(default_factory=Map)
-    chosen_by: tuple[Mapping[int, float], Mapping[int, float]] = field(default=(Map(), Map()))
+    chosen_by: Known = (Map(), Map(), None)
+    profiles: JobProfiles | None = None
+    grouped: frozenset[int] = frozenset()
+    first: frozenset[int] = frozenset()
 
     def after(self, view: View) -> HostGroups:
         """Return it with the events of this instant."""
@@ -87,33 +98,66 @@ class HostGroups:
                     seen = seen._passed(view, event)
                 case RolledBack():
                     seen = replace(seen, rounds=seen.rounds.set(event.job, 0))
+                    if seen.profiles is not None:
+                        seen = replace(seen, profiles=seen.profiles.without(event.job))
         return seen
+
+    def seen(self, view: View) -> View:
+        """Return the view with measured costs in place of stated ones, where those do not count."""
+        if self.profiles is None:
+            return view
+        return msgspec.structs.replace(view, costs=self.profiles.costs(view))
+
+    def with_first(self, jobs: Sequence[int]) -> HostGroups:
+        """Return it with ``jobs``, all that are there, as the first ones, if others have ended."""
+        if self.profiles is None or not self.grouped.isdisjoint(jobs):
+            return self
+        return replace(self, first=frozenset(jobs)) if self.first.isdisjoint(jobs) else self
+
+    def known_jobs(self, jobs: Sequence[int]) -> list[int]:
+        """Return those of the jobs that are there that can be grouped by their costs."""
+        known = [job for job in jobs if self.profiles is None or self.profiles.knows(job)]
+        return known if self.first.intersection(jobs).issubset(known) else []
+
+    def of_grouped(self) -> HostGroups:
+        """Return it without jobs that are in a group only to be measured."""
+        some = (
+            Group(tuple(job for job in group.jobs if job in self.grouped), group.hosts)
+            for group in self.groups
+        )
+        return replace(self, groups=tuple(group for group in some if group.jobs))
 
     def _computed(self, view: View, event: TasksDone) -> HostGroups:
         """Return it with tasks that have ended."""
+        if self.profiles is not None:
+            return replace(self, profiles=self.profiles.computed(view, event))
         planned_ns = view.costs.comp_ns_JT.item(event.job, view.type_D.item(event.device))
         took_ns = event.busy_ns / (event.rounds * len(event.shards))
         times = took_ns / max(1, planned_ns)
-        return replace(self, longer=_mean(self.longer, event.job, times))
+        return replace(self, longer=moving_mean(self.longer, event.job, times))
 
     def _passed(self, view: View, event: RoundsDone) -> HostGroups:
         """Return it with a barrier that has passed."""
         job = event.job
         rounds = self.rounds.get(job, 0) + event.rounds
         seen = replace(self, rounds=self.rounds.set(job, rounds))
+        if self.profiles is not None:
+            measured = self.profiles
+            settled = rounds > _MOVING or event.round == 0
+            measured = measured.passed(view, event) if settled else measured.without(job)
+            seen = replace(seen, profiles=measured)
         group = self._group_of(job)
-        # The first round in a group began in another, and its servers may have moved in it.
         settled = rounds > _UNSETTLED and view.round_ns_J[job] > 0
         if group is None or group.jobs != (job,) or not settled:
             return seen
-        problem = self._problem(view, job, self.longer, {})
+        problem = seen._problem(view, job, (seen.longer, {}, seen.profiles))
         code = _code(view, group)
         if len(group.hosts) == 1 and problem.terms.pull_s_J.any():
             # No byte passes a link there, which tells nothing of other numbers of hosts.
             return seen
         model_s = float(problem.alone_s_J(code)[0])
         late_s = max(0.0, view.round_ns_J.item(job) / NS_PER_S - model_s)
-        return replace(seen, late_s=_mean(self.late_s, job, late_s))
+        return replace(seen, late_s=moving_mean(self.late_s, job, late_s))
 
     def expected_longer(self, jobs: Iterable[int]) -> dict[int, float]:
         """Return how many times as long tasks compute; of jobs not measured, as others do.
@@ -136,8 +180,8 @@ class HostGroups:
                 if group is None:
                     continue
                 then, now = (
-                    self._problem(view, event.job, *known).alone_s_J(_code(view, group)).item(0)
-                    for known in (self.chosen_by, (self.longer, self.late_s))
+                    self._problem(view, event.job, known).alone_s_J(_code(view, group)).item(0)
+                    for known in (self.chosen_by, (self.longer, self.late_s, self.profiles))
                 )
                 if abs(now - then) > by * then:
                     return True
@@ -146,10 +190,10 @@ class HostGroups:
     def _group_of(self, job: int) -> Group | None:
         return next((group for group in self.groups if job in group.jobs), None)
 
-    def _problem(
-        self, view: View, job: int, longer: Mapping[int, float], late_s: Mapping[int, float]
-    ) -> JobGroupingProblem:
-        return grouping_problem(view.cluster, view.costs, [view.jobs[job]], longer, late_s)
+    def _problem(self, view: View, job: int, known: Known) -> JobGroupingProblem:
+        longer, late_s, profiles = known
+        costs = view.costs if profiles is None else profiles.costs(view)
+        return grouping_problem(view.cluster, costs, [view.jobs[job]], longer, late_s)
 
     def running(self, jobs: Sequence[int], code_H: IntArray) -> RunningGroups:
         """Return the groups as ``solve`` has them: by place in ``jobs``; some may be empty.
@@ -175,12 +219,6 @@ def _code(view: View, group: Group) -> int:
     return int(host_codes_H(view.cluster)[list(group.hosts)].sum())
 
 
-def _mean(means: Map[int, float], job: int, value: float) -> Map[int, float]:
-    """Return moving averages with one more value; the first one counts whole."""
-    before = means.get(job, value)
-    return means.set(job, before + _NEWEST * (value - before))
-
-
 Chooser = Callable[[View, HostGroups, list[int]], RunningGroups]
 """Returns the groups of the jobs that are there, by place in their list."""
 
@@ -191,26 +229,31 @@ def decided(
     choose: Chooser,
     *,
     surprise: float | None = None,
+    least: int = 1,
     alike: bool = True,
 ) -> tuple[Decision, HostGroups]:
     """Regroup if a job has come or ended; start the rounds whose barrier has passed.
 
-    ``surprise``: regroup also if the round of a job differs by this part from the time it was
-    grouped by; None: not then. ``alike``: hosts count as alike.
+    If costs are measured, regroup also when those of a job become known. ``surprise``: regroup also
+    if the round of a job differs by this part from the time it was grouped by; None: not then.
+    ``least``: hosts that the data of each job fill, as ``memory_J`` has it; ``alike``: hosts count
+    as alike.
     """
     memory, before = memory.after(view), memory.groups
     changed = membership_changed(view)
     if surprise is not None:
         changed = changed or memory.is_surprised(view, surprise)
+    jobs = present_jobs(view) if changed or memory.profiles is not None else []
+    memory = memory.with_first(jobs)
+    known = memory.known_jobs(jobs)
+    view = memory.seen(view)
     decision = NOTHING
+    changed = changed or not memory.grouped.issuperset(known)
     if changed:
-        jobs = present_jobs(view)
-        sizes = view.costs.model_bytes_J
-        model_bytes = {} if sizes is None else {job: int(sizes[job]) for job in jobs}
         code_H = alike_H(view) if alike else host_codes_H(view.cluster)
-        found = choose(view, memory, jobs) if jobs else memory.running(jobs, code_H)
-        groups = with_hosts(before, found, jobs, model_bytes, code_H)
-        memory = replace(memory, chosen_by=(memory.expected_longer(jobs), memory.late_s))
+        groups = _groups(view, memory, choose, known, code_H, least)
+        chosen_by = memory.expected_longer(known), memory.late_s, memory.profiles
+        memory = replace(memory, chosen_by=chosen_by, grouped=memory.grouped.union(known))
         if groups != before:
             memory = replace(memory, groups=groups, rounds=Map())
         decision = regrouped(view, before, groups)
@@ -222,6 +265,33 @@ def decided(
 def alike_H(view: View) -> IntArray:
     """Return the codes of hosts that all count as alike."""
     return np.ones(len(view.cluster.hosts), np.int64)
+
+
+def _groups(
+    view: View,
+    memory: HostGroups,
+    choose: Chooser,
+    known: list[int],
+    code_H: IntArray,
+    least: int,
+) -> tuple[Group, ...]:
+    """Return the groups of all jobs that are there: of those that are known by their costs.
+
+    The others are measured beside them, on hosts that hold their data.
+    """
+    jobs, sizes, hosts = present_jobs(view), view.costs.model_bytes_J, len(code_H)
+    model_bytes = {} if sizes is None else {job: int(sizes[job]) for job in jobs}
+    before = memory.of_grouped()
+    found = choose(view, before, known) if known else before.running(known, code_H)
+    groups = with_hosts(memory.groups, found, known, model_bytes, code_H)
+    unknown = [job for job in jobs if job not in known]
+    if not unknown:
+        return groups
+    # On one host no byte passes a link.
+    fewest = min(hosts, 2) if view.cluster.network.model == "fluid" else 1
+    filled_J = memory_J(view.cluster, view.costs, [view.jobs[job] for job in jobs], least)
+    filled = dict(zip(jobs, filled_J.tolist(), strict=True))
+    return with_unknown(groups, memory.groups, unknown, hosts, fewest, filled)
 
 
 def present_jobs(view: View) -> list[int]:
@@ -328,13 +398,16 @@ def _has_come(view: View, job: int) -> bool:
     return any(isinstance(event, JobArrived) and event.job == job for event in view.changes)
 
 
-def told(view: View, groups: tuple[Group, ...], job: int, waits: str) -> str:
+def told(view: View, memory: HostGroups, job: int, waits: str) -> str:
     """Say with whom a job shares hosts; ``waits``: the text for a job that is in no group."""
     if not view.arrived_J[job]:
         return "has not arrived yet"
-    for group in groups:
+    unknown = "" if job in memory.grouped else "its costs are measured: "
+    for group in memory.groups:
         if job in group.jobs:
             others = ", ".join(view.jobs[one].name for one in group.jobs if one != job)
             hosts = ", ".join(view.cluster.hosts[host].name for host in group.hosts)
-            return f"shares {hosts} with {others}" if others else f"has {hosts} for itself"
+            return unknown + (
+                f"shares {hosts} with {others}" if others else f"has {hosts} for itself"
+            )
     return waits

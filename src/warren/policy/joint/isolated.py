@@ -64,7 +64,7 @@ class Isolated:
 
     def explain(self, view: View, memory: HostGroups, job: int) -> str:
         """Say in one sentence why the job is where it is."""
-        return told(view, memory.groups, job, "waits: other jobs have the hosts")
+        return told(view, memory, job, "waits: other jobs have the hosts")
 
     def _choose(self, view: View, memory: HostGroups, jobs: list[int]) -> RunningGroups:
         some = [view.jobs[job] for job in jobs]
