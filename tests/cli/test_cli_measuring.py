@@ -12,11 +12,13 @@ from cli_runs import CHECKOUT, write_run
 from warren.live.training import numerics
 from warren.model.cluster import PROCESSOR
 from warren.model.errors import SpecError
-from warren.model.job import Job
-from warren.model.run import Run
+from warren.model.job import Job, Workload
+from warren.model.run import Run, Scheduler
 from warren.profile.averages import TaskAverages, blank, with_measured, with_taken
 from warren.profile.measured import MeasuredCost
+from warren.report.record import LIVE
 from warren.runs.check_apps import with_apps
+from warren.runs.compose import PreparedRun
 from warren.runs.inputs import run_of
 from warren.runs.profiles import measured_rows as measuring
 from warren.runs.profiles.measured_rows import measured_rows, profiles_of
@@ -240,3 +242,21 @@ def test_a_type_that_is_simulated_at_this_processors_times_is_told(
     measured_rows(replace(run, cluster=replace(run.cluster, emulate=None)))
     (line,) = heard().splitlines()
     assert "measured on this machine's processor, and taken to be as long on V100" in line
+
+
+@pytest.mark.parametrize(
+    ("costs", "copies_after", "timed"),
+    [("stated", None, True), ("measured", None, False), ("measured", 3.0, True)],
+)
+def test_a_live_run_times_no_task_ahead_if_its_policy_measures_costs_in_the_run(
+    run: Run, asked: Asked, costs: str, copies_after: float | None, timed: bool
+) -> None:
+    """Copies of late tasks need to know what is late."""
+    scheduler = Scheduler(
+        place="harmony", joint="harmony", options={"costs": costs}, copies_after=copies_after
+    )
+    jobs = tuple(replace(job, rounds=3) for job in run.workload.jobs)
+    run = replace(run, scheduler=scheduler, workload=Workload(jobs=jobs))
+    found = PreparedRun(run=run, world=LIVE).costs
+    assert bool(asked) == timed
+    assert bool((found.comp_ns_JT == 1).all()) == (not timed)

@@ -44,6 +44,7 @@ class Policy(Protocol, Generic[M]):
         so at any grain but 1 it hands out all rounds of a job at once.
     - ``binds_workers``: its shapes leave to a job's tasks some hosts alone, and change them; and
         ``keeps_to_shapes``: it places tasks on those, round by round.
+    - ``measures_costs``: it uses no cost of a job that was known before the job runs.
     - ``follows_hosts``: when an opportunistic host comes or goes (``HostJoined``, ``HostLeft``),
       its shapes leave no job a host that is not there.
     """
@@ -107,3 +108,8 @@ def follows_hosts(policy: AnyPolicy) -> bool:
 def keeps_to_shapes(policy: AnyPolicy | type[AnyPolicy]) -> bool:
     """Tell whether a place policy keeps to the hosts of shapes; False where it says nothing."""
     return bool(getattr(policy, "keeps_to_shapes", False))
+
+
+def measures_costs(policy: AnyPolicy) -> bool:
+    """Tell whether a policy needs no cost ahead of a job's run; False where it says nothing."""
+    return bool(getattr(policy, "measures_costs", False))

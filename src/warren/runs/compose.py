@@ -20,6 +20,7 @@ from warren.model.costs import CostTable
 from warren.model.events import AnyEvent
 from warren.model.past import Past
 from warren.model.run import Run
+from warren.policy.protocol import measures_costs
 from warren.report.record import LIVE, Record
 from warren.runs.bound_of_run import Solve, bound_ahead, lower_bound
 from warren.runs.choose_policy import ChosenPolicies, TimedPolicies, check_carried, choose_all
@@ -146,8 +147,19 @@ class PreparedRun:
 
         return simulated_costs(self.run, self._costs_of_tasks())
 
+    @property
+    def _is_measured_by_policy(self) -> bool:
+        """Tell whether the run needs no costs ahead: copies of late tasks do, to know what is late.
+
+        A live run's own tasks take what they take.
+        """
+        return measures_costs(self.named_policy) and self.run.scheduler.copies_after is None
+
     def _costs_of_tasks(self) -> CostTable:
-        """Costs before rings and switching; jobs without a profile row are measured for them."""
+        """Costs before rings and switching; jobs without a profile row are measured for them.
+
+        Not where no policy asks for them.
+        """
         if self.recorded is not None:
             return self.recorded
         if self.stated_costs is not None:
@@ -155,9 +167,9 @@ class PreparedRun:
         from warren.profile.cost_table import cost_table
         from warren.runs.profiles.measured_rows import measured_rows, placeholder_rows
 
-        if self.is_plain:
-            return cost_table(self.run, placeholder_rows(self.run))
         live = self.world == LIVE
+        if self.is_plain or (live and self._is_measured_by_policy):
+            return cost_table(self.run, placeholder_rows(self.run))
         return cost_table(self.run, measured_rows(self.run, history=self.history, live=live))
 
     def check_policy(self) -> AnyPolicy:

@@ -101,16 +101,17 @@ def trained_bytes(folder: Path, job: Job) -> int:
 def _costs(record: Record, job: Job, timed: Sequence[TaskTimes]) -> str:
     """Return as JSON, by device type, means of timed tasks, or else the scheduled costs.
 
-    Costs of the plain engine are left out: they are placeholders.
+    Costs of a nanosecond are left out: they are placeholders, as of the plain engine.
     """
     costs, cluster = record.costs, record.run.cluster
     found: dict[str, dict[str, Any]] = {}
     for column, name in enumerate(cluster.type_names):
         here = [one for one in timed if one.type == column]
-        scheduled = costs.fits_JT[job.index, column] and cluster.is_scheduled
+        planned_ns = int(costs.comp_ns_JT[job.index, column])
+        scheduled = costs.fits_JT[job.index, column] and planned_ns > 1 and cluster.is_scheduled
         if not here and not scheduled:
             continue
-        comp_s = ns_to_seconds(int(costs.comp_ns_JT[job.index, column]))
+        comp_s = ns_to_seconds(planned_ns)
         sync_s = ns_to_seconds(int(costs.sync_ns_JT[job.index, column])) if scheduled else 0.0
         tasks = sum(one.tasks for one in here)
         # Means weighted by the number of tasks that each timing represents.
