@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import gc
 import pickle
-import sys
 import threading
 import weakref
 from collections import OrderedDict, deque
@@ -21,7 +20,6 @@ from enum import Enum
 from types import (
     CellType,
     FunctionType,
-    MemberDescriptorType,
     MethodType,
     ModuleType,
     SimpleNamespace,
@@ -39,11 +37,25 @@ from xxhash import xxh3_64_intdigest
 from warren.apps.protocol import TorchApp
 from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.app.user_files import is_users
-from warren.live.training.isolation.kept_values import GENERATORS, PLAIN, content
+from warren.live.training.checkpoints.last_look import LastLook
+from warren.live.training.checkpoints.open_classes import is_open, slots_of
+from warren.live.training.isolation.kept_values import GENERATORS, PLAIN, content, ids_of
 from warren.live.training.tensor_layout import tensors
 
 CONTAINERS: Final = (dict, list, tuple, deque, set, frozenset)
 LEAVES: Final = (Tensor, np.ndarray, *GENERATORS)
+_CONSTANTS: Final = (*PLAIN, torch.dtype, torch.device, Enum)
+_EXACTLY: Final = ids_of(_CONSTANTS)
+_BARE: Final = ids_of((*CONTAINERS, CellType, FunctionType, MethodType, ModuleType, type))
+"""Identities of types whose objects hold nothing beside what is looked at anyway."""
+_USUAL: Final = _BARE | ids_of((Tensor, nn.Parameter))
+_CONTAINED: Final = (*CONTAINERS, Tensor)
+_HOLDERS: Final = (*CONTAINERS, *LEAVES)
+_COMPARED: Final = (*LEAVES, set, frozenset)
+_OPENED: Final = (
+    *CONTAINERS, CellType, FunctionType, MethodType, nn.Module, Optimizer, LRScheduler,
+    functools.partial, SimpleNamespace, TorchApp, threading.local, functools._lru_cache_wrapper,
+)  # fmt: skip
 _DEPTH: Final = 16
 """Most objects on the way from an optimizer or schedule to an object that is found."""
 _MOST: Final = 50_000
@@ -55,16 +67,6 @@ _HASHED_BYTES: Final = 1 << 26
 _SAMPLES: Final = 1 << 20
 _COPIED_BYTES: Final = 1 << 16
 """Size up to which the first content of a tensor is kept, so that it can be put back."""
-_CLOSED: Final = frozenset(sys.stdlib_module_names) | {"numpy", "torch", "warren"}
-_ENTERED: Final = (
-    "torch.optim",
-    "torch.nn",
-    "torch.amp",
-    "torch.utils.data",
-    "weakref",
-    "queue",
-    "collections",
-)
 _OF_MODULES: Final = frozenset(vars(nn.Module()))
 _HOOKS: Final = "_hooks"
 HOOKS_OF_ALL: Final = "hooks of all optimisers"
@@ -84,6 +86,7 @@ class Known:
     ``param_groups`` of an optimizer or in them. ``first``: only the first server's counts, which
     alone evaluates and asks ``finished``. ``before``: its values when it was built; for a leaf its
     content. ``copy``: that content if it can be put back. ``factory``: what a defaultdict calls.
+    ``last``: all that it held when it was last found unchanged.
     """
 
     name: str
@@ -95,6 +98,7 @@ class Known:
     before: Any = None
     copy: Any = None
     factory: Any = None
+    last: LastLook | None = None
 
     @property
     def is_container(self) -> bool:
@@ -192,12 +196,23 @@ def values(known: Known, trained: frozenset[int] = frozenset()) -> dict[Any, Any
         own = {key: one for key, one in own.items() if key not in skipped}
     if isinstance(value, nn.Module | Optimizer):
         own = _with_hooks(own)
-    for kind in type(value).__mro__:
-        for key in _slots(kind):
-            with_value = getattr(value, key, _NOTHING)
-            if with_value is not _NOTHING:
-                own[key] = with_value
+    for key in slots_of(type(value)):
+        with_value = getattr(value, key, _NOTHING)
+        if with_value is not _NOTHING:
+            own[key] = with_value
     return own
+
+
+def is_as_seen(known: Known) -> bool:
+    """Tell whether an object holds all that it held when it was last found unchanged."""
+    return known.last is not None and known.last.is_of(known.value)
+
+
+def see_unchanged(known: Known) -> None:
+    """Note what an object holds, which was found unchanged, for ``is_as_seen``."""
+    if not slots_of(type(known.value)):
+        is_container = known.is_container or known.is_globals
+        known.last = LastLook(known.value, is_container=is_container)
 
 
 def _with_hooks(own: dict[str, Any]) -> dict[str, Any]:
@@ -260,7 +275,7 @@ def set_item(target: dict[Any, Any], key: Any, value: Any) -> None:
 
 def is_leaf(value: Any) -> bool:
     """Tell whether a value is compared by its content: it holds numbers and no other objects."""
-    return isinstance(value, (*LEAVES, set, frozenset))
+    return isinstance(value, _COMPARED)
 
 
 _NOTHING: Final = object()
@@ -289,9 +304,11 @@ class _Search:
         strict: bool = False,
     ) -> None:
         """Note an object, and the objects that it holds."""
-        if isinstance(value, (*PLAIN, torch.dtype, torch.device, Enum)) or id(value) in self._data:
+        if id(type(value)) not in _USUAL and isinstance(value, _CONSTANTS):
             return
-        if id(value) in self.found.at or depth > _DEPTH or len(self.found.at) >= _MOST:
+        if id(value) in self._data or id(value) in self.found.at:
+            return
+        if depth > _DEPTH or len(self.found.at) >= _MOST:
             return
         of_model = id(value) in self._names
         name = self._known_name(name, value)
@@ -322,13 +339,16 @@ class _Search:
         if len(known.before) > _LONG:
             known.before = outline(known.value)
             return
-        inherits = known.always and known.is_container
+        is_container = known.is_container
+        inherits = known.always and is_container
         owner = isinstance(known.value, Optimizer | LRScheduler)
         for key, one in known.before.items():
+            if id(type(one)) in _EXACTLY or id(one) in self.found.at:
+                continue
             # A dict by parameters has its items under the names of these, in each process.
-            of_parameter = self._names.get(id(key), "") if known.is_container else ""
+            of_parameter = self._names.get(id(key), "") if is_container else ""
             groups = isinstance(known.value, Optimizer) and key in ("state", "param_groups")
-            contained = isinstance(one, (*CONTAINERS, Tensor))
+            contained = isinstance(one, _CONTAINED)
             label = f"{known.name}[{of_parameter}]" if of_parameter else ""
             self.enter(
                 label or self.found.label(known, key),
@@ -392,8 +412,10 @@ class _Search:
 
     def _inside(self, value: Any) -> Iterator[tuple[str, Any]]:
         """Yield the objects in a leaf, container or unentered object that are not its content."""
+        if id(type(value)) in _BARE:
+            return
         # A subclass of a container, a tensor and an array may have attributes too.
-        if isinstance(value, (*CONTAINERS, *LEAVES)) and hasattr(value, "__dict__"):
+        if isinstance(value, _HOLDERS) and hasattr(value, "__dict__"):
             yield " attributes", vars(value)
         if isinstance(value, weakref.ReferenceType):
             yield "()", value()
@@ -403,26 +425,16 @@ class _Search:
     def _is_entered(self, value: Any) -> bool:
         """Tell whether to look into an object: not where it is Python's or a library's own."""
         if isinstance(value, type):
-            return _is_open(value.__module__) and not issubclass(value, Enum)
+            return is_open(value.__module__) and not issubclass(value, Enum)
         if isinstance(value, ModuleType):
             return self._is_users(vars(value))
-        if isinstance(value, (*CONTAINERS, CellType, FunctionType, MethodType, nn.Module)):
-            return True
-        kinds = (Optimizer, LRScheduler, functools.partial, SimpleNamespace, TorchApp)
-        if isinstance(value, threading.local | functools._lru_cache_wrapper):
-            return True
-        return isinstance(value, kinds) or _is_open(type(value).__module__)
+        return isinstance(value, _OPENED) or is_open(type(value).__module__)
 
     def _is_users(self, names: dict[str, Any]) -> bool:
         """Tell whether these are the globals of a file of the user's."""
         file = names.get("__file__")
         own = names.get("__name__") == self._module
         return own or (isinstance(file, str) and is_users(file))
-
-
-def _is_open(module: str) -> bool:
-    """Tell whether objects of a module's classes are looked into."""
-    return module.partition(".")[0] not in _CLOSED or module.startswith(_ENTERED)
 
 
 def _is_variable(key: Any, value: Any) -> bool:
@@ -441,12 +453,6 @@ def _is_pythons(key: Any) -> bool:
 
 def _has_vars(value: Any) -> bool:
     return hasattr(value, "__dict__") and not isinstance(value, type)
-
-
-def _slots(kind: type) -> tuple[str, ...]:
-    """Return the attributes that a class keeps in slots, by the names under which it has them."""
-    own = vars(kind).items() if _is_open(kind.__module__) else ()
-    return tuple(key for key, one in own if isinstance(one, MemberDescriptorType))
 
 
 def _is_filled(cell: CellType) -> bool:

@@ -28,10 +28,12 @@ from warren.live.training.checkpoints.barrier_objects import (
     BarrierObjects,
     Known,
     find,
+    is_as_seen,
     is_leaf,
     mark,
     outline,
     same,
+    see_unchanged,
     set_item,
     unchanged,
     values,
@@ -187,8 +189,13 @@ class BarrierState:
         """Return the entries to save of one object."""
         if not isinstance(known.before, dict):
             return self._of_leaf(known, writer, left)
+        if not known.always and is_as_seen(known):
+            return []
         now = values(known, self._objects.trained)
         if not known.is_container:
+            if not known.always and unchanged(now, known.before):
+                see_unchanged(known)
+                return []
             return self._of_attributes(known, now, writer, left, None if alone else owned)
         if getattr(known.value, "default_factory", None) is not known.factory:
             raise CannotKeep(
@@ -198,7 +205,10 @@ class BarrierState:
         if not whole and known.name.startswith(HOOKS_OF_ALL):
             raise CannotKeep(f"{known.name} have changed, which a checkpoint cannot keep")
         wanted = known.always and len(now) <= _LONG
-        if (whole and not wanted) or id(known.value) in left.objects:
+        if whole and not wanted:
+            see_unchanged(known)
+            return []
+        if id(known.value) in left.objects:
             return []
         try:
             with writer.undone_if_refused():
@@ -244,11 +254,11 @@ class BarrierState:
         entries: list[Any] = []
         stepper = isinstance(known.value, Optimizer | LRScheduler)
         for key, value in now.items():
-            name = self._objects.label(known, key)
-            if self._objects.is_scratch(name) or left.has(known, key):
-                continue
             as_built = key in known.before and same(value, known.before[key])
             if as_built and not (stepper and type(value) in _NUMBERS):
+                continue
+            name = self._objects.label(known, key)
+            if self._objects.is_scratch(name) or left.has(known, key):
                 continue
             items = []
             if divide is not None and isinstance(value, dict) and id(value) not in self._objects.at:
@@ -261,11 +271,11 @@ class BarrierState:
                 for one, item in items
                 if one and divide is not None and divide(one)
             ]
-        for key in known.before:
+        for key in (one for one in known.before if one not in now):
             name = self._objects.label(known, key)
-            if key not in now and "_hooks[" in str(key):
+            if "_hooks[" in str(key):
                 raise CannotKeep(f"{name} was removed, which a checkpoint cannot keep")
-            if key not in now and not (self._objects.is_scratch(name) or left.has(known, key)):
+            if not (self._objects.is_scratch(name) or left.has(known, key)):
                 entries.append({"at": known.name, "of": known.entry, "key": key, "gone": True})
         return entries
 

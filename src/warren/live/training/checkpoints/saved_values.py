@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from warren.live.training.checkpoints.barrier_objects import Known, is_leaf, set_item
-from warren.live.training.isolation.kept_values import GENERATORS
+from warren.live.training.isolation.kept_values import GENERATORS, ids_of
 from warren.model.errors import WarrenError
 
 _KINDS: Final[Mapping[type, str]] = {
@@ -36,6 +36,8 @@ _KINDS: Final[Mapping[type, str]] = {
     frozenset: "frozenset",
     torch.Size: "size",
 }
+_NUMBERED: Final = ids_of((Tensor, nn.Parameter, *_KINDS))
+"""Identities of usual types whose values are written once, and later named by number."""
 _CODE: Final = (FunctionType, MethodType, ModuleType, type, functools.partial)
 
 
@@ -112,18 +114,9 @@ class Writer:
             if strict and not opened:
                 raise self._refusal(value, path)
             return {"known": known.name}
-        if isinstance(value, np.generic) and not isinstance(value, np.void):
-            return {"numpy": [value.dtype.str, value.tobytes().hex()]}
-        if type(value) is complex:
-            return {"complex": [value.real, value.imag]}
-        if type(value) is bytes:
-            return {"bytes": value.hex()}
-        if isinstance(value, Enum):
-            return {"enum": [type(value).__module__, type(value).__qualname__, value.name]}
-        if isinstance(value, torch.dtype):
-            return {"dtype": str(value).removeprefix("torch.")}
-        if isinstance(value, torch.device):
-            return {"device": str(value)}
+        single = None if id(type(value)) in _NUMBERED else _single(value)
+        if single is not None:
+            return single
         if id(value) in self._numbers:
             return {"same": self._numbers[id(value)]}
         self._inside = inside
@@ -166,7 +159,7 @@ class Writer:
         strided = value.layout is torch.strided and not (value.is_meta or value.is_quantized)
         if type(value) not in (Tensor, nn.Parameter) or not strided:
             raise self._refusal(value, path)
-        flags: dict[str, Any] = {"parameter": True} if isinstance(value, nn.Parameter) else {}
+        flags: dict[str, Any] = {"parameter": True} if type(value) is nn.Parameter else {}
         if value.requires_grad and value.is_leaf:
             flags["grad"] = True
         at = self._models.get(value.untyped_storage().data_ptr()) if value.numel() else None
@@ -177,13 +170,15 @@ class Writer:
             offset = value.storage_offset() - base.storage_offset()
             view = [name, offset, list(value.shape), list(value.stride())]
             return {"view": view, **flags}
-        if any(s == 0 and n > 1 for s, n in zip(value.stride(), value.shape, strict=True)):
+        contiguous = value.is_contiguous()
+        repeats = (s == 0 and n > 1 for s, n in zip(value.stride(), value.shape, strict=True))
+        if not contiguous and any(repeats):
             raise CannotKeep(f"{path} has elements that share memory, {_ADVICE}")
         name = f"kept/{number}"
         self._found[name] = value.detach()
         if not self._inside:
             self._memory.append((*_extent(value), path))
-        if not value.is_contiguous():
+        if not contiguous:
             flags["strides"] = list(value.stride())
         return {"tensor": name, **flags}
 
@@ -232,6 +227,21 @@ class Writer:
         return CannotKeep(f"{path} holds a {type(value).__name__}, {_ADVICE}: {_MAY}")
 
 
+def _single(value: Any) -> dict[str, Any] | None:
+    """Return a number or constant that is written again wherever it is met; None for others."""
+    if isinstance(value, np.generic) and not isinstance(value, np.void):
+        return {"numpy": [value.dtype.str, value.tobytes().hex()]}
+    if type(value) is complex:
+        return {"complex": [value.real, value.imag]}
+    if type(value) is bytes:
+        return {"bytes": value.hex()}
+    if isinstance(value, Enum):
+        return {"enum": [type(value).__module__, type(value).__qualname__, value.name]}
+    if isinstance(value, torch.dtype):
+        return {"dtype": str(value).removeprefix("torch.")}
+    return {"device": str(value)} if isinstance(value, torch.device) else None
+
+
 def _member(module: str, name: str, member: str) -> Enum:
     """Return a member of an enumeration of a module that is loaded."""
     found: Any = sys.modules[module]
@@ -247,6 +257,8 @@ def _extent(tensor: Tensor) -> tuple[int, int]:
     if not tensor.numel():
         return 0, 0
     begin = tensor.data_ptr()
+    if tensor.is_contiguous():
+        return begin, begin + tensor.nbytes
     last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
     return begin, begin + (last + 1) * tensor.element_size()
 

@@ -19,10 +19,12 @@ from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.checkpoints.barrier_objects import (
     BarrierObjects,
     Known,
+    is_as_seen,
     is_leaf,
     mark,
     outline,
     same,
+    see_unchanged,
     unchanged,
     values,
 )
@@ -121,7 +123,12 @@ class UnseenChanges:
 def _differs(known: Known, looked_at: bool) -> bool:
     """Tell whether a container or leaf has another content than at first."""
     if isinstance(known.before, dict):
-        return not unchanged(values(known), known.before)
+        if is_as_seen(known):
+            return False
+        if unchanged(values(known), known.before):
+            see_unchanged(known)
+            return False
+        return True
     # Long lists and large tensors take time.
     if isinstance(known.before, int):
         return looked_at and outline(known.value) != known.before

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import random
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from ctypes import c_char
 from dataclasses import dataclass
@@ -34,8 +34,10 @@ _LONG: Final = 1000
 """Longer texts are compared by their hash."""
 _SEQUENCES: Final = (list, tuple, deque)
 _SETS: Final = (set, frozenset)
+_IDS_OF_TENSORS: Final = frozenset(map(id, (Tensor, torch.nn.Parameter)))
 # Values that cannot be written in place: a change of one is always a new binding.
 PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, np.generic)
+_IDS_OF_PLAIN: Final = frozenset(map(id, PLAIN))
 GENERATORS: Final = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
 
 
@@ -45,6 +47,16 @@ def is_a(value: Any, *kinds: type) -> bool:
         return issubclass(type(value), kinds)
     except Exception:  # classes of classes raise too
         return False
+
+
+def is_plain(value: Any) -> bool:
+    """Tell whether a value is of one of the types in ``PLAIN``."""
+    return id(type(value)) in _IDS_OF_PLAIN or is_a(value, *PLAIN)
+
+
+def ids_of(kinds: Iterable[type]) -> frozenset[int]:
+    """Return the identities of types, which are compared without the user's code."""
+    return frozenset(map(id, kinds))
 
 
 def is_objects(value: Any) -> bool:
@@ -75,6 +87,9 @@ class KeptValue:
 
 def keep(name: str, holder: Any, key: Any, value: Any, *, copied: bool) -> KeptValue:
     """Note the present value; with ``copied``, its content too, so that it can be put back."""
+    if id(type(value)) in _IDS_OF_PLAIN:
+        mark = _plain(value)
+        return KeptValue(name=name, holder=holder, key=key, value=value, mark=mark, copy=None)
     copy = _told(_copy, value, None) if copied else None
     mark = _told(_mark, value, id(value))
     return KeptValue(name=name, holder=holder, key=key, value=value, mark=mark, copy=copy)
@@ -91,6 +106,8 @@ def now(kept: KeptValue) -> KeptValue | None:
 
 def content(value: Any) -> object:
     """Return the content of a value for comparison: equal content is equal in any object."""
+    if id(type(value)) in _IDS_OF_TENSORS and value.is_cpu and not value.is_nested:
+        return _tensor_content(value)
     found: object = _told(lambda one: _content(one, {}), value, None)
     return found
 
@@ -203,7 +220,7 @@ def _write(value: Any, copy: Any) -> None:
 
 def _mark(value: Any) -> object:
     """Return a mark that differs once a value has been replaced or written in place."""
-    if is_a(value, *PLAIN):
+    if is_plain(value):
         return _plain(value)
     if is_a(value, Tensor):
         # Autograd counts writes to a tensor, but those through ``.data`` or an array, and none to
@@ -240,14 +257,12 @@ def _copy(value: Any) -> Any:
 
 
 def _content(value: Any, seen: dict[int, object]) -> object:
-    if is_a(value, *PLAIN):
+    if is_plain(value):
         return _plain(value)
     if is_a(value, *GENERATORS):
         return _state(value)
     if is_a(value, Tensor):
-        # Of nested tensors each has a shape of its own.
-        shape = None if value.is_nested else tuple(value.shape)
-        return str(value.dtype), shape, _bytes_mark(value)
+        return _tensor_content(value)
     if is_a(value, np.ndarray) and not is_objects(value):
         return str(value.dtype), value.shape, _array_mark(value)
     if is_a(value, *_SEQUENCES, np.ndarray):
@@ -264,6 +279,12 @@ def _content(value: Any, seen: dict[int, object]) -> object:
         return _kind(value), len(items), frozenset(_content(one, seen) for one in _first(items))
     # An object of some other class: nothing can be said but of which class it is.
     return _place(value) if is_a(value, Iterator) else _kind(value)
+
+
+def _tensor_content(value: Tensor) -> object:
+    # Of nested tensors each has a shape of its own.
+    shape = None if value.is_nested else tuple(value.shape)
+    return str(value.dtype), shape, _bytes_mark(value)
 
 
 def _kind(value: Any) -> str:
@@ -292,11 +313,16 @@ def _bytes_mark(tensor: Tensor) -> object:
     if tensor.layout is not torch.strided or tensor.is_meta or tensor.is_quantized:
         return None
     # The bytes in row-major order, whatever strides, conjugation or sign bit the view has.
-    whole = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    as_they_lie = tensor.is_cpu and not (tensor.is_conj() or tensor.is_neg())
+    whole = tensor.detach().contiguous() if as_they_lie else _on_host(tensor)
     if not whole.nbytes:
         return 0
     # Not by ``numpy()``, after which the user could not resize the tensor any more.
     return xxh3_64_intdigest((c_char * whole.nbytes).from_address(whole.data_ptr()))
+
+
+def _on_host(tensor: Tensor) -> Tensor:
+    return tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
 
 
 def _sample_mark(tensor: Tensor) -> object:

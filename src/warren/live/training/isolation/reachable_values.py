@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from types import FunctionType, MemberDescriptorType, MethodType, ModuleType, SimpleNamespace
@@ -34,10 +35,10 @@ from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.app.user_files import is_users
 from warren.live.training.isolation.kept_values import (
     GENERATORS,
-    PLAIN,
     KeptValue,
     is_a,
     is_objects,
+    is_plain,
     items_of,
     keep,
     size_of,
@@ -95,6 +96,9 @@ class _Walk:
         self._copied = copied
         self._scratch = built.app.scratch
         self._seen: set[int] = set()
+        # By identity of classes, which stay alive.
+        self._slotted: dict[int, tuple[type, list[str]]] = {}
+        self._users: dict[int, tuple[type, bool]] = {}
         self._folder, self._module = _home(type(built.app))
         state = tensors(built.model).values()
         self._trained = {id(module) for module in built.model.modules()}
@@ -115,8 +119,8 @@ class _Walk:
             for part in (*state, value._modules):
                 self._items(name, part, part, depth)
             holders = (value, *value._parameters.values(), *value._buffers.values())
-            for hooks in (getattr(one, kind, None) for one in holders for kind in _HOOKS):
-                for hook in (hooks or {}).values():
+            for hooks in filter(None, (getattr(one, k, None) for one in holders for k in _HOOKS)):
+                for hook in hooks.values():
                     self.enter(f"{name}.hook", hook, depth)
         self._items(name, own, whole, depth)
         if slots := self._slots(value):
@@ -130,7 +134,7 @@ class _Walk:
 
         If its class raises when it is looked at, nothing more is taken.
         """
-        if is_a(value, *PLAIN, *GENERATORS, Tensor) or depth > _DEPTH:
+        if is_plain(value) or is_a(value, *GENERATORS, Tensor) or depth > _DEPTH:
             return
         with suppress(Exception):
             self._enter(name, value, depth)
@@ -159,18 +163,24 @@ class _Walk:
     def _slots(self, value: Any) -> dict[str, Any]:
         """Return the values that an object keeps in slots of the user's classes."""
         found = {}
-        for kind in type(value).__mro__:
-            for key, place in vars(kind).items() if self._is_users(kind) else ():
-                if is_a(place, MemberDescriptorType):
-                    with suppress(AttributeError):  # nothing is in it yet
-                        found[key] = object.__getattribute__(value, key)
+        for key in self._slots_of(type(value)):
+            with suppress(AttributeError):  # nothing is in it yet
+                found[key] = object.__getattribute__(value, key)
         return found
+
+    def _slots_of(self, kind: type) -> list[str]:
+        if id(kind) not in self._slotted:
+            users = (vars(one).items() for one in kind.__mro__ if self._is_users(one))
+            places = chain.from_iterable(users)
+            found = [key for key, place in places if is_a(place, MemberDescriptorType)]
+            self._slotted[id(kind)] = kind, found
+        return self._slotted[id(kind)][1]
 
     def take(self, name: str, holder: Any, key: Any, value: Any, depth: int) -> None:
         """Take a value under a key of its holder, and its content."""
         if len(self.found) >= _MOST or name in self.found or self._is_scratch(name):
             return
-        if is_a(value, Tensor) and self._is_state(value):
+        if not is_plain(value) and is_a(value, Tensor) and self._is_state(value):
             return
         self.found[name] = keep(name, holder, key, value, copied=self._copied)
         self.enter(name, value, depth + 1)
@@ -197,7 +207,7 @@ class _Walk:
         else:
             # Plain items are in the mark of the list itself.
             items = enumerate(items_of(value))
-            pairs = [(str(at), at, one) for at, one in items if not is_a(one, *PLAIN)]
+            pairs = [(str(at), at, one) for at, one in items if not is_plain(one)]
         self.holders[id(value)] = value
         for label, key, one in pairs:
             self.take(f"{name}[{label}]", value, key, one, depth)
@@ -260,6 +270,11 @@ class _Walk:
 
     def _is_users(self, kind: type) -> bool:
         """Tell whether a class is the user's own, and not Warren's or a library's."""
+        if id(kind) not in self._users:
+            self._users[id(kind)] = kind, self._is_of_users(kind)
+        return self._users[id(kind)][1]
+
+    def _is_of_users(self, kind: type) -> bool:
         if kind.__module__ == self._module:
             return True
         if kind.__module__ in ("builtins", "typing", TorchApp.__module__):

@@ -85,7 +85,8 @@ class TaskReads:
         if isinstance(holder, CellType):
             return ("cell_contents",) if id(holder) in self._reached else ()
         # Attributes of torch's own, such as ``training``, are set before each task.
-        return self._keys.get(id(holder), set()) - _OF_MODULES
+        found = self._keys.get(id(holder))
+        return found - _OF_MODULES if found else ()
 
     def _method(self, owner: Any, name: str, model: nn.Module | None = None) -> None:
         """Follow a method of an object: the nearest one, and those that ``super()`` calls."""
