@@ -374,3 +374,19 @@ def test_a_server_lets_a_child_compare_and_goes_on_meanwhile(tmp_path: Path) -> 
 
     with pytest.raises(SpecError, match="hook keeps what no checkpoint sees"):
         train_on()
+
+
+class Clears(Base):
+    """Clears gradients at the barrier, where torch keeps something on its own function."""
+
+    def steps(self, parameters: list[nn.Parameter]) -> optim.Optimizer:
+        optimizer = super().steps(parameters)
+        vars(optim.Optimizer.zero_grad.__wrapped__).pop("__dynamo_disable", None)
+        optimizer.register_step_post_hook(lambda *_: optimizer.zero_grad())
+        return optimizer
+
+
+def test_an_optimiser_that_clears_gradients_at_the_barrier_is_not_refused() -> None:
+    expected = alone(Clears, a_job(scale=1))
+    assert not expected.line
+    assert struck(Clears, a_job(scale=1), [Loss(2, 1, moved=False)]) == expected

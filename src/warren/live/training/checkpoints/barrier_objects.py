@@ -72,6 +72,8 @@ _HOOKS: Final = "_hooks"
 HOOKS_OF_ALL: Final = "hooks of all optimisers"
 _OF_HOOKS: Final = ("_hooks_with_kwargs", "_hooks_always_called")
 _CELL: Final = " (cell)"
+_MADE_BY_TORCH: Final = "__dynamo_disable"
+"""Attribute in which torch keeps what it makes of its own functions at their first call."""
 _GLOBALS: Final = "globals"
 """Name of the globals of the app's own file."""
 
@@ -191,6 +193,7 @@ def values(known: Known, trained: frozenset[int] = frozenset()) -> dict[Any, Any
         own = {key: one for key, one in vars(value).items() if not _is_pythons(key)}
         return {k: v for k, v in own.items() if _is_code(v) or not hasattr(type(v), "__get__")}
     own = dict(vars(value)) if _has_vars(value) else {}
+    own.pop(_MADE_BY_TORCH, None)
     if isinstance(value, nn.Module):
         skipped = _OF_MODULES if id(value) in trained else frozenset[str]()
         own = {key: one for key, one in own.items() if key not in skipped}
