@@ -262,7 +262,7 @@ def test_a_second_stream_waits_too() -> None:
 
 
 def test_the_plain_loop_gives_the_same_bits_with_its_tasks_on_a_device() -> None:
-    assert train(NetApp(), JOB, (NetApp(), CPU)).digest == train(NetApp(), JOB).digest
+    assert train(NetApp(), JOB, NetApp(), CPU).digest == train(NetApp(), JOB).digest
 
 
 def test_a_forward_pass_that_reads_too_early_would_be_seen() -> None:
