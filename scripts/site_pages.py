@@ -41,6 +41,8 @@ PYTHON: Final = {
     ],
 }
 """What users import, by heading."""
+SEARCH_WEIGHTS: Final = {"guides/": 4.0, "tutorials/": 2.0, "background/": 0.1}
+"""Weight of a page in the search, by the beginning of its name; 1 if none fits."""
 _LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 _CODE: Final = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 
@@ -60,6 +62,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Let the links of a page lead to pages of the site."""
     name = page.file.src_uri
+    for folder, weight in SEARCH_WEIGHTS.items():
+        if name.startswith(folder):
+            page.meta["search"] = {"boost": weight}
     source = next((file for file, made in ROOT_PAGES.items() if made == name), f"docs/{name}")
     # Code is left alone: `nets["g"](noise)` is no link.
     parts = _CODE.split(markdown)
