@@ -73,7 +73,7 @@ def test_of_many_jobs_the_longest_have_names(
     record = load_record(str(folders[0]), read_dir(str(folders[0])))
     save_figure(of_runs.gantt_figure(record), tmp_path / "gantt.svg")
     drawn = (tmp_path / "gantt.svg").read_text()
-    assert "other jobs grey" in drawn
+    assert "other jobs gray" in drawn
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_times_and_counts_read_as_in_tables_and_the_sum_is_no_average() -> None:
     assert summary_lines(many) == [
         "r: hare, grain 1: 1,999/2,000 jobs finished, 51,000 tasks",
         "mean JCT 28.8 s, p95 2.02 h, makespan 11.57 d, sum of weighted JCTs 40,820 s, "
-        "utilisation 50.0 % (cluster time)",
+        "utilization 50.0 % (cluster time)",
         "the sum of weighted JCTs is at most 10.0 % above the best any schedule can do",
         "decided in 12.3 ms, 5 min in all (real time)",
     ]

@@ -99,7 +99,7 @@ TIMELINE_FAULTS = [
     (duplicated_task, "counted twice"),
     (wrong_duration, "busy for"),
     (wrong_busy, "busy for"),
-    (long_sync, "synchronisation took"),
+    (long_sync, "synchronization took"),
     (task_after_finish, "after the end of the job"),
     (task_after_finish, "after the finish of the job"),
     (skipped_round, "comes next"),

@@ -76,7 +76,7 @@ def test_a_job_waits_in_grey_runs_in_its_colour_and_merges_short_pauses():
     assert re.search(r'class="arrival" d="M0 1v20"', html)
     assert re.search(r'class="end" d="M1000 1v20"', html)
     assert "Pauses up to 400 ms count as running." in html
-    for chip in ("arrival", "waiting", "running, in the job&#39;s colour", "end"):
+    for chip in ("arrival", "waiting", "running, in the job&#39;s color", "end"):
         assert f"<span>{chip}</span>" in html
 
 
@@ -180,7 +180,7 @@ def test_jobs_beyond_what_a_column_can_show_are_one_grey_box():
     html = chart(page(record), "Schedule by device")
     grey = boxes(re.search(r'<path class="b rest" d="([^"]*)"', html).group(1))
     assert len(grey) == 60
-    assert "Grey: the others together." in html
+    assert "Gray: the others together." in html
 
 
 def test_a_figure_has_one_unit():

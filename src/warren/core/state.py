@@ -299,7 +299,7 @@ class State:
         syncing = self.syncing[event.device]
         match = [one for one in syncing if is_of(event, one)]
         if not match:
-            raise self.invalid(event, "no such synchronisation is under way")
+            raise self.invalid(event, "no such synchronization is under way")
         syncing.remove(match[0])
         self.groups[event.job][event.round].done += len(event.shards)
         if self.races.pairs:

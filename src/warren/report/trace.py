@@ -36,7 +36,7 @@ def chrome_trace(record: Record, max_events: int = 200_000) -> bytes:
         slices, dropped = joined_to_fit(line, room)
         capped = (
             f"{len(line)} tasks or stretches are drawn as {len(slices)} joined COMP slices, "
-            f"{dropped} short ones left out, without synchronisation"
+            f"{dropped} short ones left out, without synchronization"
         )
     events = [*fixed, *_comp(record, slices), *([] if capped else _sync(record))]
     header = record.history.header

@@ -26,7 +26,7 @@ def summary_lines(
         lines.append(
             f"mean JCT {duration(values['mean_jct_s'])}, p95 {duration(values['p95_jct_s'])}, "
             f"makespan {duration(values['makespan_s'])}, sum of weighted JCTs "
-            f"{seconds(values['weighted_jct_s'])}, utilisation {percent(values['utilization'])} "
+            f"{seconds(values['weighted_jct_s'])}, utilization {percent(values['utilization'])} "
             "(cluster time)"
         )
     # The gap to the lower bound, or why there is none.

@@ -171,7 +171,7 @@ def _sync(run: FolderTables, rows: DeviceRows) -> list[Fault]:
         wrong_R & rows.fits_R,
         lambda i: Fault(
             place=run.row(i),
-            what=f"synchronisation took {took_ns_R[i] / 1e9} s",
+            what=f"synchronization took {took_ns_R[i] / 1e9} s",
             expected=f"{'' if only else 'at least '}{rows.sync_ns_R[i] / 1e9} s by profile.csv",
         ),
     )
@@ -250,7 +250,7 @@ def _one_sync(run: FolderTables, rows: DeviceRows) -> list[Fault]:
         visits.end_ns_V - before_ns_V < need_ns_V - run.rules.slack_ns,
         lambda v: Fault(
             place=run.row(int(visits.row_V[v])),
-            what="its synchronisation overlaps another one on the device's lane",
+            what="its synchronization overlaps another one on the device's lane",
             expected=f"an end at or after {(before_ns_V[v] + need_ns_V[v]) / 1e9} s",
         ),
     )

@@ -79,7 +79,7 @@ def gantt_figure(record: Record) -> Figure:
         )
     axes.set_yticks(range(len(devices)), [one.name for one in devices], fontsize=6)
     axes.invert_yaxis()
-    others = "; other jobs grey" if len(busy_J) > _NAMED else ""
+    others = "; other jobs gray" if len(busy_J) > _NAMED else ""
     axes.set_xlabel(f"cluster time, {unit.word}{others}")
     set_title(axes, f"Jobs on devices, {record.place}")
     add_legend(figure, axes)

@@ -152,7 +152,7 @@ def _cut(name: str, width_pct: float) -> str:
 
 def _notes(record: Record, boxes: Boxes, colours: Colouring, *, marked: bool) -> str:
     """Return what the reader must know about the drawing."""
-    notes = [] if colours.by == "job" else [f"Coloured by {colours.by}."]
+    notes = [] if colours.by == "job" else [f"Colored by {colours.by}."]
     by_model = colours.by == "model"
     if (boxes.floor_B > 0).any():
         notes.append(
@@ -160,7 +160,7 @@ def _notes(record: Record, boxes: Boxes, colours: Colouring, *, marked: bool) ->
             "other, each as high as its share of the time."
         )
         if (boxes.job_B == OTHERS).any():
-            notes.append("Grey: the others together.")
+            notes.append("Gray: the others together.")
     elif not boxes.exact:
         notes.append(
             "Each column shows the job with most time in it, as high as the column is busy."

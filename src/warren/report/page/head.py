@@ -61,7 +61,7 @@ def tiles(found: Summary, wait_s: float | None = None) -> list[Tile]:
             bound_pct=_bound_pct(found["makespan_s"], bound.get("makespan_s")),
         ),
         Tile(
-            name="utilisation",
+            name="utilization",
             value=percent(found["utilization"]),
             below=", ".join(f"{name} {_whole(value)}" for name, value in list(by_type.items())[:4]),
         ),

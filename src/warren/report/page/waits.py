@@ -97,7 +97,7 @@ def _legend(
     chips = [
         ("arrival", "", "arrival"),
         ("wait", "", "waiting"),
-        ("runs", "", f"running, in the {whose}'s colour"),
+        ("runs", "", f"running, in the {whose}'s color"),
         ("end", "", "end"),
     ]
     if lost:

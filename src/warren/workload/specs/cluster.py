@@ -142,7 +142,7 @@ class HostSpec(Spec):
     memory: Size | None = Field(None, description="Of the host; see local.spill.")
     nic: RateBps | None = Field(
         None,
-        description="Prices synchronisation where a profile does not, and rings; default: 25 Gbps.",
+        description="Prices synchronization where a profile does not, and rings; default: 25 Gbps.",
     )
     intra: RateBps | None = Field(
         None, description="Between its devices: the link of a ring within it."
@@ -210,7 +210,7 @@ class NetworkSpec(Spec):
 
     model: Annotated[str, *choice("constant", "lane", "contention", "fluid")] = Field(
         default="constant",
-        description="constant: synchronisations never wait; lane: those of a device follow each "
+        description="constant: synchronizations never wait; lane: those of a device follow each "
         "other, as they do live; contention: rings slow each other down on the links of hosts; "
         "fluid: those that send at a time share each link max-min fair.",
     )

@@ -124,7 +124,7 @@ def _options(value: dict[str, Any]) -> dict[str, Any]:
 class ProfileSpec(Spec):
     """Cost of one task of a model, by device type."""
 
-    model: Size = Field(description="Bytes of the parameters that a synchronisation moves.")
+    model: Size = Field(description="Bytes of the parameters that a synchronization moves.")
     memory: Size = Field(0, description="Device memory of a task; 0 fits everywhere.")
     batch: int = Field(
         0, ge=0, le=10**9, description="Batch of these times; 0: they hold for any batch."

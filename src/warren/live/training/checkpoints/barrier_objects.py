@@ -69,7 +69,7 @@ _COPIED_BYTES: Final = 1 << 16
 """Size up to which the first content of a tensor is kept, so that it can be put back."""
 _OF_MODULES: Final = frozenset(vars(nn.Module()))
 _HOOKS: Final = "_hooks"
-HOOKS_OF_ALL: Final = "hooks of all optimisers"
+HOOKS_OF_ALL: Final = "hooks of all optimizers"
 _OF_HOOKS: Final = ("_hooks_with_kwargs", "_hooks_always_called")
 _CELL: Final = " (cell)"
 _MADE_BY_TORCH: Final = "__dynamo_disable"

@@ -47,7 +47,7 @@ from warren.model.job import Job
 
 _LONG: Final = 1000
 """Most items of a container that is saved although it has not changed."""
-ADVICE: Final = "put it into state[p] or param_groups of the optimiser"
+ADVICE: Final = "put it into state[p] or param_groups of the optimizer"
 """Advice for values that no checkpoint can keep."""
 _NOTHING: Final = object()
 _NUMBERS: Final = (bool, int, float, str, type(None))

@@ -93,7 +93,7 @@ def check_same(replica: Replica, restored: Replica) -> None:
             name = entry.name
     if name:
         message = f"a copy restored from a checkpoint goes on with another {name!r}"
-        why = "optimiser, schedule or a hook keeps what no checkpoint sees"
+        why = "optimizer, schedule or a hook keeps what no checkpoint sees"
         raise refuse(replica.job, "", f"{message}: {why}; {ADVICE}")
 
 

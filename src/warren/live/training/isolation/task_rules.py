@@ -174,7 +174,7 @@ class TaskRules:
         return refuse(self._job, "loss()", message)
 
 
-_ALLOWED: Final = "a task may change gradients and buffers only, the optimiser steps at the barrier"
+_ALLOWED: Final = "a task may change gradients and buffers only, the optimizer steps at the barrier"
 
 
 class _Unseen:
