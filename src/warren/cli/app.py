@@ -18,25 +18,28 @@ _RUN: Final = "examples/quickstart/run.yaml"
 COMMANDS: Final = {
     "simulate": ("run:simulate_app", "Predict a run in virtual time."),
     "run": ("run:app", "Train for real under a scheduler."),
-    "compare": ("compare:app", "Put runs side by side."),
-    "report": ("report:app", "Write a run's tables and page again, from its journal."),
-    "check": ("check:app", "Tell whether an app is deterministic."),
-    "policies": ("policies:app", "List the policies and where they come from."),
-    "schema": ("user_files:schema_app", "Print the JSON Schema of a file, with or without --json."),
+    "compare": ("compare:app", "Compare runs and policies side by side."),
+    "report": ("report:app", "Write the tables and the page of a run again, from its journal."),
+    "check": ("check:app", "Test whether an app is deterministic."),
+    "policies": ("policies:app", "List the policies and their sources, or describe one."),
+    "schema": ("user_files:schema_app", "Print the JSON Schema of a kind of file."),
     "calibrate": (
         "calibrate:app",
-        "Measure what this machine takes, or how rings slow each other.",
+        "Measure the costs of this machine, or how rings slow each other.",
     ),
-    "predict": ("predict:app", "Predict how a learning curve goes on."),
-    "shape": ("shape:app", "Tell how many hosts should work on a job, and how many serve."),
-    "group": ("group:app", "Tell which jobs of a run share hosts, and what limits them."),
-    "reproduce": ("reproduce:app", "Make a figure of a paper again and compare it."),
+    "predict": ("predict:app", "Predict a learning curve."),
+    "shape": ("shape:app", "Compute how many hosts should work on a job, and how many serve."),
+    "group": ("group:app", "Show which jobs of a run share hosts, and their bottleneck."),
+    "reproduce": (
+        "reproduce:app",
+        "Reproduce a figure of a paper, and compare it with the committed one.",
+    ),
     "plot": ("plot:app", "Draw pictures of runs for a paper."),
-    "trace": ("trace:app", "Look at published traces of jobs, and turn them into jobs files."),
-    "profile": ("profile:app", "Measure what tasks cost, and look after what was measured."),
-    "testbed": ("testbed:app", "Hosts on this Linux machine, behind links of a stated rate."),
-    "hosts": ("user_files:hosts_app", "Write a cluster file of the nodes of a Ray cluster."),
-    "flow": ("flow:app", "Order on links for jobs of any framework, by their logs."),
+    "trace": ("trace:app", "Describe traces of jobs, and convert them into jobs files."),
+    "profile": ("profile:app", "Measure the cost of tasks, and manage the measurements."),
+    "testbed": ("testbed:app", "Make hosts on this Linux machine, behind links of a stated rate."),
+    "hosts": ("user_files:hosts_app", "Write a cluster file from the nodes of a Ray cluster."),
+    "flow": ("flow:app", "Order the bytes of jobs of any framework on links, by their logs."),
 }
 """The file in ``warren.cli.commands``, the name there and the line of help of each command."""
 
@@ -73,7 +76,7 @@ class _Commands(TyperGroup):
 app: Final = typer.Typer(
     name="warren",
     cls=_Commands,
-    help="One scheduler for many training jobs on one shared cluster.",
+    help="Schedule, train and simulate many training jobs on one shared cluster.",
     epilog=examples(f"warren simulate {_RUN}", "warren compare --help"),
     add_completion=False,
     # ``warren.cli.errors`` makes one line of each error.

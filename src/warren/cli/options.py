@@ -19,14 +19,17 @@ GROUP: Final[dict[str, Any]] = {
 }
 """Settings of each command that has commands of its own."""
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON alone on standard output.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
 
 Set = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Override a field, dotted: grain='60 s', cluster.network.model=lane. Repeatable.",
+        help=(
+            "Override a field of the run, for example grain='60 s' or "
+            "cluster.network.model=lane. Repeatable."
+        ),
     ),
 ]
 
@@ -35,7 +38,7 @@ Cuts = Annotated[
     typer.Option(
         "--cuts",
         metavar="STEP,...|none",
-        help="From which steps on the learning rate is lower.",
+        help=("First steps with a lower learning rate; none: it never falls. Unknown by default."),
     ),
 ]
 

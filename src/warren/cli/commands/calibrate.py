@@ -22,57 +22,83 @@ EXAMPLES: Final = examples(
 )
 
 
+Local = Annotated[
+    bool,
+    typer.Option("--local", help="Measure the engine on this machine; with --rings, its rings."),
+]
+Testbed = Annotated[
+    str | None,
+    typer.Option(
+        "--testbed",
+        metavar="NAME",
+        help="With --rings: measure over the hosts of this testbed.",
+    ),
+]
+Plot = Annotated[
+    str | None,
+    typer.Option(
+        "--plot", metavar="FILE", help="With --rings: draw the fit as .png, .svg or .pdf."
+    ),
+]
+Jobs = Annotated[
+    str | None,
+    typer.Option(
+        "--jobs",
+        metavar="RUN.yaml",
+        help="Measure the jobs of this run, and write rows for its `profiles`.",
+    ),
+]
+Tasks = Annotated[
+    int | None,
+    typer.Option(
+        "--tasks",
+        metavar="N",
+        min=3,
+        max=1000,
+        help="Number of tasks of each job. Default: 20.",
+    ),
+]
+
+
 @app.command(epilog=EXAMPLES)
 @answers_alone()
 def calibrate(
-    local: Annotated[
-        bool, typer.Option("--local", help="This machine: its engine, or with --rings its rings.")
-    ] = False,
+    local: Local = False,
     rings: Annotated[
-        bool, typer.Option("--rings", help="How rings slow each other down, instead.")
+        bool, typer.Option("--rings", help="Measure how rings slow each other down.")
     ] = False,
-    testbed: Annotated[
-        str | None,
-        typer.Option("--testbed", metavar="NAME", help="Rings over the hosts of this testbed."),
-    ] = None,
+    testbed: Testbed = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer rings and sizes: under two minutes.")
+        bool,
+        typer.Option("--quick", help="With --rings: fewer rings and sizes, in under two minutes."),
     ] = False,
-    plot: Annotated[
-        str | None,
-        typer.Option("--plot", metavar="FILE", help="Draw the rings' fit: .png, .svg or .pdf."),
-    ] = None,
-    jobs: Annotated[
-        str | None,
-        typer.Option(
-            "--jobs",
-            metavar="RUN.yaml",
-            help="Measure this run's jobs instead: rows for its `profiles`.",
-        ),
-    ] = None,
-    tasks: Annotated[
-        int | None,
-        typer.Option("--tasks", metavar="N", min=3, max=1000, help="Of each such job; else 20."),
-    ] = None,
+    plot: Plot = None,
+    jobs: Jobs = None,
+    tasks: Tasks = None,
     set_: Set = None,
     pin: Annotated[
-        bool, typer.Option("--pin", help="Pin devices to cores, as `local: {pin: true}` does.")
+        bool, typer.Option("--pin", help="Pin devices to cores, like `local: {pin: true}`.")
     ] = False,
     out: Annotated[
         str | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Write a file (an old one goes)."),
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Write to this file; it replaces an old one. Default: standard output.",
+        ),
     ] = None,
     json_: Json = False,
 ) -> None:
-    """Measure what this machine takes, or how rings slow each other.
+    """Measure the costs of this machine, or how rings slow each other.
 
-    The file is what `overheads:` of a cluster names; a simulation of a run that emulates nothing
-    then predicts it, and any simulation knows when rings have started. With --jobs, measure tasks:
-    the file is what `profiles:` of the run names.
+    Name the file in `overheads:` of a cluster. Simulations then predict runs without `emulate`, and
+    the start of rings in all runs. With --jobs, the command measures tasks. Name that file in
+    `profiles:` of the run.
 
-    With --rings, 1 to 8 rings of several sizes exchange at once, and xi1, xi2, alpha and the rates
-    of SJF-BCO's (6)-(8) are fitted: the file is what `network:` of a cluster names. It takes
-    four to five minutes; nothing else should use the machine meanwhile.
+    With --rings, 1 to 8 rings of several sizes exchange at once. The command fits xi1, xi2, alpha
+    and the rates of SJF-BCO's (6)-(8). Name that file in `network:` of a cluster. This takes four
+    to five minutes. Use the machine for nothing else meanwhile.
     """
     if rings:
         from warren.cli.rings.calibrate_rings import calibrate_rings_command

@@ -24,14 +24,15 @@ app: Final = one_command()
 def check(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Job file or run file.")],
     job: Annotated[
-        str | None, typer.Option("--job", metavar="NAME", help="One job of the file; else all.")
+        str | None,
+        typer.Option("--job", metavar="NAME", help="Only this job of the file. Default: all jobs."),
     ] = None,
     json_: Json = False,
 ) -> None:
-    """Tell whether an app is deterministic.
+    """Test whether an app is deterministic.
 
-    The same tasks run twice in two processes; if their results differ, the tensor is named. Where
-    the app fails, its traceback is shown.
+    The same tasks run twice, in two processes. If their results differ, the output names the
+    tensor. If the app fails, it shows the traceback. Exit code 1 in both cases.
     """
     reports = checked_apps(file, [] if job is None else [job])
     if json_:

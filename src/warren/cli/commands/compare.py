@@ -19,6 +19,32 @@ _RUN: Final = "examples/quickstart/run.yaml"
 app: Final = one_command()
 
 
+Sweep = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sweep", metavar="KEY=A,B,C", help="Simulate with each value of a field. Repeatable."
+    ),
+]
+Against = Annotated[
+    str | None,
+    typer.Option(
+        "--against", metavar="PLACE", help="Compare each policy with this one, seed by seed."
+    ),
+]
+Csv = Annotated[
+    str | None,
+    typer.Option(
+        "--csv",
+        metavar="FILE",
+        help="Write a table with a row for each run; columns hold means over seeds.",
+    ),
+]
+Jobs = Annotated[
+    int,
+    typer.Option("--jobs", metavar="N", min=1, help="Number of processes that simulate at once."),
+]
+
+
 @app.command(
     epilog=examples(
         f"warren compare {_RUN} --place gavel-fifo,srtf,hare --out compare.html",
@@ -30,7 +56,10 @@ app: Final = one_command()
 @answers_alone()
 def compare(
     what: Annotated[
-        list[str], typer.Argument(metavar="RUN.yaml|DIR...", help="Run files to simulate, or DIRs.")
+        list[str],
+        typer.Argument(
+            metavar="RUN.yaml|DIR...", help="Run files to simulate, or folders of runs."
+        ),
     ],
     place: Annotated[
         str | None,
@@ -41,41 +70,35 @@ def compare(
     seeds: Annotated[
         int, typer.Option("--seeds", metavar="N", min=1, help="Simulate with seeds 1 to N.")
     ] = 1,
-    sweep: Annotated[
-        list[str] | None,
-        typer.Option("--sweep", metavar="KEY=A,B,C", help="Simulate with each value; repeatable."),
-    ] = None,
-    jobs: Annotated[
-        int, typer.Option("--jobs", metavar="N", min=1, help="Processes that simulate at once.")
-    ] = 1,
-    against: Annotated[
-        str | None,
-        typer.Option("--against", metavar="PLACE", help="Set policies against this, by seed."),
-    ] = None,
+    sweep: Sweep = None,
+    jobs: Jobs = 1,
+    against: Against = None,
     out: Annotated[
         str | None,
-        typer.Option("--out", "-o", metavar="PAGE.html", help="Write a page (an old one goes)."),
-    ] = None,
-    csv: Annotated[
-        str | None,
         typer.Option(
-            "--csv", metavar="FILE", help="Write a row a run, with means over seeds in columns."
+            "--out", "-o", metavar="PAGE.html", help="Write a page; it replaces an old one."
         ),
     ] = None,
+    csv: Csv = None,
     set_: Set = None,
     json_: Json = False,
 ) -> None:
-    """Put runs side by side.
+    """Compare runs and policies side by side.
 
-    A run file is simulated now, under each policy and seed; a folder is read. Where a live
-    folder and a simulation have the same jobs and policy, each job's JCT error is given too.
-    With --seeds each policy has a row of means, with 95 % intervals by Student's t. In --csv they
-    are columns: KEY_mean and KEY_ci95 (mean ± ci95), the same in each row of a policy; with
-    --against, against_mean is its weighted JCT over the other's, minus one, seed by seed.
-    --json prints a list of summaries in the order given; that of a folder has "dir", that of a
-    live run "jct_errors": one entry a simulation of it, with every job's error, and
-    "same_params": one entry another live run of the same jobs, and which have the same bits.
-    One of several seeds has "over_seeds": "seeds", "mean" and "ci95" by key, and "against".
+    A run file is simulated now, under each policy and seed. A folder is read. If a live folder and
+    a simulation have the same jobs and policy, the table also has each job's JCT error.
+
+    With --seeds each policy has a row of means, with 95 % intervals by Student's t. With --against
+    it also has its weighted JCT over the other's, minus one, seed by seed.
+
+    --csv writes means and half intervals as columns KEY_mean and KEY_ci95, equal in all rows of a
+    policy. The columns of --against are against_mean and against_ci95.
+
+    --json prints a list of summaries in the order given. The summary of a folder has "dir". A live
+    run has "jct_errors", with an entry for each simulation of it and every job's error. It also has
+    "same_params", with an entry for each other live run of the same jobs, which names the jobs with
+    the same bits. With several seeds there is "over_seeds": "seeds", "mean" and "ci95" by key, and
+    "against".
     """
     # Before simulations, which may take long: files that could not be written are reported first.
     _check_page(out)

@@ -47,9 +47,10 @@ from warren.live.enforcement.watched_jobs import WatchedJobs, stated_kind
 
 app = typer.Typer(
     name="flow",
-    help="Order on links for jobs of any framework that Warren did not start.\n\n"
-    "Their logs are read; of two jobs on a link, the job that will gain more accuracy in the next "
-    "period goes first. Needs Linux, nft and, but for --dry-run, root.",
+    help="Order the bytes of jobs of any framework on links, by their logs.\n\n"
+    "Warren need not have started the jobs. It reads their logs. Of two jobs on a link, the job "
+    "that will gain more accuracy in the next period goes first. Needs Linux, nft and root; "
+    "--dry-run needs no root.",
     epilog=examples(
         "warren flow watch --log a.log --port 29500 --log b.log --port 29600 --dry-run",
         "warren flow coordinator --token-file flow.token --dry-run",
@@ -89,17 +90,17 @@ def watch(
     rate: Rate = None,
     queues: Queues = "htb",
     code_points: CodePointTable = DEFAULT_TABLE,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the prediction.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the prediction.")] = 0,
     label: Label = DEFAULT_LABEL,
     sudo: Sudo = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the rules of one period; change nothing.")
+        bool, typer.Option("--dry-run", help="Print the rules of one period and change nothing.")
     ] = False,
     json_: Json = False,
 ) -> None:
-    """Watch jobs by their logs, and give what they send a class each period.
+    """Watch jobs by their logs, and give their bytes a class each period.
 
-    Ends by Ctrl-C, or after --periods; all rules that it made go with it, however it ends.
+    The command ends by Ctrl-C, or after --periods. All its rules end with it, however it ends.
     """
     check_periods(period, periods)
     jobs = flows_of(log, port, address, pid)
@@ -142,7 +143,7 @@ app.command(epilog=hosts.AGENT_EXAMPLES)(hosts.agent)
 @app.command(epilog=examples("warren flow status", "warren flow status --json"))
 @answers_alone()
 def status(label: Label = DEFAULT_LABEL, sudo: Sudo = False, json_: Json = False) -> None:
-    """Say what stands under a label: devices with queues, classes of jobs."""
+    """Show the rules of a label: devices with queues, and classes of jobs."""
     found = _asked(label, sudo, ListFlows(label=label))
     if json_:
         print_json(found)
@@ -158,7 +159,7 @@ def status(label: Label = DEFAULT_LABEL, sudo: Sudo = False, json_: Json = False
 @app.command(epilog=examples("warren flow clear", "warren flow clear --label jobs"))
 @answers_alone()
 def clear(label: Label = DEFAULT_LABEL, sudo: Sudo = False, json_: Json = False) -> None:
-    """Remove all that a killed watch has left under a label. Nothing else is touched."""
+    """Remove the rules of a label that a killed watch has left, and nothing else."""
     found = _asked(label, sudo, ClearFlows(label=label))
     say(f"{label}: {'removed' if found['removed'] else 'nothing stands; nothing to remove'}")
     if json_:
@@ -169,15 +170,15 @@ def clear(label: Label = DEFAULT_LABEL, sudo: Sudo = False, json_: Json = False)
 @answers_alone()
 def nccl(
     flow_class: Annotated[
-        int, typer.Option("--class", metavar="0-7", help="The class of all that a job sends.")
+        int, typer.Option("--class", metavar="0-7", help="Class of all bytes that a job sends.")
     ],
     code_points: CodePointTable = DEFAULT_TABLE,
     json_: Json = False,
 ) -> None:
     """Print the environment that gives NCCL's traffic over InfiniBand or RoCE a class.
 
-    NCCL reads it once, when a communicator is made. For plain sockets we know of no such
-    setting: there `warren flow watch` does it.
+    NCCL reads the environment once, when it makes a communicator. There is no known setting for
+    plain sockets; use `warren flow watch` for them.
     """
     found = environment_of(flow_class, code_points_of(code_points))
     if json_:

@@ -33,7 +33,9 @@ def group(
     at: Annotated[
         float | None,
         typer.Option(
-            "--at", metavar="SECONDS", help="When; unless given, when most jobs are there first."
+            "--at",
+            metavar="SECONDS",
+            help="Time in the simulation, in seconds. Default: the first time with most jobs.",
         ),
     ] = None,
     joint: Annotated[
@@ -41,22 +43,24 @@ def group(
         typer.Option(
             "--joint",
             metavar="NAME",
-            help="The joint policy, in place of the run's; harmony if none of those groups.",
+            help=(
+                "Joint policy. Default: the run's, or harmony if the run has none that groups jobs."
+            ),
         ),
     ] = None,
     out: Annotated[
         str | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Draw it: .png, .svg or .pdf."),
+        typer.Option("--out", "-o", metavar="FILE", help="Draw the groups as .png, .svg or .pdf."),
     ] = None,
     set_: Set = None,
     json_: Json = False,
 ) -> None:
-    """Tell which jobs of a run share hosts, and what limits them.
+    """Show which jobs of a run share hosts, and their bottleneck.
 
-    The run is simulated, and no folder is written. Of each group that stands at a time: COMP and
-    COMM of a round of each job, the iteration that Harmony's model predicts, how busy CPU and links
-    are then, and whether CPU, the network or one job limits it; beside it the mean round of each
-    job in the simulation while the group stood.
+    The run is simulated, and no folder is written. For each group at a time the output has COMP and
+    COMM of a round of each job, the iteration by Harmony's model, the use of CPU and links, and the
+    bottleneck: CPU, the network or one job. Beside them is the mean round of each job in the
+    simulation of the group.
     """
     # Before the simulation, which may take long: a picture that cannot be written is reported
     # first.

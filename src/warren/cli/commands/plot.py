@@ -26,17 +26,23 @@ app: Final = typer.Typer(
     **GROUP,
 )
 Out: TypeAlias = Annotated[
-    str, typer.Option("--out", "-o", metavar="FILE", help=".png, .svg or .pdf (an old one goes).")
+    str,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="FILE",
+        help="Picture to write: .png, .svg or .pdf. It replaces an old one.",
+    ),
 ]
 Compared: TypeAlias = Annotated[
-    str, typer.Argument(metavar="TABLE.csv", help="What warren compare --csv wrote.")
+    str, typer.Argument(metavar="TABLE.csv", help="Table of `warren compare --csv`.")
 ]
 Value: TypeAlias = Annotated[
     str,
     typer.Option(
         "--value",
         metavar="COLUMN",
-        help="mean_jct_s, p95_jct_s, mean_slowdown, makespan_s, weighted_jct_s or gap.",
+        help="Column: mean_jct_s, p95_jct_s, mean_slowdown, makespan_s, weighted_jct_s or gap.",
     ),
 ]
 Folder: TypeAlias = Annotated[str, typer.Argument(metavar="DIR", help="Folder of a run.")]
@@ -54,7 +60,7 @@ def cdf(
     folders: Annotated[list[str], typer.Argument(metavar="DIR...", help="Folders of runs.")],
     out: Out,
 ) -> None:
-    """Draw the share of jobs by completion time, a line a run."""
+    """Draw the share of finished jobs over completion time, with a line for each run."""
     from warren.runs.comparison.plots import plot_cdf
 
     _draw(out, lambda: plot_cdf(folders))
@@ -63,7 +69,7 @@ def cdf(
 @app.command(epilog=examples("warren plot gantt sim-hare --out gantt.pdf"))
 @answers_alone()
 def gantt(folder: Folder, out: Out) -> None:
-    """Draw which job computes where and when."""
+    """Draw the schedule: the job on each device over time."""
     from warren.runs.comparison.plots import plot_gantt
 
     _draw(out, lambda: plot_gantt(folder))
@@ -72,7 +78,7 @@ def gantt(folder: Folder, out: Out) -> None:
 @app.command(epilog=examples("warren plot use sim-hare --out use.svg"))
 @answers_alone()
 def use(folder: Folder, out: Out) -> None:
-    """Draw how busy the devices of each type are."""
+    """Draw the use of the devices of each type over time."""
     from warren.runs.comparison.plots import plot_use
 
     _draw(out, lambda: plot_use(folder))
@@ -90,7 +96,7 @@ def users(folder: Folder, out: Out) -> None:
 @app.command(epilog=examples("warren plot means t.csv --out means.pdf"))
 @answers_alone()
 def means(table: Compared, out: Out, value: Value = "mean_jct_s") -> None:
-    """Draw a value of each policy, with the 95 % interval of its mean over seeds."""
+    """Draw the mean of each policy over seeds, with its 95 % interval."""
     from warren.runs.comparison.plots import plot_means
 
     _draw(out, lambda: plot_means(table, value))
@@ -104,10 +110,10 @@ def sweep(
     value: Value = "mean_jct_s",
     by: Annotated[
         str | None,
-        typer.Option("--by", metavar="KEY", help="The swept key; left out: the only one."),
+        typer.Option("--by", metavar="KEY", help="Swept key. Default: the only one."),
     ] = None,
 ) -> None:
-    """Draw a value over a swept key, a line a policy, with 95 % intervals."""
+    """Draw a value over a swept key, with 95 % intervals and a line for each policy."""
     from warren.runs.comparison.plots import plot_sweep
 
     _draw(out, lambda: plot_sweep(table, by, value))

@@ -21,14 +21,17 @@ app: Final = one_command()
 def policies(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="All about this one; also FILE.py:Class."),
+        typer.Argument(
+            metavar="NAME",
+            help="Describe this policy: a name, or FILE.py:Class. Default: list all.",
+        ),
     ] = None,
     explain: Annotated[
         str | None,
         typer.Option(
             "--explain",
             metavar="CLUSTER",
-            help="What NAME makes of a cluster file, for example GPU groups.",
+            help="Show what NAME prepares for a cluster file, such as GPU groups.",
         ),
     ] = None,
     question: Annotated[
@@ -36,12 +39,12 @@ def policies(
         typer.Option(
             "--question",
             metavar="Q",
-            help="Only those that answer place, flow, group or shape, or several (joint).",
+            help="List only policies for place, flow, group or shape, or for several (joint).",
         ),
     ] = None,
     json_: Json = False,
 ) -> None:
-    """List the policies and where they come from."""
+    """List the policies and their sources, or describe one."""
     if explain is not None:
         _explain(name, explain, json_)
         return

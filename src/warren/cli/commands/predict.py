@@ -68,7 +68,10 @@ Pattern = Annotated[
     typer.Option(
         "--pattern",
         metavar="REGEX",
-        help="Read a log: each match of (?P<value>...), and (?P<step>...) or the count.",
+        help=(
+            "Read a log. Each match of (?P<value>...) is a point; its step is "
+            "(?P<step>...), or its number."
+        ),
     ),
 ]
 Metric = Annotated[
@@ -76,7 +79,34 @@ Metric = Annotated[
     typer.Option(
         "--metric",
         metavar="NAME",
-        help="What the values are, such as accuracy, loss, perplexity, F1; else the column's name.",
+        help=(
+            "Metric of the values, such as accuracy, loss, perplexity or F1. Default: the "
+            "name of the column."
+        ),
+    ),
+]
+
+
+At = Annotated[
+    str,
+    typer.Option("--at", metavar="STEP|N%", help="Step to predict; N% is a part of the last step."),
+]
+Observe = Annotated[
+    str,
+    typer.Option(
+        "--observe", metavar="STEP|N%", help="Last step to read; N% is a part of the points."
+    ),
+]
+Target = Annotated[
+    float | None,
+    typer.Option(
+        "--target", metavar="V", help="Also print the probability of V or better at that step."
+    ),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns", metavar="STEP,VALUE", help="Columns of the table. Default: step,value."
     ),
 ]
 
@@ -87,46 +117,37 @@ def predict(
     curve_file: Annotated[
         str,
         typer.Argument(
-            metavar="CURVE.csv", help="A table, JSON of a trainer, or a log.", show_default=False
+            metavar="CURVE.csv",
+            help="Curve: a table, JSON of a trainer, or a log.",
+            show_default=False,
         ),
     ],
-    at: Annotated[
-        str,
-        typer.Option("--at", metavar="STEP|N%", help="Where to predict; N% of the last step."),
-    ] = "100%",
-    observe: Annotated[
-        str,
-        typer.Option(
-            "--observe", metavar="STEP|N%", help="Look at no later points; N% of the points."
-        ),
-    ] = "100%",
-    target: Annotated[
-        float | None,
-        typer.Option("--target", metavar="V", help="Also the chance to be at V or better then."),
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            "--columns", metavar="STEP,VALUE", help="Which columns; step,value unless given."
-        ),
-    ] = None,
+    at: At = "100%",
+    observe: Observe = "100%",
+    target: Target = None,
+    columns: Columns = None,
     pattern: Pattern = None,
     metric: Metric = None,
     cuts: Cuts = None,
     plot: Annotated[
         str | None,
         typer.Option(
-            "--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf (an old one goes)."
+            "--plot",
+            metavar="FILE",
+            help="Draw the curve as .png, .svg or .pdf; it replaces an old file.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the sampling.")] = 1,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, help="Seed of the sampling.")
+    ] = 1,
     json_: Json = False,
 ) -> None:
-    """Predict how a learning curve goes on.
+    """Predict a learning curve.
 
-    The metric's name tells whether better is higher or lower, else the curve does. Steps may be of
-    any unit; of several runs the last one counts. Accuracies rise late, when the learning rate is
-    cut: --cuts says when. With 80 % the value measured then lies between low and high.
+    The metric's name decides whether higher or lower is better. If it does not, the curve decides.
+    Steps may have any unit. If the file has several runs, the last one counts. Accuracies rise when
+    the learning rate falls; state these steps with --cuts. The later value lies between low and
+    high with a probability of 80 %.
     """
     # Before the prediction, which takes seconds: a picture that cannot be written is reported
     # first.

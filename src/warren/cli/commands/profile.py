@@ -114,9 +114,9 @@ class _JobOrCommand(TyperGroup):
 app = typer.Typer(
     name="profile",
     cls=_JobOrCommand,
-    help="Measure what tasks cost, and look after what was measured.\n\n"
-    "`warren profile JOB.yaml --cluster C.yaml` measures; what it finds is kept in the history "
-    "database, and live runs add to it.",
+    help="Measure the cost of tasks, and manage the measurements.\n\n"
+    "`warren profile JOB.yaml --cluster C.yaml` measures. The history database keeps the results, "
+    "and live runs add to it.",
     epilog=examples(
         f"warren profile {_JOBS} --job diabetes --cluster {_CLUSTER}", "warren profile list"
     ),
@@ -127,14 +127,14 @@ app = typer.Typer(
 Db = Annotated[
     str | None,
     typer.Option(
-        "--db", metavar="FILE", help="The history database; else $WARREN_HISTORY, else your own."
+        "--db", metavar="FILE", help="History database. Default: $WARREN_HISTORY, else your own."
     ),
 ]
 Key = Annotated[
     str,
     typer.Argument(
         metavar="KEY",
-        help="A key, its beginning, or the job that `list` shows.",
+        help="Key, the beginning of a key, or a job that `list` shows.",
         show_default=False,
     ),
 ]
@@ -156,14 +156,19 @@ def measure(
         str, typer.Argument(metavar="JOB.yaml", help="Job file.", show_default=False)
     ],
     cluster: Annotated[
-        str | None, typer.Option("--cluster", metavar="C.yaml", help="Cluster file; required.")
+        str | None, typer.Option("--cluster", metavar="C.yaml", help="Cluster file. Required.")
     ] = None,
     job: Annotated[
         list[str] | None,
-        typer.Option("--job", metavar="NAME", help="This job of the file alone; may be repeated."),
+        typer.Option(
+            "--job",
+            metavar="NAME",
+            help="Only this job of the file. Repeatable. Default: all jobs.",
+        ),
     ] = None,
     tasks: Annotated[
-        int, typer.Option("--tasks", metavar="N", min=1, max=1000, help="Tasks of each job.")
+        int,
+        typer.Option("--tasks", metavar="N", min=1, max=1000, help="Number of tasks of each job."),
     ] = 3,
     db: Db = None,
     json_: Json = False,
@@ -171,9 +176,8 @@ def measure(
     """Measure a few tasks of each job.
 
     `warren profile JOB.yaml` is the same as `warren profile measure JOB.yaml`.
-    Tasks that are known by as many measurements are not measured again: the same app, parameters,
-    batch, numerics and machine. A job without an app is skipped; a job that fails gives exit code
-    1.
+    Tasks with as many measurements are not measured again, if app, parameters, batch, numerics and
+    machine are the same. A job without an app is skipped. A failed job gives exit code 1.
     Device types that this machine lacks need `emulate` in the cluster.
     """
     run = _run(job_file, cluster, job or [])
@@ -196,10 +200,10 @@ def measure(
 @app.command("list", epilog=examples("warren profile list", "warren profile list --json"))
 @answers_alone()
 def list_(db: Db = None, json_: Json = False) -> None:
-    """List what was measured, the latest first.
+    """List all measurements, the latest first.
 
-    Each line says when, on which machine, and under which load: its average number of busy
-    processes over the minute before. Times that were taken beside busy programs are too long.
+    Each line has the date, the machine and the load: the average number of busy processes in the
+    minute before. Times measured beside busy programs are too long.
     """
     rows = latest_profiles(existing_database(db))
     if json_:
@@ -226,7 +230,7 @@ def list_(db: Db = None, json_: Json = False) -> None:
 @app.command(epilog=examples("warren profile show 3f9a2c"))
 @answers_alone()
 def show(key: Key, db: Db = None, json_: Json = False) -> None:
-    """Show all that is known under a key."""
+    """Show the measurements under a key."""
     rows = profiles_under(existing_database(db), key)
     if json_:
         print_json([asdict(row) for row in rows])
@@ -240,7 +244,7 @@ def show(key: Key, db: Db = None, json_: Json = False) -> None:
 @app.command(epilog=examples("warren profile forget 3f9a2c"))
 @answers_alone()
 def forget(key: Key, db: Db = None, json_: Json = False) -> None:
-    """Remove what is known under a key, so that it is measured again."""
+    """Remove the measurements under a key."""
     gone = forget_profiles(existing_database(db), key)
     say(f"forgotten: {gone.key[:12]}, {gone.app}, {gone.job}")
     if json_:
@@ -258,27 +262,36 @@ def forget(key: Key, db: Db = None, json_: Json = False) -> None:
 def export(
     out: Annotated[
         str | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Write a file (an old one goes)."),
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Write to this file; it replaces an old one. Default: standard output.",
+        ),
     ] = None,
     cluster: Annotated[
         str | None,
         typer.Option(
-            "--cluster", metavar="C.yaml", help="For the types of this cluster, in its seconds."
+            "--cluster",
+            metavar="C.yaml",
+            help="Only types of this cluster, with times in its cluster seconds.",
         ),
     ] = None,
     averages: Annotated[
-        bool, typer.Option("--averages", help="What live runs took, before what was measured.")
+        bool, typer.Option("--averages", help="Use averages of live runs before measured times.")
     ] = False,
     jobs: Annotated[
         str | None,
-        typer.Option("--jobs", metavar="FILE.csv", help="Write the finished jobs instead."),
+        typer.Option(
+            "--jobs", metavar="FILE.csv", help="Write the finished jobs of live runs to this file."
+        ),
     ] = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Print what was measured as rows for `profiles:` of a run.
+    """Print the measurements as rows for `profiles:` of a run.
 
-    With --jobs, write the finished jobs of live runs as a jobs file, and beside it their costs,
+    With --jobs, write the finished jobs of live runs as a jobs file, and their costs beside it as
     FILE.profiles.yaml.
     """
     path = existing_database(db)

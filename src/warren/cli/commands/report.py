@@ -21,13 +21,13 @@ app: Final = one_command()
 def report(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder of a run.")],
     check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; verify the folder from its files.")
+        bool, typer.Option("--check", help="Verify the folder from its files, and change nothing.")
     ] = False,
     json_: Json = False,
 ) -> None:
-    """Write a run's tables and page again, from its journal.
+    """Write the tables and the page of a run again, from its journal.
 
-    Also for a run that was cut off: its journal holds all that was done.
+    This works for a run that was cut off, too. Its journal holds all finished tasks.
     """
     files = read_dir(folder)
     if check:

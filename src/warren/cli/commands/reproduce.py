@@ -52,7 +52,7 @@ EXAMPLES: Final = examples("warren reproduce", "warren reproduce hare-4")
 def reproduce(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="FIGURE", help="Which one; without it they are listed."),
+        typer.Argument(metavar="FIGURE", help="Name of a figure. Default: list all."),
     ] = None,
     checkout: Annotated[
         str,
@@ -60,10 +60,11 @@ def reproduce(
     ] = ".",
     json_: Json = False,
 ) -> None:
-    """Make a figure of a paper again and compare it.
+    """Reproduce a figure of a paper, and compare it with the committed one.
 
-    The program under experiments/ runs as it is, its rows stand beside the committed ones, and
-    nothing in the checkout changes. Exit code 1 if a row differs; real times are not compared.
+    This runs the program of the figure under experiments/ and prints its rows beside the committed
+    ones. Nothing in the checkout changes. Exit code 1 if a row differs. Real times are not
+    compared.
     """
     figures = figures_of(Path(checkout))
     if name is None:

@@ -35,48 +35,61 @@ Place = Annotated[
     typer.Option(
         "--place",
         metavar="NAME",
-        help="Place policy: a name from `warren policies`, or FILE.py:Class.",
+        help=(
+            "Place policy: a name from `warren policies`, or FILE.py:Class. Default: the "
+            "run file's."
+        ),
     ),
 ]
 Flow = Annotated[
-    str | None, typer.Option("--flow", metavar="NAME", help="Flow policy; else the file's.")
+    str | None, typer.Option("--flow", metavar="NAME", help="Flow policy. Default: the run file's.")
 ]
 Group = Annotated[
-    str | None, typer.Option("--group", metavar="NAME", help="Group policy; else the file's.")
+    str | None,
+    typer.Option("--group", metavar="NAME", help="Group policy. Default: the run file's."),
 ]
 Shape = Annotated[
-    str | None, typer.Option("--shape", metavar="NAME", help="Shape policy; else the file's.")
+    str | None,
+    typer.Option("--shape", metavar="NAME", help="Shape policy. Default: the run file's."),
 ]
 Joint = Annotated[
     str | None,
-    typer.Option("--joint", metavar="NAME", help="One policy for several of these questions."),
+    typer.Option(
+        "--joint", metavar="NAME", help="Joint policy, which answers several of these questions."
+    ),
 ]
 Resume = Annotated[
     str | None,
-    typer.Option("--resume", metavar="DIR", help="Go on with a run that was cut off."),
+    typer.Option("--resume", metavar="DIR", help="Continue the run in this folder."),
 ]
 Apps = Annotated[
     str | None,
     typer.Option(
         "--app",
         metavar="pinned|new",
-        help="With --resume: apps as the run has them (unless given), or as they are on disk.",
+        help=(
+            "With --resume: use the run's own copy of the apps (pinned), or the files on "
+            "disk (new). Default: pinned."
+        ),
     ),
 ]
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", help="Check everything, print the resolved run file, run nothing."),
+    typer.Option("--dry-run", help="Check all input and print the resolved run file. Run nothing."),
 ]
 Seed = Annotated[
-    int | None, typer.Option("--seed", metavar="N", help="The run's seed, as `--set seed=N`.")
+    int | None, typer.Option("--seed", metavar="N", help="Seed of the run, as `--set seed=N`.")
 ]
 Check = Annotated[
-    bool, typer.Option("--check", help="Check the core's invariants after every step.")
+    bool, typer.Option("--check", help="Check the invariants of the core after every step.")
 ]
 Share = Annotated[
-    bool, typer.Option("--share", help="Take devices too that another run on this machine has.")
+    bool,
+    typer.Option("--share", help="Also use devices that another run on this machine has claimed."),
 ]
-NoHistory = Annotated[bool, typer.Option("--no-history", help="Leave the history database alone.")]
+NoHistory = Annotated[
+    bool, typer.Option("--no-history", help="Neither read nor write the history database.")
+]
 
 
 @simulate_app.command(
@@ -97,14 +110,14 @@ def simulate(
     out: Annotated[
         str | None,
         typer.Option(
-            "--out", "-o", metavar="DIR", help="New folder for the results; none unless given."
+            "--out", "-o", metavar="DIR", help="New folder for the results. Default: none."
         ),
     ] = None,
     seed: Seed = None,
     set_: Set = None,
     dry_run: DryRun = False,
     events: Annotated[
-        bool, typer.Option("--events", help="Run a plan event by event, not in compiled code.")
+        bool, typer.Option("--events", help="Simulate event by event, without compiled code.")
     ] = False,
     check: Check = False,
     json_: Json = False,
@@ -148,7 +161,7 @@ def run(
             "--out",
             "-o",
             metavar="DIR",
-            help="New folder for the results; out/NAME-PLACE unless given.",
+            help="New folder for the results. Default: out/NAME-PLACE.",
         ),
     ] = None,
     seed: Seed = None,
@@ -163,8 +176,8 @@ def run(
 ) -> None:
     """Train for real under a scheduler.
 
-    Ctrl-C ends it: no process stays, and DIR holds the journal and the tables of what ran. With
-    --resume it goes on from there, as it does when it was killed: each job from its checkpoint.
+    Ctrl-C stops the run. No process stays, and DIR holds the journal and the tables so far.
+    --resume DIR continues a stopped or killed run, each job from its checkpoint.
     """
     others = {"flow": flow, "group": group, "shape": shape, "joint": joint}
     # A run that goes on is the one of its folder, whatever else is typed.

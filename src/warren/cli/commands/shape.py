@@ -20,19 +20,28 @@ _Form = Annotated[
     BatchForm,
     typer.Option(
         "--form",
-        help="fixed-round: all workers share a mini-batch; per-worker: each has its own.",
+        help=("fixed-round: all workers share a mini-batch; per-worker: each worker has its own."),
     ),
 ]
 _Reading = Annotated[
     Reading,
-    typer.Option("--reading", help="What a link between two hosts carries; nic is what links do."),
+    typer.Option(
+        "--reading",
+        help=(
+            "Rate of a link between two hosts. nic is the rate of real links; the others "
+            "are readings of the paper."
+        ),
+    ),
 ]
 _From = Annotated[
     str | None,
     typer.Option(
         "--from",
         metavar="W,S",
-        help="Plan the change from W working and S serving hosts; W+W,S+S for two kinds.",
+        help=(
+            "Also plan the change from W working and S serving hosts; W+W,S+S for two kinds "
+            "of host."
+        ),
     ),
 ]
 _Blocks = Annotated[
@@ -40,7 +49,7 @@ _Blocks = Annotated[
     typer.Option(
         "--blocks",
         metavar="DATA,MODEL",
-        help="Of how many blocks it moves some, with --from; default: 200,128.",
+        help="With --from: number of blocks of data and of the model. Default: 200,128.",
     ),
 ]
 
@@ -55,33 +64,41 @@ _Blocks = Annotated[
 @answers_alone()
 def shape(
     jobs: Annotated[
-        str, typer.Argument(metavar="JOBS", help="Job file whose jobs state cost: {items: ...}.")
+        str, typer.Argument(metavar="JOBS", help="Job file. Each job states cost: {items: ...}.")
     ],
-    cluster: Annotated[str, typer.Option("--cluster", metavar="FILE", help="Its hosts are used.")],
+    cluster: Annotated[
+        str, typer.Option("--cluster", metavar="FILE", help="Cluster file whose hosts are used.")
+    ],
     job: Annotated[
-        str | None, typer.Option("--job", metavar="NAME", help="One job of the file; else all.")
+        str | None,
+        typer.Option("--job", metavar="NAME", help="Only this job of the file. Default: all jobs."),
     ] = None,
     form: _Form = "fixed-round",
     reading: _Reading = "nic",
     ways: Annotated[
         int,
         typer.Option(
-            "--ways", min=1, max=2, help="A mini-batch moves the model so often; 1 as printed."
+            "--ways",
+            min=1,
+            max=2,
+            help="Number of times that a mini-batch moves the model; 1 is the paper's.",
         ),
     ] = 2,
     from_: _From = None,
     blocks: _Blocks = None,
     plot: Annotated[
         str | None,
-        typer.Option("--plot", metavar="FILE", help="Draw epochs by workers: .png, .svg or .pdf."),
+        typer.Option(
+            "--plot", metavar="FILE", help="Draw epoch times by workers as .png, .svg or .pdf."
+        ),
     ] = None,
     json_: Json = False,
 ) -> None:
-    """Tell how many hosts should work on a job and how many serve, and who has what.
+    """Compute how many hosts should work on a job, and how many serve.
 
-    The shape with the shortest epoch by Cruise's cost model, of all that the hosts of a cluster can
-    have: workers compute, servers hold parts of the model. With --from also the plan by which a job
-    gets there from the shape that it has. Nothing is run.
+    Workers compute, and servers hold parts of the model. The answer is the shape with the shortest
+    epoch by Cruise's cost model, of all shapes on the hosts of a cluster, and the parts of each
+    host. With --from it also has a plan of the change from the present shape. Nothing is run.
     """
     if blocks is not None and from_ is None:
         raise SpecError(Problem(file="--blocks", message="goes with --from W,S"))

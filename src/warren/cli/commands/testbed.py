@@ -53,8 +53,8 @@ _NAME: Final = "lab"
 
 app = typer.Typer(
     name="testbed",
-    help="Hosts on this Linux machine, behind links of a stated rate.\n\n"
-    "Hosts are network namespaces on a bridge; HTB limits what each sends and receives. Needs "
+    help="Make hosts on this Linux machine, behind links of a stated rate.\n\n"
+    "Hosts are network namespaces on a bridge. HTB limits the rate of each host. Needs "
     "root (or CAP_NET_ADMIN and CAP_SYS_ADMIN), iproute2 and HTB in the kernel.",
     epilog=examples(
         "warren testbed up --hosts 4 --link 200Mbit",
@@ -64,13 +64,52 @@ app = typer.Typer(
     **GROUP,
 )
 
-Name = Annotated[str, typer.Option("--name", metavar="NAME", help="Which testbed, of several.")]
+Name = Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the testbed.")]
 
 
 @app.callback()
 def _root(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+
+
+Link = Annotated[
+    str | None,
+    typer.Option(
+        "--link",
+        metavar="RATE",
+        help="Rate of each host's link in each direction, such as 200Mbit or 1Gbit.",
+    ),
+]
+Subnet = Annotated[
+    str | None,
+    typer.Option("--subnet", metavar="NET", help="Addresses of the hosts. Default: 10.77.0.0/24."),
+]
+File = Annotated[
+    str | None,
+    typer.Option(
+        "--file",
+        metavar="TESTBED.yaml",
+        help="Testbed file, for unequal hosts, in place of the options above.",
+    ),
+]
+Queue = Annotated[
+    str | None,
+    typer.Option(
+        "--queue",
+        metavar="fair|fifo",
+        help=(
+            "Queues before each link: flows in turns (fair), or one queue for all (fifo). "
+            "Default: fair."
+        ),
+    ),
+]
+Measure = Annotated[
+    bool,
+    typer.Option(
+        "--measure/--no-measure", help="Measure each link once the testbed is up, or not."
+    ),
+]
 
 
 @app.command(
@@ -87,44 +126,26 @@ def up(
         int | None,
         typer.Option("--hosts", metavar="N", help="Number of hosts: h0, h1, ..., 2 to 64."),
     ] = None,
-    link: Annotated[
-        str | None,
-        typer.Option("--link", metavar="RATE", help="Of each host, out and in: 200Mbit, 1Gbit."),
-    ] = None,
+    link: Link = None,
     cpus: Annotated[
         float | None,
-        typer.Option("--cpus", metavar="N", help="Processors of each host; not limited if absent."),
+        typer.Option("--cpus", metavar="N", help="Processors of each host. Default: not limited."),
     ] = None,
-    subnet: Annotated[
-        str | None,
-        typer.Option("--subnet", metavar="NET", help="Their addresses; 10.77.0.0/24 if absent."),
-    ] = None,
-    file: Annotated[
-        str | None,
-        typer.Option("--file", metavar="TESTBED.yaml", help="In place of these: unlike hosts."),
-    ] = None,
-    queue: Annotated[
-        str | None,
-        typer.Option(
-            "--queue",
-            metavar="fair|fifo",
-            help="Before each link: flows in turns, or one for all; fair if absent.",
-        ),
-    ] = None,
+    subnet: Subnet = None,
+    file: File = None,
+    queue: Queue = None,
     name: Name = _NAME,
-    measure: Annotated[
-        bool, typer.Option("--measure/--no-measure", help="Whether to measure each link then.")
-    ] = True,
+    measure: Measure = True,
     ray: Annotated[
-        bool, typer.Option("--ray", help="Start a Ray cluster in it too, a node a host.")
+        bool, typer.Option("--ray", help="Also start a Ray cluster, with a node on each host.")
     ] = False,
     json_: Json = False,
 ) -> None:
     """Make a testbed, and measure its links.
 
-    A testbed of the same shape that is up is left alone; one of another shape is refused. Where an
-    earlier attempt was killed, what it left is removed first. Exit code 1: it is up, but a link
-    is more than 10 % off.
+    If a testbed of the same shape is up, it stays as it is. A testbed of another shape is refused.
+    Leftovers of a killed attempt are removed first. Exit code 1: the testbed is up, but the rate of
+    a link is more than 10 % off.
     """
     shape = TestbedShape(hosts, link, cpus, subnet, file, queue)
     bed = bed_of(shape, checked_name(name))
@@ -156,16 +177,19 @@ def up(
     ),
 )
 def exec_(
-    host: Annotated[str, typer.Argument(metavar="HOST", help="A host.", show_default=False)],
+    host: Annotated[
+        str, typer.Argument(metavar="HOST", help="Name of a host.", show_default=False)
+    ],
     command: Annotated[
         list[str],
-        typer.Argument(metavar="-- COMMAND", help="And its arguments.", show_default=False),
+        typer.Argument(metavar="-- COMMAND", help="Command and its arguments.", show_default=False),
     ],
     name: Name = _NAME,
 ) -> None:
     """Run a command in a host; its exit status is the command's.
 
-    It sees the host's network and names alone; files, users and processes are the machine's.
+    The command sees only the host's network and names. Files, users and processes are those of the
+    machine.
     """
     from warren.live.testbed.exec import become
 
@@ -178,12 +202,12 @@ def exec_(
 @answers_alone()
 def status(
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="This one alone; else all.")
+        str | None, typer.Option("--name", metavar="NAME", help="Name of a testbed. Default: all.")
     ] = None,
-    measure: Annotated[bool, typer.Option("--measure", help="Measure each link now.")] = False,
+    measure: Annotated[bool, typer.Option("--measure", help="Measure each link.")] = False,
     json_: Json = False,
 ) -> None:
-    """Say which testbeds are up, and whether they are as they were made."""
+    """Show which testbeds are up, and whether they have changed."""
     found = standing(None if name is None else checked_name(name))
     if not found:
         say("no testbed is up" if name is None else f"{name} is not up")
@@ -197,10 +221,10 @@ def status(
 @app.command(epilog=examples("warren testbed down", "warren testbed down --name pair"))
 @answers_alone()
 def down(name: Name = _NAME, json_: Json = False) -> None:
-    """Remove a testbed and all that belongs to it.
+    """Remove a testbed and all its parts.
 
-    Processes that still run in its hosts get SIGTERM, and a second later SIGKILL. What a killed
-    `up` or `down` has left goes too.
+    Processes in its hosts get SIGTERM, and a second later SIGKILL. Leftovers of a killed `up` or
+    `down` are removed, too.
     """
     removed = remove(checked_name(name))
     shutil.rmtree(ray_folder(name), ignore_errors=True)

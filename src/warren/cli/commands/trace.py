@@ -49,7 +49,7 @@ _ROUND: Final = "60 s"
 
 app = typer.Typer(
     name="trace",
-    help="Look at public traces of jobs, and turn them into jobs files.\n\n"
+    help="Describe traces of jobs, and convert them into jobs files.\n\n"
     "Formats: Philly (table and JSON), Helios, Alibaba PAI and openb, Gavel and Shockwave, "
     "Pollux and Sia, Muri, Tiresias, ElasticFlow, Slurm (sacct -P), Warren's own jobs.csv, and "
     "any table whose columns are named. Files may be gzipped.",
@@ -57,45 +57,61 @@ app = typer.Typer(
     **GROUP,
 )
 
-TraceFile = Annotated[str, typer.Argument(metavar="FILE", help="The trace.", show_default=False)]
+TraceFile = Annotated[
+    str, typer.Argument(metavar="FILE", help="Trace to read.", show_default=False)
+]
 Format = Annotated[
     str,
-    typer.Option("--format", metavar="NAME", help="Format of the trace; auto: read off its start."),
+    typer.Option(
+        "--format",
+        metavar="NAME",
+        help="Format of the trace. auto finds it from the beginning of the file.",
+    ),
 ]
 Throughputs = Annotated[
     str | None,
-    typer.Option("--throughputs", metavar="FILE", help="Gavel: its simulation_throughputs.json."),
+    typer.Option("--throughputs", metavar="FILE", help="Gavel: file simulation_throughputs.json."),
 ]
 Types = Annotated[
     str | None,
     typer.Option(
-        "--types", metavar="A,B", help="Device types to price; GPU, or V100,P100,K80 for Gavel."
+        "--types",
+        metavar="A,B",
+        help="Device types to price. Default: GPU, or V100,P100,K80 for Gavel.",
     ),
 ]
 Limit = Annotated[
-    int | None, typer.Option("--limit", metavar="N", min=1, help="Use N jobs, the first.")
+    int | None, typer.Option("--limit", metavar="N", min=1, help="Read only the first N jobs.")
 ]
 GpusMax = Annotated[
-    int | None, typer.Option("--gpus-max", metavar="N", min=1, help="Leave out larger jobs.")
+    int | None,
+    typer.Option("--gpus-max", metavar="N", min=1, help="Leave out jobs with more than N GPUs."),
 ]
 Columns = Annotated[
     str | None,
     typer.Option(
         "--columns",
         metavar="A=B,...",
-        help="Any table: its columns, as in `submitted=submit_time,run=duration,gpus=num_gpus`.",
+        help=(
+            "Any table: meaning of its columns, such as "
+            "`submitted=submit_time,run=duration,gpus=num_gpus`."
+        ),
     ),
 ]
 Units = Annotated[
     str | None,
     typer.Option(
-        "--units", metavar="A=UNIT,...", help="Its times: us, ms, s, min, h, d, date or clock."
+        "--units",
+        metavar="A=UNIT,...",
+        help="Any table: units of its times: us, ms, s, min, h, d, date or clock. Default: s.",
     ),
 ]
 Separator = Annotated[
     str,
     typer.Option(
-        "--separator", metavar="NAME", help="Between its cells: comma, semicolon, tab or bar."
+        "--separator",
+        metavar="NAME",
+        help="Any table: separator of cells: comma, semicolon, tab or bar.",
     ),
 ]
 LeaveOut = Annotated[
@@ -120,7 +136,7 @@ def _root(context: typer.Context) -> None:
 def inspect(
     file: Annotated[
         str,
-        typer.Argument(metavar="FILE", help="The trace, or a run file.", show_default=False),
+        typer.Argument(metavar="FILE", help="Trace, or run file.", show_default=False),
     ],
     format_: Format = "auto",
     throughputs: Throughputs = None,
@@ -133,11 +149,11 @@ def inspect(
     separator: Separator = "comma",
     json_: Json = False,
 ) -> None:
-    """Say what a trace of jobs is like.
+    """Describe a trace of jobs.
 
-    Its GPUs, run times, arrivals and tail, and the rows that are no jobs. Of a run file (.yaml),
-    the jobs it lists, reads or generates; a run time is then that on its fastest devices. Of a
-    table that Warren does not know it proposes what the columns mean, and reads it so.
+    The output has GPUs, run times, arrivals, the tail, and the rows that are no jobs. For a run
+    file (.yaml) it describes the jobs of the run, with run times on the fastest devices. For an
+    unknown table it proposes the meaning of the columns, and reads the table with it.
     """
     from warren.cli.views.trace_columns import proposal_text
     from warren.cli.views.trace_text import trace_text
@@ -178,7 +194,7 @@ def convert(
         typer.Option(
             "--to",
             metavar="FILE",
-            help="The jobs file, .csv; of a list of machines a cluster file, .yaml.",
+            help="Jobs file to write (.csv), or a cluster file (.yaml) for a list of machines.",
         ),
     ],
     profiles: Annotated[
@@ -186,17 +202,20 @@ def convert(
         typer.Option(
             "--profiles",
             metavar="ROWS.yaml",
-            help="The costs that the jobs name; beside the jobs file unless given.",
+            help="File for the costs of the jobs. Default: beside the jobs file.",
         ),
     ] = None,
     format_: Format = "auto",
     throughputs: Throughputs = None,
     gang: Annotated[
-        bool, typer.Option("--gang", help="Gavel: a task costs the step on all its GPUs.")
+        bool, typer.Option("--gang", help="Gavel: a task costs the step on all GPUs of its job.")
     ] = False,
     types: Types = None,
     round_: Annotated[
-        str, typer.Option("--round", metavar="TIME", help="Length of a round of a run time.")
+        str,
+        typer.Option(
+            "--round", metavar="TIME", help="Length of a round, where only a run time is known."
+        ),
     ] = _ROUND,
     limit: Limit = None,
     gpus_max: GpusMax = None,
@@ -206,9 +225,9 @@ def convert(
     separator: Separator = "comma",
     json_: Json = False,
 ) -> None:
-    """Turn a trace into a jobs file.
+    """Convert a trace into a jobs file.
 
-    The costs that its jobs name go into a file of their own, which `profiles:` of a run can name.
+    The costs of the jobs go into a file of their own, for `profiles:` of a run.
     A published list of machines (openb's nodes, Tiresias's cluster_spec) becomes a cluster file.
     Existing files of these names are replaced.
     """

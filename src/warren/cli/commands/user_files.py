@@ -17,12 +17,12 @@ hosts_app: Final = one_command()
 @schema_app.command(epilog=examples("warren schema job > job.schema.json"))
 @answers_alone()
 def schema(
-    kind: Annotated[str, typer.Argument(metavar="job|cluster|run|testbed", help="Which file.")],
+    kind: Annotated[str, typer.Argument(metavar="job|cluster|run|testbed", help="Kind of file.")],
     json_: Annotated[
-        bool, typer.Option("--json", help="As always: JSON is all it prints.")
+        bool, typer.Option("--json", help="No effect: this command always prints JSON.")
     ] = False,
 ) -> None:
-    """Print the JSON Schema of a file, with or without --json."""
+    """Print the JSON Schema of a kind of file."""
     # ``json_`` is taken because every command has it; a schema is JSON in any case.
     # Imported here: schemas need pydantic, which takes long to load.
     from warren.workload.specs.json_schema import json_schema
@@ -41,22 +41,23 @@ def hosts(
     address: Annotated[
         str,
         typer.Argument(
-            metavar="HOST:PORT", help="Where the head of the cluster is.", show_default=False
+            metavar="HOST:PORT", help="Address of the head of the Ray cluster.", show_default=False
         ),
     ],
     testbed: Annotated[
         str | None,
-        typer.Option("--testbed", metavar="NAME", help="The testbed that the cluster is in."),
+        typer.Option("--testbed", metavar="NAME", help="Testbed in which the cluster is."),
     ] = None,
     out: Annotated[
-        str | None, typer.Option("--out", metavar="FILE", help="Write to this file instead.")
+        str | None,
+        typer.Option("--out", metavar="FILE", help="Write to this file. Default: standard output."),
     ] = None,
     json_: Json = False,
 ) -> None:
-    """Write a cluster file of the nodes of a Ray cluster.
+    """Write a cluster file from the nodes of a Ray cluster.
 
-    Each node is a host, with a device for each processor that Ray may use there. The file is yours
-    to change: leave nodes out, name devices by type, state links.
+    Each node is a host, with a device for each processor that Ray may use there. Edit the file as
+    you like: leave nodes out, name devices by type, state links.
     """
     # Imported here, as for ``schema``: its imports take long to load.
     from warren.runs.studies.ray_hosts import ray_hosts

@@ -57,7 +57,9 @@ AGENT_EXAMPLES: Final = examples(
 
 TokenFile = Annotated[
     Path,
-    typer.Option("--token-file", metavar="FILE", help="The secret of coordinator and agents."),
+    typer.Option(
+        "--token-file", metavar="FILE", help="File with the secret of coordinator and agents."
+    ),
 ]
 
 
@@ -65,30 +67,31 @@ TokenFile = Annotated[
 def coordinator(
     token_file: TokenFile,
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Where agents find it.")
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Address for agents.")
     ] = _ADDRESS,
     period: Period = 60.0,
     periods: Periods = None,
     wait: Annotated[
-        float, typer.Option("--wait", metavar="PART", help="How much of a period answers may take.")
+        float,
+        typer.Option("--wait", metavar="PART", help="Part of a period in which answers count."),
     ] = 0.5,
     keep: Annotated[
         int,
-        typer.Option("--keep", metavar="N", help="Periods for which gains and classes stand."),
+        typer.Option("--keep", metavar="N", help="Periods for which gains and classes are valid."),
     ] = 5,
     seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="Of the draws and of the predictions.")
+        int, typer.Option("--seed", metavar="N", help="Seed of draws and predictions.")
     ] = 0,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Ask and order, and tell no agent its classes.")
+        bool, typer.Option("--dry-run", help="Ask and order, but send no classes.")
     ] = False,
     json_: Json = False,
 ) -> None:
-    """Order the jobs of all hosts whose agents connect, and tell each agent its classes.
+    """Order the jobs of all hosts whose agents connect, and send each agent its classes.
 
-    Each period one agent of each job, drawn at random, is asked for the gain of the next period.
-    Needs no root. The token file is made if it is not there; every agent needs a copy. With --json
-    each period is a line. Ends by Ctrl-C, or after --periods.
+    In each period a random agent of each job is asked for the gain of the next period. The command
+    needs no root. It makes the token file if there is none; every agent needs a copy. With --json
+    each period is a line. The command ends by Ctrl-C, or after --periods.
     """
     check_periods(period, periods)
     _check("--wait", wait, 0.01, 1.0)
@@ -119,11 +122,13 @@ def agent(
     token_file: TokenFile,
     log: Logs,
     coordinator: Annotated[
-        str, typer.Option("--coordinator", metavar="HOST:PORT", help="Where it listens.")
+        str, typer.Option("--coordinator", metavar="HOST:PORT", help="Address of the coordinator.")
     ] = _ADDRESS,
     name: Annotated[
         str | None,
-        typer.Option("--name", metavar="NAME", help="Of this agent; else the host's name."),
+        typer.Option(
+            "--name", metavar="NAME", help="Name of this agent. Default: the host's name."
+        ),
     ] = None,
     port: Ports = None,
     address: Addresses = None,
@@ -139,15 +144,15 @@ def agent(
     label: Label = DEFAULT_LABEL,
     sudo: Sudo = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the rules of each period; change nothing.")
+        bool, typer.Option("--dry-run", help="Print the rules of each period and change nothing.")
     ] = False,
     json_: Json = False,
 ) -> None:
-    """Watch the jobs of this host by their logs, and set the classes that a coordinator tells.
+    """Watch the jobs of this host by their logs, and set the classes of a coordinator.
 
-    A job has the name of its log, without the ending, on every host; where it has nodes and no
-    log, name a log that is not there. With --json each order is a line. Ends by Ctrl-C, or after
-    --periods orders; all rules that it made go with it, however it ends.
+    On every host a job has the name of its log, without the ending. On a host without a log of the
+    job, name a log that does not exist. With --json each order is a line. The command ends by
+    Ctrl-C, or after --periods orders. All its rules end with it, however it ends.
     """
     check_periods(1.0, periods)
     flows, points = flows_of(log, port, address, pid), code_points_of(code_points)

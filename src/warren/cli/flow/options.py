@@ -22,58 +22,79 @@ from warren.model.units import parse_rate_bps
 
 DEFAULT_LABEL: Final = "jobs"
 
-Label = Annotated[str, typer.Option("--label", metavar="NAME", help="Which rules, of several.")]
-Logs = Annotated[list[str], typer.Option("--log", metavar="FILE", help="A job's log; once a job.")]
+Label = Annotated[str, typer.Option("--label", metavar="NAME", help="Label of the rules.")]
+Logs = Annotated[
+    list[str], typer.Option("--log", metavar="FILE", help="Log of a job. Give one for each job.")
+]
 Ports = Annotated[
     list[str] | None,
-    typer.Option("--port", metavar="PORTS", help="Its ports; once a log, in the same order."),
+    typer.Option(
+        "--port",
+        metavar="PORTS",
+        help=("Ports of the job, such as 29500,29510-29519. Once for each log, in the same order."),
+    ),
 ]
 Addresses = Annotated[
     list[str] | None,
-    typer.Option("--address", metavar="IP", help="Its address; once a log."),
+    typer.Option(
+        "--address", metavar="IP", help="Address of the job. Once for each log, in the same order."
+    ),
 ]
 Pids = Annotated[
     list[int] | None,
-    typer.Option("--pid", metavar="PID", help="Or: its process, whose connections are meant."),
+    typer.Option(
+        "--pid",
+        metavar="PID",
+        help="Process of the job, in place of ports. Its connections get the class.",
+    ),
 ]
 Metric = Annotated[
     str | None,
     typer.Option(
         "--metric",
         metavar="NAME",
-        help="What the pattern's values are, such as accuracy, loss, perplexity, F1.",
+        help="Metric of the values, such as accuracy, loss, perplexity or F1.",
     ),
 ]
 DeviceName = Annotated[
     str | None,
-    typer.Option("--device", metavar="NAME", help="Make eight queues on this interface too."),
+    typer.Option("--device", metavar="NAME", help="Also make eight queues on this interface."),
 ]
 Rate = Annotated[
     str | None,
-    typer.Option("--rate", metavar="RATE", help="What the interface carries: 1Gbit."),
+    typer.Option("--rate", metavar="RATE", help="Rate of the interface, such as 1Gbit."),
 ]
-Sudo = Annotated[bool, typer.Option("--sudo", help="Start the helper alone by sudo -n.")]
+Sudo = Annotated[bool, typer.Option("--sudo", help="Start only the helper, by sudo -n.")]
 Pattern = Annotated[
     str,
     typer.Option(
         "--pattern",
         metavar="REGEX",
-        help="With groups (?P<step>...) and (?P<value>...); else a step, then an accuracy.",
+        help=(
+            "Pattern of a line, with groups (?P<step>...) and (?P<value>...). Default: a "
+            "step, then an accuracy."
+        ),
         show_default=False,
     ),
 ]
-Period = Annotated[float, typer.Option("--period", metavar="SECONDS", help="Between two orders.")]
-Periods = Annotated[int | None, typer.Option("--periods", metavar="N", help="End after N periods.")]
-Queues = Annotated[
-    str, typer.Option("--queues", metavar="htb|prio|ets", help="Which kind of queues.")
+Period = Annotated[
+    float, typer.Option("--period", metavar="SECONDS", help="Seconds between two orders.")
 ]
+Periods = Annotated[
+    int | None,
+    typer.Option("--periods", metavar="N", help="End after N periods. Default: only by Ctrl-C."),
+]
+Queues = Annotated[str, typer.Option("--queues", metavar="htb|prio|ets", help="Kind of queues.")]
 
 CodePointTable = Annotated[
     str,
     typer.Option(
         "--code-points",
         metavar="TABLE",
-        help="DSCP of classes 0 to 7: testbed, switch, or numbers. See docs/guides/flows.md.",
+        help=(
+            "Code points (DSCP) of classes 0 to 7: testbed, switch, or eight numbers. See "
+            "docs/guides/flows.md."
+        ),
     ),
 ]
 DEFAULT_TABLE: Final = "testbed"
