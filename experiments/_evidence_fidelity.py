@@ -11,8 +11,8 @@ _NONE: Final[Mapping[str, Any]] = {"rows": []}
 _NOT_MADE: Final = "not yet made"
 _WORKLOADS: Final = {"c": "testbed2, by hand", "c1": "drawn by seed 1", "c2": "drawn by seed 2"}
 _LIMIT_PCT: Final = 10
-_CONTROL: Final = {"a": "no synchronisation"}
-"""What earlier results called it."""
+_CONTROL: Final = dict.fromkeys(("a", "no synchronisation"), "no synchronization")
+"""Name of a control by its name in results."""
 Row: TypeAlias = Mapping[str, Any]
 
 

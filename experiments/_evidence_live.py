@@ -116,7 +116,7 @@ def restored_state(result: Mapping[str, Any]) -> str:
         kinds = len({row["app"] for row in part["rows"]})
         rows.append([name, len(part["rows"]), kinds, *(of.get(one, 0) for one in OUTCOMES)])
     return (
-        "## What barriers keep goes on\n\nJobs whose optimisers, schedules and hooks keep "
+        "## What barriers keep goes on\n\nJobs whose optimizers, schedules and hooks keep "
         "something in attributes, closures, callables and averages, some of public packages. "
         "In a process, servers are restored and moved after drawn rounds; live, servers are "
         "killed with SIGKILL, or the command, and the run resumed. Parameters and metrics are "

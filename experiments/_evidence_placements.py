@@ -34,7 +34,7 @@ def placements(result: Mapping[str, Any]) -> str:
         "shares "
         "links unevenly for as long as the rings run, which no model of averages predicts. *Fresh "
         "sets* were drawn, by another seed, when program and queue were settled. *Fluid* "
-        "has max-min shares: a ring whose neighbours on a link are held up elsewhere gets what "
+        "has max-min shares: a ring whose neighbors on a link are held up elsewhere gets what "
         "they leave, which (6) does not see. What is far off by both may be two flows that "
         "met in one of the 256 queues of a port; that was not verified.\n\n"
         + table(head, rows)

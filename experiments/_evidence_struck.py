@@ -47,12 +47,12 @@ def neighbours(result: Mapping[str, Any]) -> str:
          sum(row["tasks_after"].values()), row["neighbour_ended"]]
         for row in result["rows"]
     ]  # fmt: skip
-    head = ["neighbour", *names, "tasks after its first", "it"]
+    head = ["neighbor", *names, "tasks after its first", "it"]
     return (
-        "## Neighbours\n\nEight kinds of apps that change the process they run in, or end it (by "
+        "## Neighbors\n\nEight kinds of apps that change the process they run in, or end it (by "
         "a timer, and by their limit of memory), each beside five correct jobs of the same user "
         "on two devices, not emulated. Jobs take turns, so correct ones have tasks on the "
-        "devices where the neighbour has had its first. Parameters are compared with those of "
+        "devices where the neighbor has had its first. Parameters are compared with those of "
         f"`engine: plain`: {result['held']} of {result['pairs']} pairs hold.\n\n"
         + table(head, rows)
     )

@@ -65,7 +65,7 @@ Of groups that are alike the first was served first, until it had been seen that
 was then not better than `las-2d` and `fifo` in every cell with a heavy tail. Three rules were
 tried on two seeds: that one, the group with most idle GPUs, and wholly idle groups alone, which is
 nearest to the paper's words. The second gave the least mean JCT on those (the figures were not
-kept) and is taken: verdicts are about the most favourable of three readings. So seeds 1 to 5, on
+kept) and is taken: verdicts are about the most favorable of three readings. So seeds 1 to 5, on
 which the figures stand, were looked at; seeds 6 to 10 were not, and have parts of their own.
 """
 TITLES: Final = {

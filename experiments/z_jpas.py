@@ -42,12 +42,12 @@ the paper's Fig. 3; without that they bend less
 ([curves](../../reference/run-file.md#curves)). Training is
 synchronous, where the paper mixes both kinds ([why](../what-stays-out.md)).
 Figures are means over {seeds} seeds, and in brackets those of the least and the most
-favourable seed.
+favorable seed.
 
 *What a time counts from.* The paper has the "average training time to reach 90 %": here from a
 job's first task (*training time*), and beside it from its arrival, with what it waits for devices.
 
-*What was chosen while looking.* First load, servers (three on neighbouring hosts) and curves were
+*What was chosen while looking.* First load, servers (three on neighboring hosts) and curves were
 others, times counted from arrival alone, and MAIF was not ahead. Jobs waited for devices there,
 which those of the paper do above 200 % of its load. Load, servers and curves were then set as the
 paper has them, looking at seeds 1 and 2. The claims are judged by seeds {first} to {last}, which
@@ -347,7 +347,7 @@ def _gains(rows: Mapping[str, Any]) -> str:
     heads = ["flow", "the gain of the next period", "to 90 %", "95 %", "99 %", "JCT"]
     return (
         "## What a gain subtracts\n\nTraining times and JCT against fair, at load 1; in brackets "
-        "the least and the most favourable seed.\n\n" + table(heads, lines)
+        "the least and the most favorable seed.\n\n" + table(heads, lines)
     )
 
 

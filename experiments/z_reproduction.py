@@ -49,7 +49,7 @@ Means over {seeds} seeds, each of which draws other jobs; run file `experiments/
 jobs, 160 GPUs of four types, 25 Gbps) with what the figure varies. Ours, and not the paper's: all
 jobs are there at time 0, and but for Figs. 12 and 13 and where it is said they have a tenth of the
 rounds that are drawn. *Above the bound* is how far a sum of weighted JCTs is above a proven lower
-bound of every schedule ([evidence](evidence.md)). At 10 Gbps (Fig. 18) a V100 synchronises
+bound of every schedule ([evidence](evidence.md)). At 10 Gbps (Fig. 18) a V100 synchronizes
 for longer than it computes for {slow} of the eight models, with models twice as large for {larger}:
 that is outside what the paper assumes (5.1).
 

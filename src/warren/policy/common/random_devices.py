@@ -1,6 +1,6 @@
 """Devices for policies that do not tell types apart: drawn from the free ones, by the run's seed.
 
-The lowest indexes would favour the type that a cluster file names first.
+The lowest indexes would favor the type that a cluster file names first.
 """
 
 from __future__ import annotations

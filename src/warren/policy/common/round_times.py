@@ -92,7 +92,7 @@ def rounds_alone_ns_J(costs: CostTable, type_D: IntArray, scale_J: IntArray) -> 
     """Return the time of one round of each job alone on a cluster, in nanoseconds.
 
     On the job's fastest devices; the slowest of them sets the pace: its share of the tasks one
-    after the other, then one synchronisation. ``NEVER_NS`` where no device fits the job.
+    after the other, then one synchronization. ``NEVER_NS`` where no device fits the job.
 
     Parameters
     ----------

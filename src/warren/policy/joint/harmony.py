@@ -13,8 +13,8 @@ What
 Source
     Harmony (dissertation 2020), chapter 4: groups, the model (4.1)-(4.3) and its use.
 Differs
-    The objective is not utilisation but weighed speed, or the ends of few jobs, by a search of our
-    own in place of Algorithms 1 and 2 (decision 0042): with the largest utilisation jobs end
+    The objective is not utilization but weighed speed, or the ends of few jobs, by a search of our
+    own in place of Algorithms 1 and 2 (decision 0042): with the largest utilization jobs end
     late. It knows how many rounds are left. COMM depends on the number of hosts, as it does with a
     server on each. COMP and COMM are known before a job runs; COMP follows the times of tasks, of
     jobs that have not run as of others, COMM the extra time of a round of a job alone. With

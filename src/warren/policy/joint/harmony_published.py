@@ -1,8 +1,8 @@
-"""Harmony as published: Algorithms 1 and 2 for the largest utilisation, and its regrouping.
+"""Harmony as published: Algorithms 1 and 2 for the largest utilization, and its regrouping.
 
 What
     The first jobs are grouped by Algorithm 1. A job that comes later joins the group in which
-    utilisation becomes largest, or waits; when one ends, similar jobs take its place, or groups are
+    utilization becomes largest, or waits; when one ends, similar jobs take its place, or groups are
     formed again as far as that gains 5 %.
 Source
     Harmony (dissertation 2020), 4.3.2, Algorithms 1 and 2 and "Dynamic Job Regrouping";

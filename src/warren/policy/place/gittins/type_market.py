@@ -2,7 +2,7 @@
 
 Ours, see decision 0021. A type has a price, found from the bids of the jobs present
 (``dual_prices``). A round of a job that has type t to itself takes q = ceil(n / D_t) T^c + T^s and
-keeps n T^c / q devices busy: while it synchronises they serve others. It is worth its speed, as a
+keeps n T^c / q devices busy: while it synchronizes they serve others. It is worth its speed, as a
 part of that on the job's fastest type, over the root of the time that the job still needs there: a
 short job is worth more, as its devices are soon free again, but long jobs that gain much still get
 fast devices.

@@ -81,7 +81,7 @@ def finish_ns_of(view: View, rows: Any) -> IntArray:
     """Return when the rows, run as a plan, end each job, in nanoseconds.
 
     Not the scheduler's expectation: a task may start earlier on a device that was idle all along,
-    and a network of lanes queues synchronisations.
+    and a network of lanes queues synchronizations.
     """
     from warren.solve.lists.execute_plan import PlanTables, execute
     from warren.solve.lists.plan_units import PlanRows

@@ -13,7 +13,7 @@ Differs
     therefore scale times T^c, then T^s. The matching is that of AlloX, solved again at arrivals
     and ends, which is how AlloX takes jobs that come later; running jobs are not moved. AlloX's
     sharing between users is left out: it looks at all waiting jobs (its alpha = 1), which gives
-    its least mean JCT. It minimises the unweighted sum; ``weighted`` puts the jobs of each device
+    its least mean JCT. It minimizes the unweighted sum; ``weighted`` puts the jobs of each device
     in order of run time by weight (Smith's rule) after the matching, which is ours. At most
     ``window`` waiting jobs are matched at a time, those with the shortest run time on their best
     device; the others could mostly come only behind them. 256 jobs on four types of devices take
@@ -236,7 +236,7 @@ class _Step:
 def _round_ns(view: View, jobs: IntArray, kinds: IntArray) -> IntArray:
     """Return the time of a round of each job alone on a device of this type, which fits it, in ns.
 
-    All tasks one after the other, then one synchronisation: scale T^c + T^s.
+    All tasks one after the other, then one synchronization: scale T^c + T^s.
     """
     comp_ns, sync_ns = view.costs.comp_ns_JT[jobs, kinds], view.costs.sync_ns_JT[jobs, kinds]
     return view.scale_J[jobs] * comp_ns + sync_ns

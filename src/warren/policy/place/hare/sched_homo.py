@@ -16,7 +16,7 @@ Differs
     Sched_Homo close to Hare on equal GPUs. (2) Their number of workers is a choice; a job's scale
     is fixed here. (3) A round takes on every GPU the mean of its times over the cluster's devices
     that fit it. (4) GPUs are drawn from the free ones by the run's seed and the job's index, since
-    the lowest index would favour the type that a cluster file names first. A job of more tasks
+    the lowest index would favor the type that a cluster file names first. A job of more tasks
     than fitting devices takes all of them. It is asked at arrivals and ends, as an online
     algorithm is, and knows nothing of jobs to come.
 """
@@ -53,7 +53,7 @@ class SchedHomo(GangsInLine):
 def blind_round_ns(view: View, job: int, gang: int) -> float:
     """Return the time of one round of a job if all its devices were alike, in ns: the mean of them.
 
-    Each member of the gang runs its share of the tasks, then one synchronisation.
+    Each member of the gang runs its share of the tasks, then one synchronization.
     """
     # Our reading (3): the mean over the devices that fit, since the algorithm knows one GPU type.
     fits_T = view.costs.fits_JT[job]

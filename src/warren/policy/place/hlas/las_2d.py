@@ -12,7 +12,7 @@ Source
 Differs
     Tiresias looks again at fixed times and restarts a job from its checkpoint; here a job may be
     preempted between stretches of rounds, for nothing. Devices are drawn from the free ones by the
-    run's seed, as for ``sched-homo``: the lowest index would favour the type that a cluster file
+    run's seed, as for ``sched-homo``: the lowest index would favor the type that a cluster file
     names first. That no job passes the first in line is our reading: the papers ask only that
     enough devices are free, and Tiresias's public simulator lets jobs that fit pass. A job of more
     tasks than fitting devices takes all of them. Thresholds: see ``feedback_queues``; Tiresias

@@ -160,7 +160,7 @@ def ring_problem(view: View, policy: str) -> RingProblem:
 def plan_of(view: View, problem: RingProblem, found: PlacedRings) -> Plan:
     """Return the plan: one stretch a job, a row a task, shards on a gang's devices by index.
 
-    So neighbours in the ring are on one host where they can be.
+    So neighbors in the ring are on one host where they can be.
     """
     columns: list[list[Any]] = [[], [], []]
     for job in found.order_J.tolist():
