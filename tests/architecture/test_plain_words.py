@@ -8,18 +8,22 @@ import re
 import tokenize
 from collections.abc import Iterator
 from statistics import mean
-from typing import Final
+from typing import Any, Final
 
 import house
 import pytest
+import typer
 from test_docs import documents
+
+from warren.cli.app import app
 
 MOST_WORDS: Final = 35
 MEAN_WORDS: Final = 18
 PAGES: Final = sorted(
     name
     for name in documents()
-    if name == "README.md" or name.startswith(("docs/guides/", "docs/tutorials/"))
+    if name == "README.md"
+    or name.startswith(("docs/guides/", "docs/reference/", "docs/tutorials/"))
 )
 STUMBLES_LEFT: Final = 3
 """Most places of the package with a phrase of ``PLAIN``. Only ever lowered."""
@@ -31,6 +35,13 @@ PLAIN: Final = {
     "one that": "repeat the noun: a job that",
 }
 """Phrases at which a reader stops, and what to write instead."""
+BRITISH: Final = re.compile(
+    r"\w*(?:synchronis|optimis(?!ti)|neighbour|behaviour|colour|utilis|favour|licence|realised"
+    r"|modell(?:ed|ing)|serialis|honour|minimis|maximis|centred|normalis|labelled|amortis"
+    r"|discretis|\bgrey\b)\w*",
+    re.IGNORECASE,
+)
+"""British spellings, of which pages and shown texts have the American ones."""
 
 
 def sentences(text: str) -> Iterator[str]:
@@ -54,9 +65,45 @@ def test_sentences_are_short(page: str) -> None:
     assert mean(found.values()) <= MEAN_WORDS
 
 
+def help_texts(command: Any, path: str) -> Iterator[tuple[str, str]]:
+    """The text of a command, of its options, and of the commands below it, each with its name."""
+    yield path, command.help or ""
+    for option in command.params:
+        yield f"{path} {option.name}", getattr(option, "help", None) or ""
+    context = command.context_class(command, info_name=path)
+    for name in getattr(command, "commands", ()):
+        yield from help_texts(command.get_command(context, name), f"{path} {name}")
+
+
+def test_sentences_of_help_are_short_plain_and_american() -> None:
+    texts = list(help_texts(typer.main.get_command(app), "warren"))
+    assert len(texts) > 150
+    counts = {one: words(one) for _, text in texts for one in sentences(text) if words(one)}
+    assert not [one for one, count in counts.items() if count > MOST_WORDS]
+    assert mean(counts.values()) <= MEAN_WORDS
+    awkward = re.compile(rf"\b(?:{'|'.join(PLAIN)})\b", re.IGNORECASE)
+    assert not [path for path, text in texts if awkward.search(text) or in_british(text)]
+
+
 def test_a_long_sentence_is_found_and_code_is_not_read() -> None:
     long = "A " + "very " * 40 + "long one.\n\n```\n" + "code " * 50 + "\n```\n"
     assert [words(one) > MOST_WORDS for one in sentences(long)] == [True]
+
+
+def in_british(text: str) -> list[str]:
+    """Words of a page in British spelling; code and addresses of links are left out."""
+    text = re.sub(r"^```.*?^```|`[^`\n]+`|\]\([^)]*\)", "", text, flags=re.MULTILINE | re.DOTALL)
+    return BRITISH.findall(text)
+
+
+@pytest.mark.parametrize("page", sorted(documents()))
+def test_pages_have_american_spelling(page: str) -> None:
+    assert not in_british(documents()[page])
+
+
+def test_a_british_word_is_found_and_code_is_not_read() -> None:
+    text = "Optimisers of neighbours. An optimistic, modeled `colour`:\n```\ngrey = 1\n```\n"
+    assert in_british(text) == ["Optimisers", "neighbours"]
 
 
 def texts(source: str) -> Iterator[tuple[int, str]]:
