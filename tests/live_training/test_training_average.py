@@ -20,9 +20,9 @@ from training_bench import (
     serve_split,
 )
 
-from warren.apps.protocol import TorchApp, make_app
+from warren.apps.protocol import make_app
 from warren.live.oracle.plain import train
-from warren.live.training.app.app_contract import check_job
+from warren.live.training.app.app_contract import check_job, stated_ema
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.training.tensor_layout import digest
 from warren.live.training.weight_average import average_path
@@ -48,11 +48,11 @@ def test_the_average_is_that_of_pytorch_to_rounding_and_buffers_are_the_models_o
     class Watched(Slow):
         def optimizer(self, named_parameters: Any) -> torch.optim.Optimizer:
             optimizer = super().optimizer(named_parameters)
-            optimizer.register_step_post_hook(lambda *_: theirs.update_parameters(models[-1]))
+            optimizer.register_step_post_hook(lambda *_: theirs.update_parameters(models[0]))
             return optimizer
 
         def model(self) -> nn.Module:
-            models.append(super().model())
+            models.append(super().model())  # the first is the barrier's
             return models[-1]
 
     models: list[nn.Module] = []
@@ -152,7 +152,7 @@ def test_small_steps_of_16_bit_weights_are_not_lost_in_their_average() -> None:
 
 @pytest.mark.parametrize("ema", [0, 1, 1.0, 0.0, -0.5, 999, True, "slow", float("nan")])
 def test_an_average_that_is_no_number_between_0_and_1_is_refused(ema: object) -> None:
-    app = make_app(Points, {"ema": ema}, where="points.py:Points")
+    app = type("Stating", (Points,), {"ema": ema})()
     with pytest.raises(SpecError, match="ema: must be a number between 0 and 1 such as"):
         check_job(app, a_job())
 
@@ -176,7 +176,29 @@ def test_an_app_without_an_average_keeps_and_writes_none(tmp_path: Path) -> None
     assert [path.name for path in tmp_path.iterdir()] == ["j.safetensors"]
 
 
-def test_a_job_may_set_the_average_as_a_parameter_of_any_app() -> None:
-    made: TorchApp = make_app(Points, {"ema": 0.9}, where="points.py:Points")
-    assert made.ema == 0.9
-    assert Points().ema is None
+class Typed(Points):
+    ema: float = 0.9
+
+
+def test_a_class_that_states_the_type_of_ema_has_it_as_a_parameter_of_the_job() -> None:
+    made = make_app(Typed, {"ema": 0.5}, where="points.py:Typed")
+    assert stated_ema(made) == 0.5
+    assert stated_ema(Typed()) == 0.9
+    assert stated_ema(Points()) is None
+
+
+def test_what_an_app_keeps_in_self_ema_is_its_own() -> None:
+    class Own(Points):
+        def model(self) -> nn.Module:
+            assert not hasattr(self, "ema")
+            made = super().model()
+            self.ema = {name: one.detach().clone() for name, one in made.named_parameters()}
+            return made
+
+    class Method(Points):
+        def ema(self) -> float:
+            return 0.5
+
+    for app in (Own, Method):
+        store, _ = serve(app, a_job())
+        assert store.averaged_state_dict() is None

@@ -48,8 +48,8 @@ class TorchApp:
       one and a schedule that wants a metric (``ReduceLROnPlateau``) are refused.
     - ``ema = 0.999`` keeps a moving average of the weights, updated after each step. ``evaluate``
       is given the model with the averaged weights, and what it writes into them is undone. Buffers
-      have no average. ``params(ema=True)`` of a job's result gives the average. An attribute of
-      the app, or a parameter of the job.
+      have no average. ``params(ema=True)`` of a job's result gives the average. The class states
+      it; with a type (``ema: float = 0.999``) it is a parameter of the job as well.
 
     A job may have several parameter servers, each with some of the tensors. ``separable = True``
     says that an optimizer of your own may be split so: that it steps each tensor by its own
@@ -62,7 +62,6 @@ class TorchApp:
     separable: ClassVar[bool] = False
     scratch: ClassVar[tuple[str, ...]] = ()
     clip_norm: float | None = None
-    ema: float | None = None
 
     def __init__(self, **params: Any) -> None:
         for name, value in {**declared(type(self)), **params}.items():

@@ -249,7 +249,7 @@ def train(
         optimizer.step()
         if schedule:
             schedule.step()
-        update_average(built.averages, model.parameters(), app.ema)
+        update_average(built.averages, model.parameters(), built.ema)
         done = r + 1
         barrier.check_tasks(job, done)
         barrier.check(job, done)

@@ -69,7 +69,7 @@ def _built_store(role: ServerRole, inputs: InputMemory | None) -> ParameterStore
         disk=None if inputs is None else inputs.disk,
     )
     if inputs is not None:
-        inputs.reserve(store.layout, _STATES, may_spill=store.tensorwise and app.ema is None)
+        inputs.reserve(store.layout, _STATES, may_spill=store.tensorwise)
     return store
 
 

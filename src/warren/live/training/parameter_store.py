@@ -360,8 +360,8 @@ class ParameterStore:
 
     @property
     def tensorwise(self) -> bool:
-        """Tell whether the optimizer steps each tensor alone, so that the model may be on disk."""
-        return tensorwise(self._replica.optimizer)
+        """Tell whether a step is each tensor's alone, so that the model may be on disk."""
+        return self._replica.ema is None and tensorwise(self._replica.optimizer)
 
     @property
     def keeps_more(self) -> bool:

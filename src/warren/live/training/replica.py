@@ -82,7 +82,7 @@ class Replica:
         if inputs is not None and job.evaluate is None and job.stop is None:
             inputs.release(built.dataset)
         self.model = built.model
-        self.averages = built.averages
+        self.ema, self.averages = built.ema, built.averages
         self.optimizer = built.optimizer
         self.schedule = built.schedule
         check_split(app, job, self.optimizer, parts)
@@ -126,7 +126,7 @@ class Replica:
 
         Without an average of the app's there are none.
         """
-        if self.app.ema is None:
+        if self.ema is None:
             return ()
         pieces = tuple(memoryview(bytearray(end - begin)) for begin, end in self.ranges)
         source = self._tensors()
@@ -201,7 +201,7 @@ class Replica:
             shared_step(self.optimizer, self._helpers)
         else:
             self.optimizer.step()
-        update_average(self.averages, self._owned_parameters(), self.app.ema)
+        update_average(self.averages, self._owned_parameters(), self.ema)
         for tensor in self._tensors():
             tensor.grad = None
         if self.schedule is not None:

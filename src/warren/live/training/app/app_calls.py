@@ -15,6 +15,7 @@ from warren.live.training.app.app_contract import (
     build_dataset,
     build_optimizer,
     build_schedule,
+    stated_ema,
 )
 from warren.live.training.app.model_contract import build_model, check_tensors
 from warren.live.training.memory.disk_memory import DiskMemory
@@ -25,6 +26,7 @@ from warren.model.job import Job
 class BuiltApp:
     """An app, and the results of its four methods for a job.
 
+    ``ema``: the decay that the app states; None: no average.
     ``averages``: the moving average of each weight, which the process that steps it keeps.
     """
 
@@ -33,6 +35,7 @@ class BuiltApp:
     dataset: Any
     optimizer: Optimizer
     schedule: LRScheduler | None
+    ema: float | None = None
     averages: dict[Tensor, Tensor] = field(default_factory=dict)
 
 
@@ -49,6 +52,7 @@ def build(app: TorchApp, job: Job, disk: DiskMemory | None = None) -> BuiltApp:
     SpecError
         The app breaks its contract.
     """
+    ema = stated_ema(app)  # before a method can keep something else there
     with nullcontext() if disk is None else disk.making():
         model = build_model(app, job)
     dataset = build_dataset(app, job)
@@ -56,4 +60,6 @@ def build(app: TorchApp, job: Job, disk: DiskMemory | None = None) -> BuiltApp:
         optimizer = build_optimizer(app, job, model)
     schedule = build_schedule(app, job, optimizer)
     check_tensors(model, job)  # the other methods may have changed the model
-    return BuiltApp(app=app, model=model, dataset=dataset, optimizer=optimizer, schedule=schedule)
+    return BuiltApp(
+        app=app, model=model, dataset=dataset, optimizer=optimizer, schedule=schedule, ema=ema
+    )

@@ -38,7 +38,7 @@ def check_job(app: TorchApp, job: Job) -> None:
     number = isinstance(limit, int | float) and not isinstance(limit, bool)
     if limit is not None and not (number and 0 < limit < math.inf):
         raise refuse(job, "clip_norm", f"must be a number above 0, or None, not {limit!r}")
-    ema = app.ema
+    ema = stated_ema(app)
     if ema is not None and not (isinstance(ema, float) and 0 < ema < 1):
         message = f"must be a number between 0 and 1 such as 0.999, or None, not {ema!r}"
         raise refuse(job, "ema", message)
@@ -153,9 +153,18 @@ def check_split(app: TorchApp, job: Job, optimizer: optim.Optimizer, parts: int)
         raise refuse(job, "optimizer()", message)
 
 
+def stated_ema(app: TorchApp) -> Any:
+    """Return the ``ema`` that an app's class states, or a job for it; None: it states none.
+
+    What methods keep in ``self.ema`` does not count, nor does a method of that name.
+    """
+    stated = getattr(app, "ema", None) if hasattr(type(app), "ema") else None
+    return None if callable(stated) else stated
+
+
 def check_blocks(app: TorchApp, job: Job, optimizer: optim.Optimizer) -> None:
     """Refuse to put the blocks of a model on disk that no step can take one by one."""
-    if app.ema is not None:
+    if stated_ema(app) is not None:
         message = "keeps an average in memory, so the model cannot be on disk; allowed: more memory"
         raise refuse(job, "ema", message)
     if not tensorwise(optimizer):
