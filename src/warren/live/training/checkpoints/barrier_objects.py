@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import pickle
 import threading
 import weakref
 from collections import OrderedDict, deque
@@ -32,18 +31,17 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
-from xxhash import xxh3_64_intdigest
 
 from warren.apps.protocol import TorchApp
 from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.app.user_files import is_users
 from warren.live.training.checkpoints.last_look import LastLook
+from warren.live.training.checkpoints.marks import LEAVES, buffer_of, mark, outline
 from warren.live.training.checkpoints.open_classes import is_open, slots_of
-from warren.live.training.isolation.kept_values import GENERATORS, PLAIN, content, ids_of
+from warren.live.training.isolation.kept_values import PLAIN, ids_of
 from warren.live.training.tensor_layout import tensors
 
 CONTAINERS: Final = (dict, list, tuple, deque, set, frozenset)
-LEAVES: Final = (Tensor, np.ndarray, *GENERATORS)
 _CONSTANTS: Final = (*PLAIN, torch.dtype, torch.device, Enum)
 _EXACTLY: Final = ids_of(_CONSTANTS)
 _BARE: Final = ids_of((*CONTAINERS, CellType, FunctionType, MethodType, ModuleType, type))
@@ -62,9 +60,6 @@ _MOST: Final = 50_000
 """Most objects that are found."""
 _LONG: Final = 10_000
 """Most items of a container that is searched; a longer one is compared by its length."""
-_HASHED_BYTES: Final = 1 << 26
-"""Size above which a tensor is compared by its version and a sample of its elements."""
-_SAMPLES: Final = 1 << 20
 _COPIED_BYTES: Final = 1 << 16
 """Size up to which the first content of a tensor is kept, so that it can be put back."""
 _OF_MODULES: Final = frozenset(vars(nn.Module()))
@@ -246,29 +241,6 @@ def unchanged(now: Mapping[Any, Any], before: Mapping[Any, Any]) -> bool:
     )
 
 
-def mark(value: Any) -> object:
-    """Return a mark that differs once the content of a leaf, or of an unentered object, changes."""
-    if isinstance(value, Tensor) and value.nbytes > _HASHED_BYTES:
-        sample = value.detach().reshape(-1)[:: 1 + value.numel() // _SAMPLES]
-        version = 0 if value.is_inference() else value._version
-        return value.data_ptr(), version, content(sample.contiguous())
-    if isinstance(value, set | frozenset):
-        return len(value), frozenset(map(repr, value))
-    if isinstance(value, (*LEAVES, Iterator)):
-        return content(value)
-    # Of an object that is not entered, this tells whether it has changed; it is not saved so.
-    try:
-        return type(value), xxh3_64_intdigest(pickle.dumps(value, protocol=4))
-    except Exception:  # objects may refuse in any way
-        return type(value)
-
-
-def outline(value: Any) -> int:
-    """Return a number that differs once a long container has other items."""
-    items = [*value, *value.values()] if isinstance(value, dict) else value
-    return hash(tuple(repr(one) if isinstance(one, PLAIN) else id(one) for one in items))
-
-
 def set_item(target: dict[Any, Any], key: Any, value: Any) -> None:
     """Put an item into a dict, past the ``__setitem__`` of the user's classes."""
     # An OrderedDict does not see the items that a dict's own method puts into it.
@@ -431,6 +403,9 @@ class _Search:
             return is_open(value.__module__) and not issubclass(value, Enum)
         if isinstance(value, ModuleType):
             return self._is_users(vars(value))
+        # The content of a buffer is in none of its attributes.
+        if buffer_of(value) is not None:
+            return False
         return isinstance(value, _OPENED) or is_open(type(value).__module__)
 
     def _is_users(self, names: dict[str, Any]) -> bool:

@@ -30,14 +30,13 @@ from warren.live.training.checkpoints.barrier_objects import (
     find,
     is_as_seen,
     is_leaf,
-    mark,
-    outline,
     same,
     see_unchanged,
     set_item,
     unchanged,
     values,
 )
+from warren.live.training.checkpoints.marks import mark, outline
 from warren.live.training.checkpoints.saved_values import CannotKeep, Reader, Writer
 from warren.live.training.checkpoints.unseen_changes import UnseenChanges
 from warren.live.training.isolation.kept_values import PLAIN, KeptValue, is_a, now

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from warren.live.training.app.app_contract import refuse
 from warren.live.training.checkpoints.archive import Archive, unpack, unpack_in_place
-from warren.live.training.checkpoints.barrier_objects import mark
 from warren.live.training.checkpoints.barrier_state import ADVICE, difference
+from warren.live.training.checkpoints.marks import mark
 from warren.live.training.checkpoints.saved_values import CannotKeep
 from warren.live.training.replica import Replica
 from warren.live.training.tensor_layout import tensors

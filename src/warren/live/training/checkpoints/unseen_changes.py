@@ -12,6 +12,7 @@ from itertools import chain
 from operator import is_
 from typing import Any, Final
 
+import torch
 from torch import nn
 from torch.nn.modules import module as torch_module
 
@@ -21,13 +22,12 @@ from warren.live.training.checkpoints.barrier_objects import (
     Known,
     is_as_seen,
     is_leaf,
-    mark,
-    outline,
     same,
     see_unchanged,
     unchanged,
     values,
 )
+from warren.live.training.checkpoints.marks import mark, outline
 from warren.live.training.checkpoints.saved_values import CannotKeep
 from warren.live.training.isolation.task_reads import HOOKS, TaskReads, hooks_of
 
@@ -132,7 +132,9 @@ def _differs(known: Known, looked_at: bool) -> bool:
     # Long lists and large tensors take time.
     if isinstance(known.before, int):
         return looked_at and outline(known.value) != known.before
-    small = getattr(known.value, "nbytes", 0) <= _SMALL_BYTES
+    # Tensors that are not dense have no number of bytes, and are looked at where large ones are.
+    dense = getattr(known.value, "layout", torch.strided) is torch.strided
+    small = dense and getattr(known.value, "nbytes", 0) <= _SMALL_BYTES
     return (small or looked_at) and mark(known.value) != known.before
 
 
