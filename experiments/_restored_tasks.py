@@ -202,6 +202,46 @@ class InGroup(Base):
         return super().loss(model, batch) / self.group["lr"]
 
 
+class InTeacher(_Steps):
+    """A mean teacher beside the model: no task would see how it moves."""
+
+    refused = f"self.teacher._modules['0']._parameters['weight'] {_READ}"
+
+    def model(self) -> nn.Module:
+        made = super().model()
+        self.teacher = super().model()
+        self.net = made
+        return made
+
+    def stepped(self, made: int) -> None:
+        for old, new in zip(self.teacher.parameters(), self.net.parameters(), strict=True):
+            old.data.lerp_(new.data, 0.1)
+
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        with torch.no_grad():
+            wanted = self.teacher(batch[0])
+        return super().loss(model, batch) + functional.mse_loss(model(batch[0]), wanted)
+
+
+class InHookOfModule(_Steps):
+    """A hook of a module reads the app from its closure."""
+
+    refused = f"self.made {_READ}"
+
+    def model(self) -> nn.Module:
+        made = super().model()
+        made.register_forward_hook(lambda _, __, out: out / (1 + getattr(self, "made", 0)))
+        return made
+
+
+class OnParameter(_Steps):
+    """A hook notes a number on a parameter, which each module's forward reads."""
+
+    def stepped(self, made: int) -> None:
+        for one in self.net.parameters():
+            one.steps = made
+
+
 class Replaces(_Steps):
     refused = f"model.1 {_SET}"
 

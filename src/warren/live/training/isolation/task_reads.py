@@ -25,6 +25,7 @@ from warren.apps.protocol import TorchApp
 from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.app.user_files import is_users
 from warren.live.training.isolation.kept_values import GENERATORS, PLAIN, is_a
+from warren.live.training.tensor_layout import tensors
 
 _CONTAINERS: Final = (dict, list, tuple, deque, set, frozenset)
 _MOST: Final = 1000
@@ -60,6 +61,8 @@ class TaskReads:
 
     def __init__(self, built: BuiltApp) -> None:
         self._trained = {id(module) for module in built.model.modules()}
+        # A barrier may write these, and each task is given them.
+        self._trained |= {id(one) for one in tensors(built.model).values()}
         self._keys: defaultdict[int, set[str]] = defaultdict(set)
         self._reached: set[int] = set()
         self._done: set[tuple[int, Any]] = set()
@@ -114,19 +117,24 @@ class TaskReads:
             own = own | loads.names
         if model is not None and others:
             self._keys[id(model)] |= loads.off[others[0]]
-        for one in (owner, *type(owner).__mro__) if owner is not None else ():
+        if owner is not None:
+            self._of_owner(owner, own, loads, first)
+        # Of libraries the attributes of their own objects are enough.
+        if is_users(code.co_filename):
+            self._outside(function, loads)
+
+    def _of_owner(self, owner: Any, own: set[str], loads: _Loads, variable: str) -> None:
+        """Take the names that code loads from an object, which it has in a variable."""
+        for one in (owner, *type(owner).__mro__):
             self._keys[id(one)] |= own
-        values = _attributes(owner) if owner is not None else {}
+        values = _attributes(owner)
         for name in own:
             if id(values.get(name)) in self._trained:
-                self._keys[id(values[name])] |= loads.off[f"{first}.{name}"]
+                self._keys[id(values[name])] |= loads.off[f"{variable}.{name}"]
             elif name in values:
                 self._reach(values[name], loads.names)
             else:
                 self._method(owner, name)
-        # Of libraries the attributes of their own objects are enough.
-        if is_users(code.co_filename):
-            self._outside(function, loads)
 
     def _outside(self, function: FunctionType, loads: _Loads) -> None:
         """Follow the globals, variables and default arguments that a function reads."""
@@ -134,9 +142,13 @@ class TaskReads:
             self._keys[id(function.__globals__)].add(name)
             self._reach(function.__globals__[name], loads.names)
         self._alive.append(function)
-        for cell in function.__closure__ or ():
+        for name, cell in zip(
+            function.__code__.co_freevars, function.__closure__ or (), strict=True
+        ):
             self._reached.add(id(cell))
             self._reach(_inside(cell), loads.names)
+            if _inside(cell) is self._app:
+                self._of_owner(self._app, loads.off[name], loads, name)
         for one in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
             self._reach(one, loads.names)
 
@@ -237,7 +249,7 @@ def _loads(code: CodeType) -> _Loads:
     texts = {one for one in code.co_consts if isinstance(one, str) and one.isidentifier()}
     if found.globals & {"getattr", "vars"} or "__dict__" in found.names:
         found.names.update(texts)
-        for name in code.co_varnames[: code.co_argcount]:
+        for name in (*code.co_varnames[: code.co_argcount], *code.co_freevars):
             found.off[name] |= texts
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
@@ -266,7 +278,13 @@ def _functions(found: Any) -> Iterator[FunctionType]:
 
 def _attributes(value: Any) -> dict[str, Any]:
     found = None if is_a(value, type) else getattr(value, "__dict__", None)
-    return dict(found) if isinstance(found, dict) else {}
+    own = dict(found) if isinstance(found, dict) else {}
+    # A module has its parameters, buffers and modules in dicts of their own.
+    return {**_tensors_of(value), **own} if isinstance(value, nn.Module) else own
+
+
+def _tensors_of(module: nn.Module) -> dict[str, Any]:
+    return {**module._parameters, **module._buffers, **module._modules}
 
 
 def _inside(cell: CellType) -> Any:
