@@ -80,6 +80,18 @@ def test_a_job_alone_takes_on_unequal_hosts_what_its_group_is_chosen_by(tmp_path
     assert group_round_s(record.history, 1) == pytest.approx(expected_s, rel=0.03)
 
 
+def test_hosts_of_more_kinds_than_a_code_can_have_count_as_alike(tmp_path: Path) -> None:
+    jobs = drawn_jobs(3, 2, rounds=2)
+    run = described(jobs, {"joint": "harmony"}, hosts=64)
+    for at, host in enumerate(run["cluster"]["hosts"]):
+        host["nic"] = f"{40 + at} Mbps"
+    record = recorded(tmp_path, run)
+    assert host_codes_H(record.run.cluster).tolist() == [1] * 64
+    assert (
+        grouping_problem(record.run.cluster, record.costs, record.run.workload.jobs).kinds is None
+    )
+
+
 def test_groups_have_as_many_hosts_of_each_kind_as_was_decided() -> None:
     """Kinds have the codes 1 and 3: the first group has two hosts of one and one of the other."""
     code_H = np.array([1, 3, 1, 3])

@@ -10,6 +10,7 @@ from test_policy_groups import described, drawn_jobs, simulated
 
 import warren
 from warren.model.errors import SpecError
+from warren.policy.joint import job_profiles
 from warren.policy.registry import JOINT_POLICIES, policy_of
 
 POLICIES = sorted(JOINT_POLICIES)
@@ -49,6 +50,19 @@ def test_three_jobs_of_2_gb_on_three_hosts_of_1_gb_are_never_together(
         held = [(2e9 * len(group.jobs), 1e9 * len(group.hosts)) for group in groups]
         assert all(data <= memory for data, memory in held), at_ns
         assert sum(len(group.jobs) for group in groups) <= 1
+
+
+@pytest.mark.parametrize("policy", ["harmony", "harmony-published"])
+def test_models_take_as_much_memory_as_stated_however_slow_their_links_are_measured(
+    tmp_path: Path, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stated = job_profiles._stated_push_ns_H
+    monkeypatch.setattr(
+        job_profiles, "_stated_push_ns_H", lambda view, job: stated(view, job) / 1000
+    )
+    run = three_jobs(policy, "1.4 GB") | {"policy": {"costs": "measured"}}
+    for at_ns, groups in simulated(tmp_path, run).groups_over_time():
+        assert all(1.4 * len(group.jobs) <= len(group.hosts) for group in groups), at_ns
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,12 @@ def test_hosts_that_cannot_come_and_go_are_refused_before_the_run(
         warren.simulate(opportunistic([3], []) | change)
 
 
+def test_a_host_that_is_not_there_is_said_once_however_its_absences_meet() -> None:
+    with pytest.raises(SpecError) as caught:
+        warren.simulate(opportunistic([3], []) | {"truth": {"absences": [away(9, 3), away(9, 5)]}})
+    assert "gone then already" not in str(caught.value)
+
+
 def test_one_host_with_devices_stays() -> None:
     with pytest.raises(SpecError, match="all hosts with devices are opportunistic"):
         warren.simulate(opportunistic([0, 1, 2, 3], []))

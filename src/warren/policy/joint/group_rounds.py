@@ -25,7 +25,7 @@ from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.model.units import NS_PER_S
 from warren.model.view import View
-from warren.solve.job_groups.machine_kinds import UnequalMachines, strides
+from warren.solve.job_groups.machine_kinds import UnequalMachines, is_codable, strides
 from warren.solve.job_groups.problem import WHOLE, JobGroupingProblem, RoundTerms
 
 
@@ -136,7 +136,10 @@ def host_codes_H(cluster: Cluster) -> IntArray:
 
 
 def _kinds(cluster: Cluster) -> tuple[IntArray, list[int]]:
-    """Return the kind of each host, and a host of each kind: equal devices and links."""
+    """Return the kind of each host, and a host of each kind: equal devices and links.
+
+    All hosts are of one kind if the code of all would be too large a number.
+    """
     devices_H: list[list[int]] = [[] for _ in cluster.hosts]
     for host, kind in zip(host_of_D(cluster).tolist(), cluster.type_of_device, strict=True):
         devices_H[host].append(kind)
@@ -149,6 +152,8 @@ def _kinds(cluster: Cluster) -> tuple[IntArray, list[int]]:
             known[key] = len(first)
             first.append(host)
         kind_H[host] = known[key]
+    if not is_codable(np.bincount(kind_H)):
+        return np.zeros_like(kind_H), first[:1]
     return kind_H, first
 
 

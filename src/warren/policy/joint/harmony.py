@@ -144,6 +144,7 @@ class Harmony:
     ) -> JobGroupingProblem:
         """Return the problem of these jobs, by their remaining rounds."""
         some, longer = [view.jobs[job] for job in jobs], memory.expected_longer(jobs)
-        problem = grouping_problem(view.cluster, view.costs, some, longer, memory.late_s)
+        costs = memory.seen(view).costs
+        problem = grouping_problem(view.cluster, costs, some, longer, memory.late_s)
         problem = within_memory(replace(problem, sends=self.sends), view, jobs, self.least)
         return weighed_speed(problem, left_J, view.weight_J[jobs])

@@ -161,7 +161,7 @@ class HarmonyPublished:
 def _constant_problem(view: View, memory: HostGroups, jobs: list[int]) -> JobGroupingProblem:
     """Return the problem of these jobs, with a COMM that does not depend on the hosts."""
     some = [view.jobs[job] for job in jobs]
-    costs, late_s = view.costs, memory.late_s
+    costs, late_s = memory.seen(view).costs, memory.late_s
     problem = grouping_problem(view.cluster, costs, some, memory.longer, late_s).alike
     return replace(problem, net_s_J=problem.comm_s_J(problem.machines), rounds=None)
 

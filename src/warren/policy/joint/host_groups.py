@@ -103,7 +103,10 @@ class HostGroups:
         return seen
 
     def seen(self, view: View) -> View:
-        """Return the view with measured costs in place of stated ones, where those do not count."""
+        """Return the view with measured costs in place of stated ones, where those do not count.
+
+        Their sizes of models stand for times on links: memory goes by those of ``view``.
+        """
         if self.profiles is None:
             return view
         return msgspec.structs.replace(view, costs=self.profiles.costs(view))
@@ -246,7 +249,6 @@ def decided(
     jobs = present_jobs(view) if changed or memory.profiles is not None else []
     memory = memory.with_first(jobs)
     known = memory.known_jobs(jobs)
-    view = memory.seen(view)
     decision = NOTHING
     changed = changed or not memory.grouped.issuperset(known)
     if changed:
@@ -258,7 +260,7 @@ def decided(
             memory = replace(memory, groups=groups, rounds=Map())
         decision = regrouped(view, before, groups)
     dropped = any(isinstance(event, TaskDropped) for event in view.changes)
-    assign = started_rounds(view, memory.groups, changed or dropped)
+    assign = started_rounds(memory.seen(view), memory.groups, changed or dropped)
     return (msgspec.structs.replace(decision, assign=assign) if assign else decision), memory
 
 

@@ -42,6 +42,10 @@ _ALL_CODES: Final = 64
 """Most parts of some machines that are all listed."""
 
 
+_CODES: Final = 2.0**62
+"""Number of codes from which on they may not fit in 64 bits."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnequalMachines:
     """The machines of each kind, their devices and links, and the tasks of each job.
@@ -134,6 +138,11 @@ def strides(count_K: IntArray) -> IntArray:
     """Compute the code of one machine of each kind."""
     stride_K: IntArray = np.concatenate([[1], np.cumprod(count_K[:-1] + 1)]).astype(np.int64)
     return stride_K
+
+
+def is_codable(count_K: IntArray) -> bool:
+    """Tell whether the codes of all machines fit in 64 bits."""
+    return bool(np.prod(count_K + 1.0) < _CODES)
 
 
 def digits(code: int, stride_K: IntArray) -> list[int]:

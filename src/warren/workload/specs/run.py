@@ -336,7 +336,8 @@ def wrong_absences(spec: RunSpec, cluster: Cluster) -> Iterator[tuple[Path, str]
         host, place = hosts.get(one.host), ("truth", "absences", at, "host")
         if host is None:
             yield place, f"there is no host {one.host!r}; allowed: {', '.join(list(hosts)[:20])}"
-        elif not host.opportunistic:
+            continue
+        if not host.opportunistic:
             yield place, f"{one.host} is not opportunistic; allowed: hosts with opportunistic: true"
         until = inf if one.until is None else one.until
         known = away.setdefault(one.host, [])
