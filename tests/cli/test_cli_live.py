@@ -26,7 +26,7 @@ from warren.workload.run_file import load_run
 
 pytestmark = pytest.mark.live
 
-LIVE_FILES = {*OUTPUT_FILES, "params", "logs", "metrics", "apps", "run.log"}
+LIVE_FILES = {*OUTPUT_FILES, "users.csv", "params", "logs", "metrics", "apps", "run.log"}
 
 
 class Command:
