@@ -56,6 +56,20 @@ def test_an_error_nobody_foresaw_is_one_line_and_its_traceback_a_file(
     assert not (tmp_path / "out").exists()
 
 
+def test_an_error_that_follows_an_interrupt_is_an_interrupt_with_the_error_in_its_line(
+    warren: Warren, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_short(_: Core) -> None:
+        with suppress(KeyboardInterrupt):  # as a library does that an interrupt meets in an import
+            signal.raise_signal(signal.SIGINT)
+        raise AttributeError("no attribute")
+
+    monkeypatch.setattr(Core, "execute", cut_short)
+    found = warren("simulate", tiny, "--out", tmp_path / "out")
+    assert (found.code, found.complaint) == (130, "interrupted (AttributeError: no attribute)")
+    assert not list(tmp_path.glob("warren-error-*"))
+
+
 @pytest.mark.parametrize("made", [ImportError, RuntimeError])
 def test_an_interrupt_that_is_turned_into_another_error_is_told_as_an_interrupt(
     warren: Warren,

@@ -140,6 +140,7 @@ def end_of(error: BaseException) -> int:
     """Report an error, and return the exit code."""
     # Imported here: help and usage errors need no model.
     from warren.model.errors import SpecError, WarrenError, one_line, short_line
+    from warren.store.signals import was_interrupted
 
     # An exception by which the command-line library ends a command has its exit code.
     code = getattr(error, "exit_code", None)
@@ -167,6 +168,10 @@ def end_of(error: BaseException) -> int:
     if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
         complain(f"{short_line(error.object)}: the name is not UTF-8; rename the file or folder")
         return WRONG_INPUT
+    # An import or a library that an interrupt cut short may raise anything after it.
+    if was_interrupted():
+        complain(f"interrupted ({one_line(error)})")
+        return INTERRUPTED
     complain(f"internal error: {one_line(error)} (traceback: {keep_traceback(error)})")
     return FAILED
 

@@ -73,6 +73,11 @@ def raise_if_told() -> None:
         _raise()
 
 
+def was_interrupted() -> bool:
+    """Tell whether a signal has been raised in the block of ``interruptible`` that is open."""
+    return _Taken.raised
+
+
 def _take(_: int, __: FrameType | None) -> None:
     """Handle a signal: the first one is raised, now or after ``held``; later ones are dropped."""
     if _Taken.came:
