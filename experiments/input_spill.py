@@ -67,7 +67,7 @@ def main() -> None:
             for name in [only] if only else list(wanted):
                 save(row_of(Path(scratch), name, wanted[name]), list(wanted))
     finally:
-        remove_cgroup()
+        remove_cgroup(CGROUP)
 
 
 def save(row: Row, order: list[str]) -> None:
@@ -173,12 +173,12 @@ def makespan_s(out: Path) -> float:
         return max(float(row["finish_s"]) for row in csv.DictReader(file))
 
 
-def remove_cgroup() -> None:
-    """Remove the cgroup once its last process has gone."""
+def remove_cgroup(cgroup: Path) -> None:
+    """Remove a cgroup once its last process has gone."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         try:
-            CGROUP.rmdir()
+            cgroup.rmdir()
         except OSError:
             time.sleep(0.1)
         else:

@@ -29,7 +29,7 @@ from typing import Any, Final
 import _common
 import _disturb
 import yaml
-from input_spill import makespan_s
+from input_spill import makespan_s, remove_cgroup
 
 MEMORY: Final = 900_000_000
 LAYERS: Final = 63
@@ -87,7 +87,7 @@ def main() -> None:
             for name in [only] if only else list(RUNS):
                 save(row_of(Path(scratch), name))
     finally:
-        remove_cgroup()
+        remove_cgroup(CGROUP)
 
 
 def save(row: Row) -> None:
@@ -181,18 +181,6 @@ def sampled(command: list[str], scratch: Path, *, limited: bool) -> dict[str, in
             process.kill()
         time.sleep(SAMPLED_S)
     return {"anonymous_peak_bytes": anonymous, "cache_peak_bytes": cache, "samples": samples}
-
-
-def remove_cgroup() -> None:
-    """Remove the cgroup once its last process has gone."""
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        try:
-            CGROUP.rmdir()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ TABLE: Final = [
     ),
     *_same(
         "keeping",
-        Reseeds="generators that each task seeds anew",
+        Reseeds="generators that each task seeds again",
         Table="a table made by the first task, a dict by size, pictures of the last task",
         NamedLogs="counters and logs named in `scratch`",
     ),

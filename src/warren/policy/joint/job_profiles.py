@@ -107,7 +107,11 @@ class JobProfiles:
         known_J = ~np.isnan(comp_JT).all(axis=1)
         mean_J = np.full(len(fits_JT), np.nan)
         mean_J[known_J] = np.nanmean(comp_JT[known_J], axis=1)
-        typical_ns = float(np.exp(np.log(mean_J[known_J]).mean())) if known_J.any() else _UNKNOWN_NS
+        typical_ns = (
+            float(np.exp(np.log(np.maximum(mean_J[known_J], 1)).mean()))
+            if known_J.any()
+            else _UNKNOWN_NS
+        )
         mean_J[~known_J] = typical_ns
         comp_JT = np.where(np.isnan(comp_JT), mean_J[:, np.newaxis], comp_JT)
         sync_J = np.zeros(len(fits_JT))

@@ -267,7 +267,10 @@ def _none_stays(hosts: list[HostSpec]) -> Iterator[tuple[Path, str]]:
     if all(host.opportunistic for host in hosts if host.devices) and any(
         host.opportunistic for host in hosts
     ):
-        yield ("hosts",), "all hosts with devices are opportunistic; allowed: all but one"
+        yield (
+            ("hosts",),
+            "all hosts with devices are opportunistic; allowed: one or more others",
+        )
 
 
 def _some_prices(hosts: list[HostSpec]) -> Iterator[tuple[Path, str]]:

@@ -342,7 +342,7 @@ def wrong_absences(spec: RunSpec, cluster: Cluster) -> Iterator[tuple[Path, str]
         until = inf if one.until is None else one.until
         known = away.setdefault(one.host, [])
         if any(one.from_ <= end and begin <= until for begin, end in known):
-            yield place, f"{one.host} is gone then already; its absences must not meet"
+            yield place, f"{one.host} is gone then already; its absences must not meet or touch"
         known.append((one.from_, until))
 
 
