@@ -269,7 +269,7 @@ def _none_stays(hosts: list[HostSpec]) -> Iterator[tuple[Path, str]]:
     ):
         yield (
             ("hosts",),
-            "all hosts with devices are opportunistic; allowed: one or more others",
+            "all hosts with devices are opportunistic; at least one must stay",
         )
 
 
