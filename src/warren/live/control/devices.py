@@ -109,13 +109,16 @@ class DeviceManager:
     def need_trainer(self, device: int, job: Job) -> None:
         """Start the trainer of a job on a device unless it runs already."""
         key, context = (device, job.index), self._context
+        if context.home_of(job) == device:  # the process of its server is its trainer there
+            self._met[job.index].add(device)
+            return
         ticket = self._trainers.pop(key, None)
         if ticket is not None:
             # Taken out and put back: the last used one becomes the last in order.
             self._trainers[key] = ticket
             return
         self._make_room()
-        self._trainers[key] = context.pool.fork(self._role(device, job))
+        self._trainers[key] = context.pool.fork(self.trainer_role(device, job))
         self._met[job.index].add(device)
 
     def need_verifier(self, device: int, job: Job) -> None:
@@ -134,7 +137,7 @@ class DeviceManager:
         assignments. It is started when the job has arrived: before, it would take the cores from
         jobs that have.
         """
-        if not self._context.run.verify:
+        if not self._context.run.verify or self._context.home_of(job) is not None:
             return
         # A job that arrives at time zero has it with its first tasks, assigned perhaps before.
         if job.arrival_ns and not self._ledger.arrived(job.index):
@@ -142,7 +145,7 @@ class DeviceManager:
             return
         if job.index not in self._verifiers:
             if self._lost_verifiers[job.index] < _VERIFIERS and not self.scarce():
-                ticket = self._context.pool.fork(self._role(device, job, verifies=True))
+                ticket = self._context.pool.fork(self.trainer_role(device, job, verifies=True))
                 self._verifiers[job.index] = device, ticket
                 self._met[job.index].add(device)
                 self.tell(device, Verify(job.index))
@@ -245,7 +248,7 @@ class DeviceManager:
         for device in range(len(self._incarnations)):
             self.executor_ended(device, how)
 
-    def _role(self, device: int, job: Job, *, verifies: bool = False) -> TrainerRole:
+    def trainer_role(self, device: int, job: Job, *, verifies: bool = False) -> TrainerRole:
         """Return the role of a trainer of a job on a device."""
         context = self._context
         inputs = context.inputs.of_device(device)

@@ -131,7 +131,7 @@ class LivePort(LiveEngine):
         )
         self._manager = DeviceManager(context, self._pads, self._ledger)
         standing = StandingClasses(self._jobs)
-        self._servers = Servers(context, self._opens_ns, standing.at)
+        self._servers = Servers(context, self._opens_ns, self._manager.trainer_role, standing.at)
         self._gangs = GangManager(context, self._pads, self._manager, self._ledger, self._opens_ns)
         self._owners = StateOwners(self._jobs, self._servers, self._gangs)
         self._flows = LinkClasses(self._run, standing, self._ledger, self._manager, self._servers)

@@ -30,7 +30,7 @@ from warren.live.process.time_limit import (
     over_log,
     over_memory,
 )
-from warren.live.transport.messages import BUILDING, IDLE, TaskLost
+from warren.live.transport.messages import BUILDING, IDLE, TaskLost, TrainerGone
 from warren.live.transport.ring_messages import GangBroke, RankGone
 from warren.live.transport.server_messages import RoundReport
 from warren.model.decision import Assignment
@@ -182,7 +182,9 @@ class Recovery:
                     self.fail(job.index, f"its trainers keep ending, the last: {how}", host_ns)
                 elif needed and not self._ledger.ended(job.index):
                     self._manager.need_trainer(device, job)
-            case ServerRole(job=job, generation=generation):
+            case ServerRole(job=job, generation=generation, trainer=trainer):
+                if trainer is not None:
+                    self._manager.tell(trainer.device, TrainerGone(job.index, exited.pid, how))
                 if self._owners.servers.give_up(job, generation, self._ledger.reserve):
                     self._shape_void(job.index, self._ended(job, how), host_ns)
                 elif generation in self._owners.generations(job.index):
@@ -318,6 +320,9 @@ class Recovery:
         reason = f"the executor of its device ended: {how}"
         for job in self._owners.gangs.on(device):
             self._go_back(job, reason, host_ns)
+        for work in self._context.jobs:
+            if self._context.home_of(work) == device and self._owners.generation(work.index) is not None:
+                self._go_back(work.index, reason, host_ns)
         for one in list(self._ledger.in_progress(device)):
             self._ledger.tasks_lost(one, reason, host_ns)
 

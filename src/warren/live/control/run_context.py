@@ -71,6 +71,26 @@ class RunContext:
         """The cluster file's settings of the ``local`` engine."""
         return self.run.cluster.local
 
+    def gpus_of(self, job: Job) -> tuple[int, ...]:
+        """Return the devices of a job if all that it may use are GPUs; else none.
+
+        Such a job is kept and stepped on GPUs.
+        """
+        mine = [one.index for one in self.devices if job.may_use(one.type)]
+        return tuple(mine) if all(self.gpus[one] is not None for one in mine) else ()
+
+    def home_of(self, job: Job) -> int | None:
+        """Return the device whose process serves a job and computes its tasks there; None: none.
+
+        It is one of this machine, for a job with one server that no policy moves.
+        """
+        run, mine = self.run, self.gpus_of(job)
+        moves = run.scheduler.shape != "static" or run.scheduler.servers > 1
+        several = run.cluster.local.testbed is not None or run.cluster.ray is not None
+        if not mine or moves or several or job.sync != "ps":
+            return None
+        return mine[job.index % len(mine)]
+
     def tmp(self, job: int) -> str:
         """Return the temporary folder of a job's processes; it is removed with the run's own."""
         return str(self.folder / f"tmp-{job}")

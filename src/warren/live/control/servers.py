@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from warren.live.control.run_context import RunContext
-from warren.live.process.specs import ServerRole
+from warren.live.process.specs import ServerRole, TrainerRole
 from warren.live.training.checkpoints.files import latest_round
 from warren.live.training.helpers import HELPERS
 from warren.live.transport.messages import AnyMessage
@@ -33,9 +33,13 @@ from warren.model.job import Job
 
 @dataclass(slots=True)
 class ServerGroup:
-    """The servers of one job: their tickets by part and, once they are ready, their peers."""
+    """The servers of one job: their tickets by part and, once they are ready, their peers.
+
+    ``trains``: the process of the only one is also the trainer of its device.
+    """
 
     generation: int
+    trains: bool = False
     tickets: dict[int, int] = field(default_factory=dict)
     peers: dict[int, bytes] = field(default_factory=dict)
 
@@ -80,6 +84,8 @@ class Servers:
         Starts the processes and talks to them.
     opens_ns : callable
         Returns when a job may begin, in host time; None before time zero.
+    trainer_role : callable
+        Returns the role of the trainer of a job on a device.
     flow_class : callable
         Returns the class of a job's traffic from a host, both by index.
     """
@@ -88,10 +94,12 @@ class Servers:
         self,
         context: RunContext,
         opens_ns: Callable[[Job], int | None],
+        trainer_role: Callable[[int, Job], TrainerRole],
         flow_class: Callable[[int, int], int] = lambda host, job: 0,
     ) -> None:
         self._context = context
         self._flow_class = flow_class
+        self._trainer_role = trainer_role
         self._opens_ns = opens_ns
         self._groups: dict[int, ServerGroup] = {}
         # Of each job that was rolled back: the round of the checkpoint that its servers begin at.
@@ -250,7 +258,8 @@ class Servers:
         """Start a job's servers unless they run already."""
         if job.index in self._groups:
             return
-        group = self._groups[job.index] = ServerGroup(generation)
+        trains = self._context.home_of(job) is not None
+        group = self._groups[job.index] = ServerGroup(generation, trains)
         for part in range(len(self.homes(job.index))):
             role = self._role(job, generation, part, self._shapes.get(job.index))
             group.tickets[part] = self._context.pool.fork(role)
@@ -322,7 +331,10 @@ class Servers:
     def _end_group(self, group: ServerGroup) -> None:
         """End the servers of a group; messages of theirs that are still under way count no more."""
         for ticket in group.tickets.values():
-            self._context.pool.end(ticket)
+            if group.trains:
+                self._context.pool.kill(ticket)  # its device hears of the end of its trainer
+            else:
+                self._context.pool.end(ticket)
         for peer in group.peers.values():
             self._context.hub.refuse(peer)
 
@@ -383,7 +395,21 @@ class Servers:
             inputs=context.inputs.of_host(homes[part]),
             # Processors of a run on GPUs wait for them.
             helpers=HELPERS if any(gpu is not None for gpu in context.gpus) else 0,
+            gpu=self._gpu_of(job, part),
+            trainer=self._trainer_of(job),
         )
+
+    def _gpu_of(self, job: Job, part: int) -> int | None:
+        """Return the GPU on which a server keeps its part of a job; None: in main memory."""
+        mine, home = self._context.gpus_of(job), self._context.home_of(job)
+        if not mine:
+            return None
+        return self._context.gpus[mine[(job.index + part) % len(mine)] if home is None else home]
+
+    def _trainer_of(self, job: Job) -> TrainerRole | None:
+        """Return the role of the trainer in a server's process; None: there is none."""
+        home = self._context.home_of(job)
+        return None if home is None else self._trainer_role(home, job)
 
     def _stated_homes(self, job: int) -> tuple[int, ...]:
         """Return the hosts that a job's servers were placed on, testbed or not."""

@@ -22,7 +22,7 @@ from warren.live.training.memory.disk_memory import DiskMemory
 from warren.live.training.memory.shared_arena import Arena
 from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES, MappedMemories
 from warren.live.transport.host_identity import NOWHERE, HostIdentity
-from warren.live.transport.message import SharedSlot, TaskStamp
+from warren.live.transport.message import SharedSlot, place_on_device, TaskStamp
 from warren.live.transport.messages import AnyMessage
 from warren.live.transport.server_messages import (
     BarrierPassed,
@@ -98,7 +98,8 @@ class ServerLink:
     """The servers of a job in its present generation, and its states and updates under way.
 
     ``transfers``: states by round. ``ranges``: the part of each server. ``updates``: free slots of
-    the arena for an update. ``windows``: memory of servers that is mapped here.
+    the arena for an update. ``windows``: memory of servers that is mapped here. ``local``: states
+    and updates stay on the device, in the process of the server and of the device's trainer.
     """
 
     generation: int
@@ -106,6 +107,7 @@ class ServerLink:
     transfers: dict[int, StateTransfer] = field(default_factory=dict)
     ranges: dict[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
     total_bytes: int = 0
+    local: bool = False
     updates: set[int] = field(default_factory=lambda: set(UPDATES))
     windows: MappedMemories = field(
         default_factory=lambda: MappedMemories(read_only=True, relay=True)
@@ -215,6 +217,8 @@ class ParameterClient:
 
     def spots(self, job: int, state: StateTransfer, slot: int) -> tuple[SharedSlot, SharedSlot]:
         """Return the place of a ready state for a trainer, and the place for its update."""
+        if state.spot is not None and state.spot.on_device:
+            return state.spot, place_on_device(self._sources[job].total_bytes, slot)
         arena = self._arenas[job]
         return state.spot or arena.spot(state.slot), arena.spot(slot)
 
@@ -237,7 +241,12 @@ class ParameterClient:
         int
             How many servers will acknowledge it.
         """
-        source, arena = self._sources[job], self._arenas[job]
+        source = self._sources[job]
+        if source.local:
+            spot = place_on_device(source.total_bytes, slot)
+            self._outbox.append((source.links[0], msgspec.structs.replace(push, spot=spot), []))
+            return 1
+        arena = self._arenas[job]
         update = arena.slot(slot)
         shared = source.total_bytes >= SHARED_FROM_BYTES
         lying = msgspec.structs.replace(push, spot=arena.spot(slot)) if shared else push
@@ -305,6 +314,7 @@ class ParameterClient:
         transfer = source.transfers.get(state.round)
         if state.on_disk and source.windows.disk is None:
             source.windows.disk = self._disk = self._disk or DiskMemory(self._folder)
+        source.local = state.spot is not None and state.spot.on_device
         frame = self._frame(source, part, state, buffers)
         if frame is None:
             return  # their server is gone; others will come
@@ -313,7 +323,7 @@ class ParameterClient:
             return
         source.ranges[part], source.total_bytes = state.ranges, state.total_bytes
         # The first state tells how large an update is: the arena could not be made before.
-        if job not in self._arenas:
+        if job not in self._arenas and not source.local:
             self._arenas[job] = self._arena(source.total_bytes, on_disk=state.on_disk)
         if part in transfer.missing:
             transfer.missing.discard(part)
@@ -321,7 +331,8 @@ class ParameterClient:
             transfer.frames.append(frame)
             # The whole state lies in the memory of an only server: it is read there, not copied.
             if state.spot is not None and len(source.links) == 1:
-                transfer.spot = source.windows.relayed(state.spot)
+                there = source.local
+                transfer.spot = state.spot if there else source.windows.relayed(state.spot)
         else:
             source.let_go(state.round, [frame])
         # Also for a part that was here already: its list of done tasks is newer.
@@ -345,7 +356,7 @@ class ParameterClient:
         self, source: ServerLink, part: int, state: StateSent, buffers: list[memoryview]
     ) -> OwnedPart | None:
         """Return a part as it came or where it lies; None: the memory it lies in is gone."""
-        if state.spot is None:
+        if state.spot is None or source.local:
             return OwnedPart(part, state.ranges, buffers, lent=False)
         whole = source.windows.look(state.spot)
         if whole is None:

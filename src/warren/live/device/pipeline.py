@@ -168,7 +168,8 @@ class Pipeline:
             return False
         head.slot = slot
         head.state, update = self.client.spots(head.job, state, slot)
-        if not self.slots.start(head, head.state, update, then):
+        ahead = then is None or then.job == head.job
+        if not self.slots.start(head, head.state, update, then, ahead=ahead):
             self.client.take_back(head.job, slot)
             return False
         head.began_ns = run_clock.now_ns()
@@ -305,7 +306,10 @@ class Pipeline:
         if work.dropped:
             self._take_off(work)
             return
-        work.result_ns = run_clock.now_ns()
+        work.result_ns = done.ended_ns or run_clock.now_ns()
+        if done.began_ns:
+            # When the device began it, which may be before it was asked for.
+            work.start_ns = max(self._comp_free_ns, done.began_ns)
         if work.beaten:
             # Another device's result counts; this one's place is free for the next update.
             self._free_slot(work)

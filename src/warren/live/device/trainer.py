@@ -6,10 +6,11 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from warren.apps.protocol import TorchApp
 from warren.live.device.trainer_link import TrainerLink
 from warren.live.process.linux import (
     direct_output,
@@ -28,7 +29,7 @@ from warren.live.training.app.app_loader import build_app, forget_apps
 from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.memory.model_memory import ran_out
 from warren.live.training.memory.shared_memory import MappedMemories
-from warren.live.training.task_hashes import TaskResult, nondeterministic
+from warren.live.training.task_hashes import nondeterministic
 from warren.live.training.task_runner import MemoryOf, TaskRunner, in_main_memory
 from warren.live.training.tensor_layout import Layout
 from warren.live.transport.messages import (
@@ -60,15 +61,14 @@ def main(role: Role, lifeline: int) -> None:
     pin_to_core(role.core)
     own_temporary_folder(role.tmp)
     direct_output(role.log)
-    Trainer(role, lifeline).serve()
+    Trainer(role).serve(lifeline)
 
 
 class Trainer:
     """One job's app on one device: it computes its executor's tasks in shared memory."""
 
-    def __init__(self, role: TrainerRole, lifeline: int) -> None:
+    def __init__(self, role: TrainerRole) -> None:
         self._role = role
-        self._lifeline = lifeline
         self._job = role.job
         # A task that is computed again has the device to itself.
         self._link = TrainerLink(
@@ -98,34 +98,41 @@ class Trainer:
             self._use_gpu(role.gpu)
         self._alarm = Alarm()
 
-    def serve(self) -> None:
+    def serve(self, lifeline: int) -> None:
         """Build the app, then compute tasks until an order to leave or the end of the lifeline."""
         poller = Poller()
+        poller.register(lifeline)
+        self.listen(poller)
+        while lifeline not in poller.poll() and self.turn():
+            pass
+
+    def listen(self, poller: Poller) -> None:
+        """Say that this trainer is here; ``poller`` wakes up for its messages."""
         self._link.watch(poller)
-        poller.register(self._lifeline)
         self._link.send(TrainerReady(self._job.index, known_as(), self._role.verifies))
         if self._device is None:  # on a GPU it waits for the order
             self._guarded(None)
-        while True:
-            if self._lifeline in poller.poll():
-                return
-            for message in self._link.receive():
-                match message:
-                    case Leave():
-                        self._link.wait()
-                        return
-                    case RunTask():
-                        self._guarded(message)
-                    case Evict():
-                        self._evict()
-                    case Build():
-                        self._guarded(None)
-                    case StageState():
-                        self._stage(message)
-                    case ReadInput():
-                        self._read_ahead(message.round, message.shard)
-                    case _:
-                        raise ValueError(f"an executor does not send {message}")
+
+    def turn(self) -> bool:
+        """Do what the messages ask for that are here; False: the trainer is to leave."""
+        for message in self._link.receive():
+            match message:
+                case Leave():
+                    self._link.wait()
+                    return False
+                case RunTask():
+                    self._guarded(message)
+                case Evict():
+                    self._evict()
+                case Build():
+                    self._guarded(None)
+                case StageState():
+                    self._stage(message)
+                case ReadInput():
+                    self._read_ahead(message.round, message.shard)
+                case _:
+                    raise ValueError(f"an executor does not send {message}")
+        return True
 
     def _use_gpu(self, gpu: int) -> None:
         """Compute on a GPU; its code is loaded only where it is used."""
@@ -225,7 +232,7 @@ class Trainer:
             with suppress(BaseException):  # the task itself will meet it again, and say so
                 self._runner.expect(round_no, shard)
 
-    def _compute(self, runner: TaskRunner, task: RunTask) -> Callable[[], TaskResult]:
+    def _compute(self, runner: TaskRunner, task: RunTask) -> Callable[[], Any]:
         """Compute a task from shared memory; return the function that stores its update."""
         runner.read_ahead(task.round, task.shard)
         if task.then is not None:
@@ -238,21 +245,25 @@ class Trainer:
         return runner.start(state, task.round, task.shard, update, self._computed)
 
     def _ended(
-        self, layout: Layout, task: RunTask, rest: Callable[[], TaskResult]
+        self, layout: Layout, task: RunTask, rest: Callable[[], Any]
     ) -> TaskComputed | TaskRaised:
         """Bring a task's update out; return the report for the executor."""
         try:
-            result = rest()
+            report = self._report(task, rest())
             # Computed again (decision 0029): the hashes must be those of the other process.
-            if task.expected not in (b"", result.marks):
+            if task.expected not in (b"", report.marks):
                 message = nondeterministic(
-                    layout, task.round, task.shard, task.expected, result.marks
+                    layout, task.round, task.shard, task.expected, report.marks
                 )
                 raise refuse(self._job, "", message)
         except BaseException as error:  # hooks of the app's tensors may raise anything
             return self._raised(task, error)
         if self._role.verifies and self._runner is not None:
             self._runner.evict()  # its memory of the device is for others
+        return report
+
+    def _report(self, task: RunTask, result: Any) -> TaskComputed:
+        """Return the report of a task that was computed; ``result``: what its rest has given."""
         return TaskComputed(
             task.job, task.round, task.shard, result.loss, result.present, result.marks
         )
@@ -260,14 +271,22 @@ class Trainer:
     def _built(self) -> TaskRunner:
         """Return the job's task runner, built if there is none."""
         if self._runner is None:
-            app = build_app(self._job, self._role.base)
+            app = self._app()
             disk = None if self._inputs is None else self._inputs.disk
             self._runner = TaskRunner(app, self._job, self._memory_of, self._inputs, disk)
             numerics.pin()  # the app's module, or its model's constructor, may change any setting
             if self._role.rehearse:
                 self._runner.warm()
             numerics.pin()
-            self._settled = self._runner.settle()
+            self._settled = self._settle(self._runner)
             if self._inputs is not None:
                 self._inputs.reserve(self._runner.layout, 0, may_spill=False)
         return self._runner
+
+    def _app(self) -> TorchApp:
+        """Return the job's app, to be built."""
+        return build_app(self._job, self._role.base)
+
+    def _settle(self, runner: TaskRunner) -> tuple[int, int, bool]:
+        """Give the memory of the device back unless most of it is free; see ``ModelMemory``."""
+        return runner.settle()

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
+from typing import TypeVar
 
 from warren.live.transport.messages import AnyMessage
 from warren.live.transport.sockets import Link, Poller
+
+
+_T = TypeVar("_T")
 
 
 class TrainerLink:
@@ -44,6 +48,11 @@ class TrainerLink:
             self.send(rest())
         else:
             self._last = self._thread.submit(lambda: self.send(rest()))
+
+    def behind(self, work: Callable[[], _T]) -> Future[_T]:
+        """Let the thread do some work after all that it was given before."""
+        assert self._thread is not None
+        return self._thread.submit(work)
 
     def wait(self) -> None:
         """Wait until all results have been sent."""

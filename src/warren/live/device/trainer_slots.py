@@ -110,14 +110,23 @@ class TrainerSlots:
         return slot is not None and bool(slot.peer) and not slot.busy
 
     def start(
-        self, work: LaneTask, state: SharedSlot, update: SharedSlot, then: LaneTask | None
+        self,
+        work: LaneTask,
+        state: SharedSlot,
+        update: SharedSlot,
+        then: LaneTask | None,
+        *,
+        ahead: bool = False,
     ) -> bool:
-        """Give a task to the free trainer of its job; False if it is gone."""
+        """Give a task to the free trainer of its job; False if it is gone.
+
+        ``ahead``: no other job has a task in the queue.
+        """
         slot = self._slot(work.job)
         staged = slot.staged == work.round
         # Only of the same job: a trainer has no other job's data to prepare.
         next_task = None if then is None or then.job != work.job else (then.round, then.shard)
-        task = RunTask(work.job, work.round, work.shard, state, update, next_task, staged=staged)
+        task = RunTask(work.job, work.round, work.shard, state, update, next_task, staged=staged, ahead=ahead)
         if not self._send(slot, task):
             return False
         work.trainer_pid, work.before = slot.pid, slot.tasks - 1

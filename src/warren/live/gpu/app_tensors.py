@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.isolation.reachable_values import reachable
+from warren.live.training.tensor_layout import tensors
 
 
 def bring(built: BuiltApp, device: torch.device) -> None:
@@ -24,6 +25,16 @@ def bring(built: BuiltApp, device: torch.device) -> None:
     for name, tensor in kept.items():
         if not _of_data(name) and _address(tensor) not in data:
             tensor.data = moved(tensor.data, device)
+
+
+def move(built: BuiltApp, device: torch.device) -> None:
+    """Move the model of an app, and all that ``bring`` moves, to a device.
+
+    Each tensor stays the same object, with its strides, so an optimizer steps it there.
+    """
+    for one in tensors(built.model).values():
+        one.data = one.data.to(device)
+    bring(built, device)
 
 
 def moved(batch: Any, device: torch.device) -> Any:

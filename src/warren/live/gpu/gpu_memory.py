@@ -1,8 +1,9 @@
-"""A job's model on a GPU: states come from main memory that is pinned, and updates go back there.
+"""A job's model on a GPU: states come to it, and updates go, on the GPU or through main memory.
 
 Parameters and buffers are views of one flat tensor in the order of a state, so a state is a few
 long copies. Gradients are gathered into other tensors: there are two as soon as a task begins while
-the update of the one before is brought out. A switch between jobs allocates nothing for them.
+the update of the one before is brought out. A switch between jobs allocates nothing for them. Main
+memory that states come from is pinned.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
 from math import nan
 from typing import Any
 
@@ -19,25 +19,22 @@ import torch
 from torch import Tensor
 
 from warren.live.gpu.app_tensors import bring, moved, pinned_batch
+from warren.live.gpu.device_hashes import DeviceHashes, read, reading_of
 from warren.live.gpu.device_turn import most_is_free
 from warren.live.gpu.pinned_memory import pinned
 from warren.live.gpu.streams import LateCopies
 from warren.live.gpu.transfer import Lane, PipelinedTransfer, whole_is_sooner
 from warren.live.training.app.app_calls import BuiltApp
-from warren.live.training.helpers import HELPERS, Helpers
-from warren.live.training.memory.model_memory import DeviceMemoryShort, ModelMemory
+from warren.live.training.memory.device_bytes import DeviceBytes, DevicePlaces, fill
+from warren.live.training.memory.model_memory import (
+    DeviceMemoryShort,
+    Held,
+    ModelMemory,
+    Outcome,
+)
 from warren.live.training.memory.shared_memory import StateMemory
 from warren.live.training.tensor_layout import Layout, TensorPlaces, flat_of
 from warren.live.transport.frames import Buffer
-
-
-@dataclass(slots=True)
-class GatheredUpdate:
-    """An update on a device, and its tensors; ``taken``: it is still to be brought out."""
-
-    flat: Tensor
-    memory: StateMemory
-    taken: bool = False
 
 
 class DeviceMemory(ModelMemory):
@@ -63,8 +60,9 @@ class DeviceMemory(ModelMemory):
         self._lane = lane
         self._tensors = TensorPlaces(built.model)
         self._home: list[Tensor] = []
-        self._gathered: list[GatheredUpdate] = []
-        self._gathering: GatheredUpdate | None = None
+        self._updates_there = DevicePlaces(layout, device)
+        self._gathering: DeviceBytes | None = None
+        self._hashes: DeviceHashes | None = None
         self._allocate()
         # The round and the address of a state that is here already.
         self._staged: tuple[int, int] | None = None
@@ -77,8 +75,6 @@ class DeviceMemory(ModelMemory):
         self.transfer = PipelinedTransfer(built.model, layout, self._flat, lane)
         """Brings the states that were not staged."""
         self._shortages = shortages(device) if device.type == "cuda" else 0
-        # Processors wait for the GPU, and its next task of this job for the hashes.
-        self.helpers = Helpers(HELPERS)
         self._thread = ThreadPoolExecutor(1, "batches", self._in_thread)
 
     def stage(self, state: Buffer, round_no: int) -> None:
@@ -103,8 +99,8 @@ class DeviceMemory(ModelMemory):
             tensor.data = torch.empty(0, dtype=tensor.dtype, device=self._device)
         self._flat = torch.empty(0, dtype=torch.uint8, device=self._device)
         self._home.clear()
-        self._gathered.clear()
-        self._gathering = None
+        self._gathering = self._hashes = None
+        self._updates_there.forget()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
 
@@ -117,10 +113,10 @@ class DeviceMemory(ModelMemory):
     def _allocate(self) -> None:
         size = self._layout.total_bytes
         self._flat = torch.zeros(size, dtype=torch.uint8, device=self._device)
-        place = self._place()
+        self._updates_there.lend()
+        self._hashes = DeviceHashes(self._layout, self._device)
         # The state is complete: only now does the model have memory.
         self._home += StateMemory(self._layout, self._flat).views
-        self._gathered.append(place)
 
     def _there(self) -> list[Tensor]:
         return [one for one in self._tensors.now() if one is not None]
@@ -171,11 +167,15 @@ class DeviceMemory(ModelMemory):
         for view in self._home:
             view.fill_(nan if view.is_floating_point() or view.is_complex() else 0)
 
-    def load(self, targets: Sequence[Tensor], state: Buffer, round_no: int) -> Sequence[Tensor]:
+    def load(self, targets: Sequence[Tensor], state: Held, round_no: int) -> Sequence[Tensor]:
         """Put a round's state into the model; computations wait for the pieces that they read."""
-        views = self._states.at(state).views
         self._bring_back()
         self._bind(targets)
+        if isinstance(state, DeviceBytes):
+            self._staged = self._coming = None
+            self._flat.copy_(state.flat)
+            return state.memory.views
+        views = self._states.at(state).views
         host = flat_of(state)
         # A state that was staged is good for one task: that may leave other buffers.
         here, self._staged = self._staged, None
@@ -212,17 +212,23 @@ class DeviceMemory(ModelMemory):
         """Return the context of a loss: tensors that the app makes are on the device too."""
         return self._computing()
 
-    def places(self, update: Buffer) -> StateMemory:
-        """Return the device's place for an update: one from which none is still brought out."""
-        free = next((one for one in self._gathered if not one.taken), None)
-        if free is None:
-            free = self._place()
-            self._gathered.append(free)
-        self._gathering = free
-        return free.memory
+    def wait(self, loss: Tensor) -> None:
+        """Wait until the device has computed all that it was asked for."""
+        if self._device.type == "cuda":
+            torch.cuda.current_stream(self._device).synchronize()
 
-    def bring_out(self, update: Buffer) -> Callable[[], None]:
-        """Return the function that copies the update into main memory, and waits for the copy.
+    def places(self, update: Held) -> StateMemory:
+        """Return the device's place for an update: one from which none is still brought out."""
+        there = update if isinstance(update, DeviceBytes) else self._updates_there.lend()
+        self._gathering = there
+        return there.memory
+
+    def gather(self, update: StateMemory, source: Sequence[Tensor | None]) -> None:
+        """Copy tensors into the place of an update, whose padding is zero already."""
+        fill(update.views, source)
+
+    def bring_out(self, update: Held, loss: Tensor, present: bytes) -> Callable[[], Outcome]:
+        """Return the function that waits for the hashes, and copies an update into main memory.
 
         Raises
         ------
@@ -230,22 +236,21 @@ class DeviceMemory(ModelMemory):
             Memory of the GPU ran out meanwhile, and a library did with less: it may have chosen
             another algorithm, which gives other bits.
         """
-        place, after = self._gathering, self._lane.asked()
+        place, self._gathering = self._gathering, None
         assert place is not None, "an update is gathered first"
+        assert self._hashes is not None
         if self._device.type == "cuda" and shortages(self._device) > self._shortages:
             # For all later tasks: a library may keep its other choice.
             raise DeviceMemoryShort("the memory of the GPU ran out during the task")
-        place.taken = True
+        after = None if isinstance(update, DeviceBytes) else self._lane.asked()
+        reading = self._lane.read(reading_of(loss, self._hashes.of(place.flat)))
 
-        def copy() -> None:
-            self._lane.bring_out(flat_of(update), place.flat, after)
-            place.taken = False
+        def end() -> Outcome:
+            if not isinstance(update, DeviceBytes):
+                self._lane.bring_out(flat_of(update), place.flat, after)
+            return read(reading(), present)
 
-        return copy
-
-    def _place(self) -> GatheredUpdate:
-        flat = torch.zeros_like(self._flat)
-        return GatheredUpdate(flat, StateMemory(self._layout, flat))
+        return end
 
     def _bind(self, targets: Iterable[Tensor]) -> None:
         """Make the model's tensors views of ``flat``, whatever memory they have had since."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -42,6 +42,18 @@ class CopyStream:
         """Return the event of the end of all that was asked of the device until now."""
         return torch.cuda.current_stream(self._device).record_event()
 
+    def read(self, source: Tensor) -> Callable[[], Tensor]:
+        """Begin to copy a small tensor to main memory; return the function that waits for it."""
+        target = torch.empty_like(source, device="cpu", pin_memory=True)
+        target.copy_(source, non_blocking=True)
+        copied = torch.cuda.current_stream(self._device).record_event()
+
+        def wait() -> Tensor:
+            copied.synchronize()
+            return target
+
+        return wait
+
     def bring_out(self, target: Tensor, source: Tensor, after: object) -> None:
         """Copy a tensor on the device, as of an event, into main memory; wait for the copy."""
         assert isinstance(after, torch.cuda.Event)
@@ -70,6 +82,10 @@ class CopiesAtOnce:
 
     def asked(self) -> object:
         """Nothing is asked for and not done."""
+
+    def read(self, source: Tensor) -> Callable[[], Tensor]:
+        """It is here."""
+        return lambda: source
 
     def bring_out(self, target: Tensor, source: Tensor, after: object) -> None:
         """Copy."""

@@ -38,6 +38,15 @@ class TrainerDevice:
     shortages: Callable[[], int]
 
 
+def torch_device(gpu: int) -> torch.device:
+    """Return the device of a GPU by its number, on which this process computes from now on."""
+    if gpu == STAND_IN:
+        return torch.device("cpu")
+    device = torch.device("cuda", gpu)
+    torch.cuda.set_device(device)
+    return device
+
+
 def trainer_device(gpu: int, folder: str) -> TrainerDevice:
     """Return the trainer's access to GPU ``gpu``, on which this process then computes.
 
@@ -55,9 +64,7 @@ def trainer_device(gpu: int, folder: str) -> TrainerDevice:
 
 def on_gpu(index: int) -> MemoryOf:
     """Return the function that brings a built model to GPU ``index``, which this process uses."""
-    device = torch.device("cuda", index)
-    torch.cuda.set_device(device)
-    return memory_on(device)
+    return memory_on(torch_device(index))
 
 
 def memory_on(device: torch.device) -> MemoryOf:

@@ -42,6 +42,9 @@ class Lane(Protocol):
     def synchronize(self) -> None:
         """Wait until all copies to the device have ended."""
 
+    def read(self, source: Tensor) -> Callable[[], Tensor]:
+        """Begin to copy a small tensor to main memory; return the function that waits for it."""
+
     def asked(self) -> object:
         """Return the event that ``bring_out`` waits for: all work given to the device until now."""
 

@@ -86,7 +86,8 @@ class ServerRole(JobStateRole, frozen=True, tag="ServerRole", array_like=True):
     that each holds; empty: about the same. ``flow_class`` is the first class of its traffic.
     ``donors``: number of servers whose blocks it begins with; 0: it begins with the checkpoint of
     ``round``. ``inputs``: the budget of its host, as a trainer's. ``helpers``: threads that share
-    its sums and copies; 0: none do.
+    its sums and copies; 0: none do. ``gpu``: the GPU on which it keeps and steps the job; None: it
+    does so in main memory. ``trainer``: it also computes the job's tasks on that device.
     """
 
     part: int
@@ -101,6 +102,8 @@ class ServerRole(JobStateRole, frozen=True, tag="ServerRole", array_like=True):
     donors: int = 0
     inputs: HostBudget | None = None
     helpers: int = 0
+    gpu: int | None = None
+    trainer: TrainerRole | None = None
 
     @property
     def parts(self) -> int:

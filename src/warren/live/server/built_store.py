@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
+import torch
 from msgspec.structs import replace
 
 from warren.live.process.specs import ServerRole
@@ -28,7 +29,7 @@ def built_within_budget(role: ServerRole, alarm: Alarm) -> Built:
     inputs = _input_memory(role)
     while True:
         try:
-            with _building(inputs), alarm.within(role.job.task_limit_ns):
+            with _building(inputs), _turn(role), alarm.within(role.job.task_limit_ns):
                 return _built(role, inputs)
         except InputDataError as error:
             if inputs is None or not inputs.spill_model(error):
@@ -48,7 +49,7 @@ def _built(role: ServerRole, inputs: InputMemory | None) -> Built:
     store.known.expected = marks.expected
     if role.rehearse:
         store.warm()
-    if role.helpers:
+    if role.helpers and role.gpu is None:
         store.touch()
     return store, schedule, marks
 
@@ -65,12 +66,32 @@ def _built_store(role: ServerRole, inputs: InputMemory | None) -> ParameterStore
         model_bytes=role.model_bytes,
         shared=role.folder,
         inputs=inputs,
-        helpers=Helpers(role.helpers),
+        helpers=Helpers(role.helpers if role.gpu is None else 0),
         disk=None if inputs is None else inputs.disk,
+        device=device_of(role),
     )
     if inputs is not None:
         inputs.reserve(store.layout, _STATES, may_spill=store.tensorwise)
     return store
+
+
+def device_of(role: ServerRole) -> torch.device | None:
+    """Return the device on which a server keeps its part of a job; None: it does in main memory."""
+    if role.gpu is None:
+        return None
+    # Its code is loaded only where it is used.
+    from warren.live.gpu.trainer_device import torch_device
+
+    return torch_device(role.gpu)
+
+
+def _turn(role: ServerRole) -> AbstractContextManager[object]:
+    """Return the context in which a server takes memory of a GPU."""
+    if role.gpu is None:
+        return nullcontext()
+    from warren.live.gpu.trainer_device import trainer_device
+
+    return trainer_device(role.gpu, role.folder).turn()
 
 
 def _input_memory(role: ServerRole) -> InputMemory | None:

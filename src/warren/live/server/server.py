@@ -19,6 +19,7 @@ from warren.live.process.specs import ServerRole
 from warren.live.process.time_limit import Alarm
 from warren.live.server.built_store import built_within_budget
 from warren.live.server.global_norm import GlobalNorm
+from warren.live.server.local_tasks import LocalTasks
 from warren.live.server.migration import Donor, Inheritance
 from warren.live.server.peer_servers import PeerServers
 from warren.live.server.restored_copy import RestoredCopy
@@ -70,10 +71,14 @@ class Server:
         part, parts = role.part, role.parts
         self._store, self._schedule, self._marks = built_within_budget(role, self._alarm)
         store = self._store
+        self.local: LocalTasks | None = None
+        """The tasks of this process, if it computes some."""
+        if role.trainer is not None:
+            self.local = LocalTasks(store, role.trainer.device)
         job = role.job.index
         address = server_address(role.folder, job, role.generation, part)
         self._hub = Hub(address, role.identity)
-        self._sender = StateSender(self._hub, store)
+        self._sender = StateSender(self._hub, store, self.local)
         self._reader = UpdateReader(store.ranges, store.disk)
         self._peers = PeerServers(self._hub, store, parts)
         self._donor = Donor(role, store)
@@ -113,13 +118,21 @@ class Server:
         """Take messages and make rounds until the zygote closes the lifeline."""
         self.listen()
         while True:
-            ready = self._poller.poll(self._timeout_ms())
+            ready = self._poller.poll(self.timeout_ms())
             if self._lifeline in ready:
                 return
             self.turn(ready)
-            # The process that replaces this one has another way to the controller.
-            if self._control.far and self._control.lost:
-                end_as_killed()
+            self.end_if_cut_off()
+
+    def end_if_cut_off(self) -> None:
+        """End this process if its way to the controller is broken: another one replaces it."""
+        if self._control.far and self._control.lost:
+            end_as_killed()
+
+    @property
+    def poller(self) -> Poller:
+        """What wakes up for all that this server hears."""
+        return self._poller
 
     def listen(self) -> None:
         """Listen to all that this server hears, and say that it does."""
@@ -155,7 +168,7 @@ class Server:
         if self._first is not None:
             self._first.send(PartDone(self._role.part, -1))
 
-    def _timeout_ms(self) -> int | None:
+    def timeout_ms(self) -> int | None:
         """Return how long to wait for messages; None: for ever."""
         if self._left is not None:
             return 1
@@ -245,7 +258,9 @@ class Server:
         """Add an update to the round in progress, or compare it if the step has been made."""
         store = self._store
         self._wind_up()
-        if push.round == store.version and not store.finished:
+        if push.spot is not None and push.spot.on_device:
+            self._confirm(push)
+        elif push.round == store.version and not store.finished:
             pieces = buffers if push.spot is None else self._pieces(push, push.spot)
             if pieces is None:
                 return  # the executor is gone with its memory; the task will run again
@@ -256,10 +271,15 @@ class Server:
             self._marks.append(push.round, push.shard, push.marks)
         elif push.round == store.version - 1:
             # It ran twice, and the step has been made with the first result: the bits must agree.
-            store.known.check(push.round, push.shard, push.marks)
+            # This process may have computed it unasked; then its numbers are not known yet.
+            store.confirm(push.round, push.shard, push.loss, push.marks)
+            self._marks.append(push.round, push.shard, push.marks)
         if push.committed and push.round == self._passed:
-            self._real = True
-            self._commit(msgspec.structs.replace(push.stamp, end_ns=run_clock.now_ns()))
+            # What this process computed has ended on its device, whenever that is heard of here.
+            local = push.spot is not None and push.spot.on_device
+            self._real = self._real or not local
+            end_ns = push.stamp.comp_end_ns if local else run_clock.now_ns()
+            self._commit(msgspec.structs.replace(push.stamp, end_ns=end_ns))
         taken = Pushed(push.round, push.shard)
         # An emulated task ends when this message comes: not after the step, nor behind the next
         # state.
@@ -268,6 +288,21 @@ class Server:
         self._make_step()  # while the last update may still lie where it was computed
         if push.committed:
             self._taken.append((peer, taken))
+
+    def _confirm(self, push: Push) -> None:
+        """Take loss and hashes of a task of this process, whose update is added already."""
+        assert self.local is not None
+        self.local.add_all()
+        if push.round not in (self._store.version, self._store.version - 1):
+            return
+        self._store.confirm(push.round, push.shard, push.loss, push.marks)
+        self._marks.append(push.round, push.shard, push.marks)
+
+    def step_here(self) -> None:
+        """Step a round whose tasks are all on their way, if the barrier before it has passed."""
+        if self.local is not None and self._left is None:
+            self.local.add_all()
+            self._make_step()
 
     def _pieces(self, push: Push, spot: SharedSlot) -> list[memoryview] | None:
         """Return this server's pieces of an update that lies in shared memory.
@@ -375,7 +410,7 @@ class Server:
 
         Waits until every server has made the step.
         """
-        if not self._peers.all_done:
+        if not (self._peers.all_done and self._store.confirmed):
             return
         self._peers.take()
         with self._alarm.within(self._job.task_limit_ns):
@@ -385,7 +420,7 @@ class Server:
                 self._sha256 = self._store.digest()
         # Nothing emulated: step and evaluation take their time before the barrier. With pads they
         # happen inside the next one (decision 0008).
-        if self._real:
+        if self._real or self._outcome.metrics is not None or self._outcome.finished:
             self._barrier_ns = max(self._barrier_ns, run_clock.now_ns())
 
     def _pass_barrier(self) -> None:

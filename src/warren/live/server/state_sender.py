@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from warren.live.server.local_tasks import LocalTasks
 from warren.live.training.parameter_store import ParameterStore
-from warren.live.transport.message import TaskStamp
+from warren.live.transport.message import SharedSlot, TaskStamp, place_on_device
 from warren.live.transport.server_messages import BarrierPassed, JobOver, StateSent
 from warren.live.transport.sockets import Hub
 
@@ -34,9 +35,10 @@ class StateSender:
     ``_lent``: states that peers read where they lie, by peer and round.
     """
 
-    def __init__(self, hub: Hub, store: ParameterStore) -> None:
+    def __init__(self, hub: Hub, store: ParameterStore, local: LocalTasks | None = None) -> None:
         self._hub = hub
         self._store = store
+        self._local = local
         self._parked: list[tuple[bytes, int]] = []
         self._ahead: list[bytes] = []
         # The views keep the states as they are: memory is written to again when none is left.
@@ -86,19 +88,17 @@ class StateSender:
             self._hub.send(peer, JobOver(wanted))
         elif wanted == store.version - 1:
             # The step is made but its barrier has not passed: a task of the round may run again.
-            self._send(peer, wanted, store.previous_state(), now)
+            self._send(peer, wanted, now)
         elif wanted > store.version or store.finished or now.unsure:
             return False
         else:
-            self._send(peer, wanted, store.state(), now)
+            self._send(peer, wanted, now)
             # Sent ahead: the peer waits until it hears that the barrier has passed.
             if now.first and wanted > now.passed:
                 self._ahead.append(peer)
         return True
 
-    def _send(
-        self, peer: bytes, round_no: int, blocks: tuple[memoryview, ...], now: ServedState
-    ) -> None:
+    def _send(self, peer: bytes, round_no: int, now: ServedState) -> None:
         """Send a state: its bytes, or where they lie if the peer can read them there."""
         store = self._store
         # Only the first server tells of barriers and done tasks, and only of the round in progress.
@@ -106,7 +106,12 @@ class StateSender:
         done = now.done if current else ()
         since_ns = now.since_ns if current else None
         have = () if now.first else store.have(round_no)
-        spot = None if self._hub.is_far(peer) else store.spot(blocks)
+        here = self._local is not None and self._peer_of.get(self._local.device) == peer
+        blocks = () if here else self._blocks(round_no)
+        if here:  # its trainer is this process
+            spot: SharedSlot | None = place_on_device(store.total_bytes, 0)
+        else:
+            spot = None if self._hub.is_far(peer) else store.spot(blocks)
         header = StateSent(
             round_no,
             since_ns,
@@ -119,5 +124,10 @@ class StateSender:
         )
         if spot is None:
             self._hub.send(peer, header, *blocks)
-        elif self._hub.send(peer, header):
+        elif self._hub.send(peer, header) and not here:
             self._lent.setdefault(peer, []).append((round_no, blocks))
+
+    def _blocks(self, round_no: int) -> tuple[memoryview, ...]:
+        """Return the state of a round in main memory, of this version or of the last."""
+        store = self._store
+        return store.state() if round_no == store.version else store.previous_state()

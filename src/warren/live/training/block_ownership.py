@@ -63,7 +63,7 @@ def ranges_of(layout: Layout, owners: Sequence[int], part: int) -> Ranges:
 
 
 def views_in(
-    layout: Layout, ranges: Ranges, buffers: Sequence[Buffer]
+    layout: Layout, ranges: Ranges, buffers: Sequence[Buffer | Tensor]
 ) -> Iterator[tuple[int, TensorEntry, Tensor]]:
     """Yield index, entry and typed view of every tensor that lies in ``ranges``.
 

@@ -13,7 +13,7 @@ from warren.live.training.block_ownership import Ranges, views_in
 from warren.live.training.helpers import ALONE, Helpers
 from warren.live.training.memory.disk_memory import DiskMemory
 from warren.live.training.memory.shared_arena import ALIGN_BYTES
-from warren.live.training.memory.shared_memory import fresh, pieces_of
+from warren.live.training.memory.shared_memory import fresh
 from warren.live.training.tensor_layout import Layout, TensorEntry, flat_of
 from warren.live.transport.frames import Buffer
 
@@ -36,7 +36,7 @@ class GradientMeans:
 
     Sum and quotient of real numbers are rounded once each, so that it does not matter which
     elements are handled together, nor where in memory they lie. Complex ones go one by one.
-    ``disk``: where the memory lies; None: in main memory.
+    ``disk``: where the memory lies; None: in main memory, or on ``device``.
     """
 
     def __init__(
@@ -45,18 +45,24 @@ class GradientMeans:
         ranges: Ranges,
         helpers: Helpers = ALONE,
         disk: DiskMemory | None = None,
+        device: torch.device | None = None,
     ) -> None:
         self._layout, self._ranges, self._helpers = layout, ranges, helpers
         self._disk = disk
+        self._device = device
         self._runs = float_runs(layout, ranges)
         self.renew()
 
     def renew(self) -> None:
         """Allocate new memory and leave the old to its other holders."""
-        flat = fresh(self._layout.total_bytes, self._disk)
+        if self._device is None:
+            flat = fresh(self._layout.total_bytes, self._disk)
+        else:
+            size = self._layout.total_bytes
+            flat = torch.zeros(size, dtype=torch.uint8, device=self._device)
         pieces = [flat[begin:end] for begin, end in self._ranges]
         self._outs = [pieces[r.at][r.begin : r.end].view(r.dtype) for r in self._runs]
-        self._views = list(views_in(self._layout, self._ranges, pieces_of(flat, self._ranges)))
+        self._views = list(views_in(self._layout, self._ranges, pieces))
 
     def touch(self) -> None:
         """Write to all of the memory, whose pages come when they are first touched."""
@@ -68,14 +74,14 @@ class GradientMeans:
         return self._views
 
     @torch.no_grad()
-    def compute(self, updates: Sequence[Sequence[Buffer]]) -> None:
+    def compute(self, updates: Sequence[Sequence[Buffer | Tensor]]) -> None:
         """Fill ``views`` from updates in shard order, each with one buffer a range."""
         flats = [[flat_of(buffer) for buffer in update] for update in updates]
         pieces: list[tuple[Tensor, ...]] = []
         for run, out in zip(self._runs, self._outs, strict=True):
             parts = [flat[run.at][run.begin : run.end].view(run.dtype) for flat in flats]
             # A complex quotient has more than one rounding, so complex tensors are not cut.
-            if run.dtype.is_complex or out.nbytes <= _CHUNK_BYTES:
+            if run.dtype.is_complex or out.nbytes <= _CHUNK_BYTES or self._device is not None:
                 pieces.append((out, *parts))
                 continue
             size = _CHUNK_BYTES // out.element_size()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
+import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler, MultiplicativeLR
 
@@ -21,6 +25,7 @@ from warren.live.training.checkpoints.archive import Archive
 from warren.live.training.checkpoints.barrier_state import is_looked_at
 from warren.live.training.helpers import ALONE, Helpers
 from warren.live.training.input_data.input_memory import InputMemory
+from warren.live.training.memory.device_bytes import DeviceBytes
 from warren.live.training.memory.disk_memory import DiskMemory
 from warren.live.training.replica import Replica
 from warren.live.training.seeding import BARRIER, reseed
@@ -31,6 +36,10 @@ from warren.live.training.weight_average import averaged_state, safetensors_of, 
 from warren.live.transport.frames import Buffer
 from warren.live.transport.message import SharedSlot
 from warren.model.job import Job
+
+
+Packed: TypeAlias = tuple[memoryview, ...] | DeviceBytes
+"""A packed state: one buffer a range, or the whole of it on a device."""
 
 
 class ParameterStore:
@@ -59,6 +68,8 @@ class ParameterStore:
         Threads that share sums and copies.
     disk
         Where large tensors lie, with all states and means; None: in main memory.
+    device
+        Where the model, its optimizer's state and all else lie; None: in main memory.
 
     Raises
     ------
@@ -79,6 +90,7 @@ class ParameterStore:
         inputs: InputMemory | None = None,
         helpers: Helpers = ALONE,
         disk: DiskMemory | None = None,
+        device: torch.device | None = None,
     ) -> None:
         check_job(app, job)
         self._job = job
@@ -87,7 +99,7 @@ class ParameterStore:
         self._tasks = job.scale if runner is None else 1
         self.disk = disk
         self._replica = Replica(
-            app, job, part, parts, model_bytes, shared, runner, inputs, helpers, disk
+            app, job, part, parts, model_bytes, shared, runner, inputs, helpers, disk, device
         )
         self.layout = self._replica.layout
         self.owners = self._replica.owners
@@ -103,8 +115,14 @@ class ParameterStore:
         self._results: dict[int, TaskResult] = {}
         self._loss: float | None = None
         self._squares: tuple[float, ...] | None = None
-        self._state: tuple[memoryview, ...] | None = None
-        self._previous: tuple[memoryview, ...] | None = None
+        self._state: Packed | None = None
+        self._previous: Packed | None = None
+        # Shards whose losses and hashes are still to come: of this round, and of the last step.
+        self._ahead: set[int] = set()
+        self._open: set[int] = set()
+        self._losses: list[float] = []
+        # The copy in main memory of a state on a device that was asked for last.
+        self._copied: tuple[DeviceBytes, tuple[memoryview, ...]] | None = None
 
     def state(self) -> tuple[memoryview, ...]:
         """Return the owned bytes of the current version, one buffer a range; never written again.
@@ -114,10 +132,20 @@ class ParameterStore:
         ValueError
             The step has been made and its evaluation has not, which may still change buffers.
         """
-        self._need_evaluated()
-        if self._state is None:
-            self._state = self._replica.pack()
-        return self._state
+        return self._pieces(self._packed())
+
+    def there(self, round_no: int) -> DeviceBytes:
+        """Return the state of a round where it lies on the device: of this version, or the last.
+
+        Raises
+        ------
+        ValueError
+            It is of another version, or lies in main memory.
+        """
+        found = self._previous if round_no == self.version - 1 else self._packed()
+        if round_no not in (self.version, self.version - 1) or not isinstance(found, DeviceBytes):
+            raise ValueError(f"the state of round {round_no} does not lie on a device")
+        return found
 
     def blocks(self) -> tuple[memoryview, ...]:
         """Return what part 0 takes of this part: its state, and the averages of its weights."""
@@ -137,7 +165,7 @@ class ParameterStore:
         """
         if self._previous is None:
             raise ValueError(f"the state before version {self.version} is not kept")
-        return self._previous
+        return self._pieces(self._previous)
 
     def forget_previous(self) -> None:
         """Forget the state and marks of the last round, all of whose tasks are safe."""
@@ -156,19 +184,29 @@ class ParameterStore:
         """
         if self.finished or not 0 <= shard < self._tasks:
             raise ValueError(f"no task {shard} is awaited in round {self.version}")
-        sizes = [memoryview(buffer).nbytes for buffer in result.update]
-        entries, params = len(self.layout.entries), len(self.layout.params)
-        # One mark for loss and mask, then one for each entry of the layout.
-        if (sizes, len(result.present), len(result.marks)) != (
-            [end - begin for begin, end in self.ranges],
-            params,
-            MARK_BYTES * (1 + entries),
-        ):
-            raise ValueError(f"task {shard} of round {self.version} has another layout")
+        self._check_layout(shard, result)
         self.known.check(self.version, shard, result.marks)
         self.known.add(self.version, shard, result.marks)
         # Of a task computed twice the first result stays; ``check`` has found both equal.
         self._results.setdefault(shard, result)
+        if shard in self._ahead:
+            self.confirm(self.version, shard, result.loss, result.marks)
+
+    def _check_layout(self, shard: int, result: TaskResult) -> None:
+        """Refuse a result of another layout."""
+        sizes = [
+            one.nbytes if isinstance(one, DeviceBytes) else memoryview(one).nbytes
+            for one in result.update
+        ]
+        whole = [self.total_bytes] if self.device is not None and self.total_bytes else []
+        # One mark for loss and mask, then one for each entry of the layout.
+        marks = MARK_BYTES * (1 + len(self.layout.entries))
+        if (
+            sizes not in ([end - begin for begin, end in self.ranges], whole)
+            or len(result.present) != len(self.layout.params)
+            or len(result.marks) != marks
+        ):
+            raise ValueError(f"task {shard} of round {self.version} has another layout")
 
     def have(self, round_no: int) -> tuple[int, ...]:
         """Return the shards of a round whose result is in; all of them once its step was made."""
@@ -204,9 +242,9 @@ class ParameterStore:
             raise ValueError(f"round {self.version - 1} is not concluded")
         if self._squares is None:
             # Packed now, since means of buffers are written into the model next.
-            pieces = self.state()
-            if self._runner is not None:
-                self._runner.put_back(pieces[0], self.version)
+            packed = self._packed()
+            if self._runner is not None and not self._runner.on_device:
+                self._runner.put_back(self._pieces(packed)[0], self.version)
             self._squares = self._replica.combine(self._in_order())
         return self._squares
 
@@ -216,20 +254,74 @@ class ParameterStore:
         ``squares``: the results of ``combine`` on all parts, in order; None: there are no others.
         """
         own = self.combine()
+        losses = [result.loss for result in self._in_order()]
+        if not self._ahead:
+            self._mean_loss(losses, self.version)
         # The state before the step is kept for tasks of this round that may have to run again.
-        previous = self.state()
-        # In shard order, so that the mean loss has the same bits wherever tasks ran.
-        loss = sum(result.loss for result in self._in_order()) / self._tasks
-        check_converges(loss, self.version, self._job)
+        previous = self._packed()
         self._replica.step(self.version, own if squares is None else squares)
         self.version += 1
         if is_looked_at(self.version):
             checkpoint.check(self._replica)
         self._begin(previous)
-        if self._replica.part == 0:
-            self._loss = loss
-        else:
+        self._losses = losses
+        self._open, self._ahead = self._ahead, set()
+        if self._replica.part:
             self.finished = self.version == self._job.rounds
+        elif not self._open:
+            self._loss = self._mean_loss(losses, self.version - 1)
+
+    def _mean_loss(self, losses: Sequence[float], round_no: int) -> float:
+        """Return the mean loss of a round; refuse NaN, unless the job says otherwise."""
+        # In shard order, so that it has the same bits wherever tasks ran.
+        loss = sum(losses) / self._tasks
+        check_converges(loss, round_no, self._job)
+        return loss
+
+    # Tasks of this process whose numbers are still on the device.
+
+    def add_ahead(self, shard: int, present: bytes, update: DeviceBytes) -> None:
+        """Take the update of task (version, shard) before its loss and its hashes are known.
+
+        ``confirm`` gives them, also after the step.
+        """
+        ahead = TaskResult(loss=math.nan, present=present, marks=b"", update=(update,))
+        if self._results.setdefault(shard, ahead) is ahead:
+            self._ahead.add(shard)
+
+    @property
+    def goes_on(self) -> bool:
+        """Tell whether the round of this version is sure to follow, with its state as it is."""
+        waits = not self.confirmed or self._loss is not None
+        evaluates = waits and self._job.evaluates_after(self.version)
+        return not (self.finished or evaluates or self.version == self._job.rounds)
+
+    @property
+    def confirmed(self) -> bool:
+        """Tell whether the losses and hashes of all tasks of the last step are known."""
+        return not self._open
+
+    def confirm(self, round_no: int, shard: int, loss: float, marks: bytes) -> None:
+        """Take loss and hashes of a task that was added ahead, of the last round or of this one.
+
+        Raises
+        ------
+        SpecError
+            The same task was computed before with another result, or a round's mean loss is NaN.
+        """
+        self.known.check(round_no, shard, marks)
+        waiting = self._ahead if round_no == self.version else self._open
+        if shard not in waiting:
+            return
+        self.known.add(round_no, shard, marks)
+        waiting.discard(shard)
+        if round_no == self.version:
+            found = self._results[shard]
+            self._results[shard] = replace(found, loss=loss, marks=marks)
+            return
+        self._losses[shard] = loss
+        if not self._open:
+            self._loss = self._mean_loss(self._losses, round_no)
 
     def seed(self) -> None:
         """Set the next step's generators ahead of time; nothing else may run here before it."""
@@ -450,6 +542,26 @@ class ParameterStore:
         self.known.go_on_from(self.version)
         self._begin(None)
 
+    @property
+    def device(self) -> torch.device | None:
+        """The device on which the store lies; None: in main memory."""
+        return self._replica.device
+
+    def _packed(self) -> Packed:
+        """Return the state of this version where it lies."""
+        self._need_evaluated()
+        if self._state is None:
+            self._state = self._replica.pack()
+        return self._state
+
+    def _pieces(self, packed: Packed) -> tuple[memoryview, ...]:
+        """Return a state in main memory, one buffer a range."""
+        if not isinstance(packed, DeviceBytes):
+            return packed
+        if self._copied is None or self._copied[0] is not packed:
+            self._copied = packed, packed.pieces(self.ranges)
+        return self._copied[1]
+
     def _in_order(self) -> list[TaskResult]:
         """Return the results in shard order, in whatever order they came."""
         return [self._results[shard] for shard in range(self._tasks)]
@@ -462,7 +574,7 @@ class ParameterStore:
         if not self._replica.whole:
             raise ValueError(f"blocks of other parts of version {self.version} were not taken")
 
-    def _begin(self, previous: tuple[memoryview, ...] | None) -> None:
+    def _begin(self, previous: Packed | None) -> None:
         """Begin a round without results; ``previous`` is the state before the last step."""
         self._previous = previous
         self._state = None

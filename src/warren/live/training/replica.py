@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from warren.apps.protocol import TorchApp
+from warren.live.gpu.app_tensors import move
 from warren.live.training.app.app_calls import build
 from warren.live.training.app.app_contract import (
     check_blocks,
@@ -28,13 +29,20 @@ from warren.live.training.helpers import ALONE, Helpers
 from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.isolation.kept_values import KeptValue
 from warren.live.training.isolation.task_rules import TaskRules
+from warren.live.training.memory.device_bytes import DeviceBytes, DevicePlaces
 from warren.live.training.memory.disk_memory import DiskMemory
 from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES, StatePool
 from warren.live.training.seeding import BARRIER, reseed
 from warren.live.training.shared_step import block_step, shared_step
 from warren.live.training.task_hashes import TaskResult
 from warren.live.training.task_runner import TaskRunner
-from warren.live.training.tensor_layout import Layout, TensorEntry, TensorPlaces, tensors
+from warren.live.training.tensor_layout import (
+    Layout,
+    TensorEntry,
+    TensorPlaces,
+    flat_of,
+    tensors,
+)
 from warren.live.training.weight_average import update_average
 from warren.live.transport.frames import Buffer
 from warren.live.transport.message import SharedSlot
@@ -56,6 +64,7 @@ class Replica:
     ``inputs`` lets go of the data that the app keeps, unless it evaluates.
     ``runner`` is given in a rank of a ring; other ranks have the same whole store and step it too.
     It computes tasks with the same model, unless that lies on a device.
+    ``device``: where all of it lies, with the state of the optimizer; None: in main memory.
     """
 
     def __init__(
@@ -70,14 +79,18 @@ class Replica:
         inputs: InputMemory | None = None,
         helpers: Helpers = ALONE,
         disk: DiskMemory | None = None,
+        device: torch.device | None = None,
     ) -> None:
         self.disk = disk
+        self.device = device
         self.app = app
         self.job = job
         self.part = part
         self.parts = parts
         self._alone = parts == 1 and runner is None
         built = build(app, job, disk) if runner is None or runner.on_device else runner.built
+        if device is not None:
+            move(built, device)
         # An evaluation may need all data at once, so that they stay in memory then.
         if inputs is not None and job.evaluate is None and job.stop is None:
             inputs.release(built.dataset)
@@ -99,8 +112,12 @@ class Replica:
         # Indices of the entries that are of this version: right after building, all are.
         self.current = frozenset(range(len(self.owners)))
         large = self.layout.total_bytes >= SHARED_FROM_BYTES
-        self._pool = StatePool(self.layout, self.ranges, shared if large else None, helpers, disk)
-        self._means = GradientMeans(self.layout, self.ranges, helpers, disk)
+        if device is None:
+            shared = shared if large else None
+            self._pool = StatePool(self.layout, self.ranges, shared, helpers, disk)
+        else:
+            self._there = DevicePlaces(self.layout, device)
+        self._means = GradientMeans(self.layout, self.ranges, helpers, disk, device)
         self._integers = {i for i in self.owned if self.layout.entries[i].kind == "int_buffer"}
         owned_bytes = sum(end - begin for begin, end in self.ranges)
         self._large = owned_bytes >= _LARGE_BYTES * len(self.owned)
@@ -116,9 +133,14 @@ class Replica:
         """Tell whether the tensors of other parts are of this version too."""
         return len(self.current) == len(self.owners)
 
-    def pack(self) -> tuple[memoryview, ...]:
-        """Return the bytes of the owned tensors as they are now, one piece a range."""
-        return self._pool.pack(self._tensors())
+    def pack(self) -> tuple[memoryview, ...] | DeviceBytes:
+        """Return the bytes of the owned tensors as they are now, one piece a range.
+
+        On a device it is the whole state, with tensors of other parts as old as ``take``.
+        """
+        if self.device is None:
+            return self._pool.pack(self._tensors())
+        return self._there.pack(self._tensors())
 
     @torch.no_grad()
     def pack_averages(self) -> tuple[memoryview, ...]:
@@ -136,13 +158,13 @@ class Replica:
 
     def touch(self) -> None:
         """Write to the memory of means, and to that of one more state than is held."""
-        self._pool.pack(self._tensors())
+        self.pack()
         if self.job.scale > 1:
             self._means.touch()
 
     def spot(self, packed: Sequence[memoryview]) -> SharedSlot | None:
         """Return the place where other processes find a packed state; None: it has to be sent."""
-        return self._pool.spot(packed)
+        return None if self.device is not None else self._pool.spot(packed)
 
     def combine(self, results: Sequence[TaskResult]) -> tuple[float, ...]:
         """Combine the owned tensors of results in shard order.
@@ -277,7 +299,7 @@ class Replica:
             elif entry.kind == "float_buffer":
                 tensor.copy_(mean)
         if self._integers:
-            for index, _, first in views_in(self.layout, self.ranges, results[0].update):
+            for index, _, first in views_in(self.layout, self.ranges, self._pieces(results[0])):
                 if index in self._integers:
                     target[index].copy_(first)
 
@@ -306,12 +328,31 @@ class Replica:
         waits = self.parts > 1 and self.app.clip_norm is not None
         # The mean of one result is that result: views of its received bytes.
         if len(results) == 1 and self._large and self._tensorwise and not waits:
-            return views_in(self.layout, self.ranges, results[0].update)
+            return self._views(results[0])
         # The optimizer may still hold the means of the last round.
         if not self._tensorwise:
             self._means.renew()
-        self._means.compute([result.update for result in results])
+        self._means.compute([self._pieces(result) for result in results])
         return self._means.views()
+
+    def _pieces(self, result: TaskResult) -> Sequence[Buffer | Tensor]:
+        """Return a result's update where this model lies, one piece a range."""
+        if self.device is None:
+            return cast("Sequence[Buffer]", result.update)
+        first = result.update[0] if result.update else None
+        if isinstance(first, DeviceBytes):
+            return [first.flat[begin:end] for begin, end in self.ranges]
+        found = cast("Sequence[Buffer]", result.update)
+        return [flat_of(buffer).to(self.device) for buffer in found]
+
+    def _views(self, result: TaskResult) -> Iterable[tuple[int, TensorEntry, Tensor]]:
+        """Return index, entry and view of each owned tensor of an update."""
+        first = result.update[0] if result.update else None
+        if isinstance(first, DeviceBytes):
+            # Views that were made once: to make them again each round takes a processor's time.
+            every = zip(self.layout.entries, first.memory.views, strict=True)
+            return [(at, one, view) for at, (one, view) in enumerate(every) if at in self.owned]
+        return views_in(self.layout, self.ranges, self._pieces(result))
 
 
 def _prints(model: nn.Module) -> dict[str, int]:

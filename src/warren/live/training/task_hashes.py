@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,6 +18,7 @@ from xxhash import xxh3_64_intdigest
 from warren.live.training.app.app_contract import refuse
 from warren.live.training.checkpoints.files import make_folder, write_all, write_whole
 from warren.live.training.helpers import ALONE, Helpers
+from warren.live.training.memory.device_bytes import DeviceBytes
 from warren.live.training.tensor_layout import Layout
 from warren.live.transport.frames import Buffer
 from warren.model.job import Job
@@ -30,7 +31,7 @@ MARK_BYTES: Final = 4
 class TaskResult:
     """The outcome of one task.
 
-    ``update`` has the places of the state: gradients in the places of parameters, buffers as the
+    ``update`` has the places of the state, or lies on a device: gradients in the places of parameters, buffers as the
     forward pass left them; absent gradients and padding are zero. It comes in one piece a range of
     the receiver. ``present`` has one byte a parameter of the whole model, 1 if it has a gradient, 0
     if that is None. ``marks`` are ``marks_of`` all of it.
@@ -39,7 +40,7 @@ class TaskResult:
     loss: float
     present: bytes
     marks: bytes
-    update: tuple[Buffer, ...]
+    update: tuple[Buffer | DeviceBytes, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +68,18 @@ def marks_of(
     """
     whole = memoryview(update)
     parts = [whole[entry.offset : entry.offset + entry.nbytes] for entry in layout.entries]
-    hashed = helpers.each(lambda at: _low_half(parts[at]), [part.nbytes for part in parts])
-    marks = [_low_half(struct.pack("<d", loss) + present), *hashed]
-    return struct.pack(f"<{len(marks)}I", *marks)
+    hashed = helpers.each(lambda at: mark_of(parts[at]), [part.nbytes for part in parts])
+    return packed_marks([mark_of(struct.pack("<d", loss) + present), *hashed])
 
 
-def _low_half(part: Buffer) -> int:
+def mark_of(part: Buffer) -> int:
+    """Return the hash of some bytes, as a whole number of ``MARK_BYTES`` bytes."""
     return xxh3_64_intdigest(part) & 0xFFFFFFFF
+
+
+def packed_marks(marks: Sequence[int]) -> bytes:
+    """Return the bytes of hashes: of loss and mask, then of each entry."""
+    return struct.pack(f"<{len(marks)}I", *marks)
 
 
 def nondeterministic(layout: Layout, round_no: int, shard: int, known: bytes, marks: bytes) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
@@ -15,12 +16,13 @@ from warren.live.training.app.app_contract import checked_loss, own_collate, ref
 from warren.live.training.data_order import Batches
 from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.isolation.task_rules import TaskRules
+from warren.live.training.memory.device_bytes import DeviceBytes
 from warren.live.training.memory.disk_memory import DiskMemory
 from warren.live.training.memory.gradients_on_disk import GradientsOnDisk
-from warren.live.training.memory.model_memory import ModelMemory
+from warren.live.training.memory.model_memory import Held, ModelMemory
 from warren.live.training.memory.shared_memory import StateMemory, copy_all, fresh
 from warren.live.training.seeding import reseed
-from warren.live.training.task_hashes import TaskResult, marks_of
+from warren.live.training.task_hashes import TaskResult
 from warren.live.training.tensor_layout import Layout, TensorPlaces, flat_of, raw, tensors
 from warren.live.transport.frames import Buffer
 from warren.model.job import Job
@@ -29,9 +31,28 @@ MemoryOf: TypeAlias = Callable[[BuiltApp, Layout], ModelMemory]
 """Brings a built model, and the tensors its app keeps, to the device of tasks."""
 
 
+def _nbytes(held: Held) -> int:
+    return held.nbytes if isinstance(held, DeviceBytes) else memoryview(held).nbytes
+
+
 def in_main_memory(built: BuiltApp, layout: Layout) -> ModelMemory:
     """Leave a model where it was built."""
     return ModelMemory(layout)
+
+
+@dataclass(frozen=True, slots=True)
+class StartedTask:
+    """A task whose gradients are computed, or on their way on a device.
+
+    ``present``: as in its result, which a call gives.
+    """
+
+    present: bytes
+    _end: Callable[[], TaskResult]
+
+    def __call__(self) -> TaskResult:
+        """Wait for the result, and return it."""
+        return self._end()
 
 
 class TaskRunner:
@@ -122,28 +143,29 @@ class TaskRunner:
 
     def run(
         self,
-        state: Buffer,
+        state: Held,
         round_no: int,
         shard: int,
-        update: Buffer | None = None,
+        update: Held | None = None,
     ) -> TaskResult:
         """Compute task (round_no, shard) to its end; see ``start``."""
         return self.start(state, round_no, shard, update)()
 
     def start(
         self,
-        state: Buffer,
+        state: Held,
         round_no: int,
         shard: int,
-        update: Buffer | None = None,
+        update: Held | None = None,
         computed: Callable[[], None] | None = None,
-    ) -> Callable[[], TaskResult]:
+    ) -> StartedTask:
         """Compute gradients and buffers of task (round_no, shard) from the state of that round.
 
         Parameters
         ----------
         state
-            ``layout.total_bytes`` bytes, as all parts of a store together give them. Only read.
+            ``layout.total_bytes`` bytes, as all parts of a store together give them, or such a
+            state on the model's device. Only read.
         update
             As many bytes to write the update to, every one of them; new ones if not given.
         computed
@@ -151,15 +173,15 @@ class TaskRunner:
 
         Returns
         -------
-        Callable
-            The function that brings the result into the update and hashes it. Call it once; if the
-            model is on a device another thread may call it while the next task computes.
+        StartedTask
+            Call it once to bring the result into the update and hash it. If the model is on a
+            device another thread may call it while the next task computes.
         """
         place = self._room() if update is None else update
-        for buffer in (state, place):
-            if memoryview(buffer).nbytes != self.layout.total_bytes:
+        for held in (state, place):
+            if _nbytes(held) != self.layout.total_bytes:
                 raise ValueError(f"a state of this job has {self.layout.total_bytes} bytes")
-        if memoryview(place).readonly:
+        if not isinstance(place, DeviceBytes) and memoryview(place).readonly:
             raise ValueError("an update needs memory that may be written")
         if self._gradients is not None:
             self._gradients.targets = self._memory.places(place).views
@@ -173,19 +195,18 @@ class TaskRunner:
                 loss = checked_loss(self._app.loss(self._model, batch), self._job)
             loss.backward()  # type: ignore[no-untyped-call]
             self.rules.end(loss, before)
-        value = float(loss.detach())
         if computed is not None:
+            self._memory.wait(loss)
             computed()
         present = self._collect(self._memory.places(place))
-        bring_out = self._memory.bring_out(place)
+        bring_out = self._memory.bring_out(place, loss, present)
 
         def end() -> TaskResult:
-            bring_out()
-            whole = memoryview(place)
-            marks = marks_of(self.layout, value, present, whole, self._memory.helpers)
+            value, marks = bring_out()
+            whole = place if isinstance(place, DeviceBytes) else memoryview(place)
             return TaskResult(loss=value, present=present, marks=marks, update=(whole,))
 
-        return end
+        return StartedTask(present, end)
 
     def put_back(self, state: Buffer, round_no: int) -> None:
         """Put the state of a round back into a model that runs tasks and steps, as in a ring.
@@ -238,11 +259,10 @@ class TaskRunner:
         loss.backward()  # type: ignore[no-untyped-call]
         place = memoryview(bytearray(self.layout.total_bytes))
         present = self._collect(self._memory.places(place))
-        self._memory.bring_out(place)()
-        return marks_of(self.layout, float(loss.detach()), present, place)
+        return self._memory.bring_out(place, loss, present)()[1]
 
     @torch.no_grad()
-    def _reset(self, state: Buffer, round_no: int) -> Sequence[Tensor]:
+    def _reset(self, state: Held, round_no: int) -> Sequence[Tensor]:
         """Put a state into the model, whatever tensors the last task has put in their places.
 
         Returns
@@ -264,9 +284,7 @@ class TaskRunner:
     @torch.no_grad()
     def _collect(self, update: StateMemory) -> bytes:
         """Fill an update, and return its mask: one byte a parameter, 1 where it has a gradient."""
-        targets = []
-        sources = []
-        absent = []
+        sources: list[Tensor | None] = []
         present = bytearray()
         for at, (value, view) in enumerate(zip(self._places.now(), update.views, strict=True)):
             source = value
@@ -274,17 +292,10 @@ class TaskRunner:
             if at < self._params:
                 source = None if value is None else value.grad
                 present.append(source is not None)
-            if source is None:
-                absent.append(view)
-                continue
-            if source.shape != view.shape or source.dtype != view.dtype:
+            if source is not None and (source.shape, source.dtype) != (view.shape, view.dtype):
                 self._refuse(self.layout.entries[at].name, source, view)
-            targets.append(view)
             sources.append(source)
-        copy_all(targets, sources, disk=self._disk)
-        # Every byte of an update is written, since marks and servers read all of it.
-        if zeros := absent + update.padding:
-            torch._foreach_zero_(zeros)
+        self._memory.gather(update, sources)
         return bytes(present)
 
     def _refuse(self, name: str, value: Tensor, view: Tensor) -> None:

@@ -102,12 +102,14 @@ def view_of(flat: Tensor, entry: TensorEntry, offset: int) -> Tensor:
     return part.view(getattr(torch, entry.dtype)).view(entry.shape)
 
 
-def flat_of(source: Buffer) -> Tensor:
+def flat_of(source: Buffer | Tensor) -> Tensor:
     """Return a flat uint8 tensor that shares the memory of ``source``, of any alignment.
 
-    torch has no read-only tensors and warns of read-only memory; no code here writes to memory that
+    A tensor is that already. torch has no read-only tensors and warns of read-only memory; no code here writes to memory that
     it only reads.
     """
+    if isinstance(source, Tensor):
+        return source
     # torch keeps this object, and so the memory stays where it is.
     view = memoryview(source)
     if not view.nbytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 # Fields are sent by position, so their order is part of the protocol: a new one goes last and has
@@ -10,6 +12,9 @@ import msgspec
 
 class Message(msgspec.Struct, frozen=True, tag="Message", array_like=True):
     """Base of all messages."""
+
+
+_DEVICE: Final = "device"
 
 
 class SharedSlot(msgspec.Struct, frozen=True, array_like=True):
@@ -24,6 +29,16 @@ class SharedSlot(msgspec.Struct, frozen=True, array_like=True):
     slot_bytes: int
     slots: int
     slot: int
+
+    @property
+    def on_device(self) -> bool:
+        """Tell whether it stands for memory of a device, in its server's process."""
+        return self.path == _DEVICE
+
+
+def place_on_device(slot_bytes: int, slot: int) -> SharedSlot:
+    """Return the description of a place on a device, for a process that only passes it on."""
+    return SharedSlot(_DEVICE, 0, slot_bytes, 1, slot)
 
 
 class TaskStamp(msgspec.Struct, frozen=True, array_like=True):

@@ -260,7 +260,8 @@ class RunTask(Message, frozen=True, tag="RunTask", array_like=True):
 
     ``update`` None: the update is not needed. ``then``: round and shard of the job's task that
     follows on this device, if that is known. ``expected``: the hashes that the task gave in another
-    process. ``staged``: the state staged for it is still valid.
+    process. ``staged``: the state staged for it is still valid. ``ahead``: nothing else is to run
+    on the device, so the trainer may begin the job's next tasks before it is asked for them.
     """
 
     job: int
@@ -271,6 +272,7 @@ class RunTask(Message, frozen=True, tag="RunTask", array_like=True):
     then: tuple[int, int] | None = None
     expected: bytes = b""
     staged: bool = False
+    ahead: bool = False
 
 
 class StageState(Message, frozen=True, tag="StageState", array_like=True):
@@ -308,7 +310,10 @@ class Staged(Message, frozen=True, tag="Staged", array_like=True):
 
 
 class TaskComputed(Message, frozen=True, tag="TaskComputed", array_like=True):
-    """Trainer to executor: the update lies in its slot. See ``training.task_hashes``."""
+    """Trainer to executor: the update lies in its slot. See ``training.task_hashes``.
+
+    ``began_ns`` and ``ended_ns``: when a device computed it, where the trainer knows; else 0.
+    """
 
     job: int
     round: int
@@ -316,6 +321,8 @@ class TaskComputed(Message, frozen=True, tag="TaskComputed", array_like=True):
     loss: float
     present: bytes
     marks: bytes
+    began_ns: int = 0
+    ended_ns: int = 0
 
 
 # Tasks that are computed again, to see whether they give the same bits.

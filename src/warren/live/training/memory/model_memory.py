@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import torch
 from torch import Tensor
 
 from warren.live.training.helpers import ALONE, Helpers
+from warren.live.training.memory.device_bytes import DeviceBytes
 from warren.live.training.memory.disk_memory import DiskMemory
 from warren.live.training.memory.shared_memory import StateMemories, StateMemory, copy_all
+from warren.live.training.task_hashes import marks_of
 from warren.live.training.tensor_layout import Layout
 from warren.live.transport.frames import Buffer
 from warren.model.errors import chain_of, text_of
 
+Held: TypeAlias = Buffer | DeviceBytes
+"""A whole state or update: in main memory, or on the device."""
+Outcome: TypeAlias = tuple[float, bytes]
+"""The loss of a task, and the marks of its update."""
 _SHORT: Final = ("out of memory", "ALLOC_FAILED")
 
 
@@ -33,10 +39,6 @@ def ran_out(error: BaseException) -> bool:
         if isinstance(one, RuntimeError) and any(word in text_of(one) for word in _SHORT):
             return True
     return False
-
-
-def _nothing() -> None:
-    """Do nothing."""
 
 
 class ModelMemory:
@@ -76,8 +78,9 @@ class ModelMemory:
     def rehearse(self, trial: Callable[[], bytes], state: Buffer) -> None:
         """Find out how states may come, by trials of a task with a state, which give its hashes."""
 
-    def load(self, targets: Sequence[Tensor], state: Buffer, round_no: int) -> Sequence[Tensor]:
+    def load(self, targets: Sequence[Tensor], state: Held, round_no: int) -> Sequence[Tensor]:
         """Put a round's state into the model's tensors; return their new contents, in order."""
+        assert not isinstance(state, DeviceBytes), "a model in main memory has no device"
         frame = self._states.at(state)
         copy_all(targets, frame.views, disk=self.disk)
         return frame.views
@@ -94,16 +97,34 @@ class ModelMemory:
         """Return the context in which the app computes a loss."""
         return nullcontext()
 
-    def places(self, update: Buffer) -> StateMemory:
+    def wait(self, loss: Tensor) -> None:
+        """Wait until the device has computed the gradients of a loss; here they are there."""
+
+    def places(self, update: Held) -> StateMemory:
         """Return the targets for the tensors of an update, with the gaps between them."""
+        assert not isinstance(update, DeviceBytes), "a model in main memory has no device"
         return self._updates.at(update)
 
-    def bring_out(self, update: Buffer) -> Callable[[], None]:
+    def gather(self, update: StateMemory, source: Sequence[Tensor | None]) -> None:
+        """Copy tensors into the places of an update; None leaves zeros.
+
+        Every byte is written, since marks and servers read all of it.
+        """
+        pairs = [(view, one) for view, one in zip(update.views, source, strict=True)]
+        found = [(view, one) for view, one in pairs if one is not None]
+        copy_all([view for view, _ in found], [one for _, one in found], disk=self.disk)
+        if zeros := [view for view, one in pairs if one is None] + update.padding:
+            torch._foreach_zero_(zeros)
+
+    def bring_out(self, update: Held, loss: Tensor, present: bytes) -> Callable[[], Outcome]:
         """Return a function, to call once, that brings the copies in ``places`` into the update.
 
-        Another thread may call it while the next task computes. Here all of it is there already.
+        Another thread may call it while the next task computes. It returns the loss as a number and
+        the marks of the update. Here all of it is there already.
         """
-        return _nothing
+        assert not isinstance(update, DeviceBytes), "a model in main memory has no device"
+        value, whole = float(loss.detach()), update
+        return lambda: (value, marks_of(self._layout, value, present, whole, self.helpers))
 
     def forget(self) -> None:
         """Let go of buffers that were used."""

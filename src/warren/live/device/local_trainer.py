@@ -1,0 +1,119 @@
+"""A trainer in the process of its job's server: the store lies on the same device.
+
+Where nothing else is to run on the device it computes tasks before it is asked for them, so that
+the device never waits for messages. A task's bits do not depend on when it runs; it counts when it
+is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from warren.apps.protocol import TorchApp
+from warren.live import run_clock
+from warren.live.device.trainer import Trainer
+from warren.live.process.specs import TrainerRole
+from warren.live.server.local_tasks import LocalTasks
+from warren.live.training import numerics
+from warren.live.training.app.app_loader import build_app
+from warren.live.training.task_hashes import TaskResult
+from warren.live.training.task_runner import StartedTask, TaskRunner
+from warren.live.transport.messages import RunTask, StageState, Staged, TaskComputed
+from warren.model.errors import SpecError
+
+_AHEAD: Final = 2
+"""Most tasks that are computed and were not asked for."""
+
+Task = tuple[int, int]
+"""Round and shard."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedResult:
+    """The result of a task, and when the device began and ended it, in ns of the run's clock."""
+
+    result: TaskResult
+    began_ns: int
+    ended_ns: int
+
+
+class LocalTrainer(Trainer):
+    """Computes the tasks of a store in this process, on the device where that lies."""
+
+    def __init__(self, role: TrainerRole, local: LocalTasks) -> None:
+        super().__init__(role)
+        self._local = local
+        # The result is there soon after the gradients; the device is free then.
+        self._computed = None
+        self._early: dict[Task, Future[TimedResult]] = {}
+        # When the device ended its last task.
+        self._ended_ns = 0
+        self._latest: Task | None = None
+        self._may_go_on = False
+
+    def go_on(self) -> bool:
+        """Compute the next task before it is asked for, if that is allowed; tell whether it did."""
+        task = self._next()
+        if task is None or self._runner is None:
+            return False
+        try:
+            with self._alarm.within(self._job.task_limit_ns):
+                self._early[task] = self._launch(self._runner, *task)
+        except BaseException:
+            # It will raise again when it is asked for, where that is reported.
+            self._may_go_on, self._runner = False, None
+            return False
+        finally:
+            numerics.pin()
+        return True
+
+    def _next(self) -> Task | None:
+        """Return the task that follows the latest one, if it may be computed now."""
+        if not self._may_go_on or self._latest is None or len(self._early) >= _AHEAD:
+            return None
+        round_no, shard = self._latest
+        task = (round_no, shard + 1) if shard + 1 < self._job.scale else (round_no + 1, 0)
+        return task if self._local.open(task[0]) else None
+
+    def _launch(self, runner: TaskRunner, round_no: int, shard: int) -> Future[TimedResult]:
+        """Let the device compute a task, whose update stays there."""
+        launched_ns = run_clock.now_ns()
+        update = self._local.lend()
+        started = runner.start(self._local.state(round_no), round_no, shard, update)
+        self._latest = round_no, shard
+        self._local.computed(round_no, shard, started.present, update)
+        return self._link.behind(lambda: self._wait(started, launched_ns))
+
+    def _wait(self, started: StartedTask, launched_ns: int) -> TimedResult:
+        """Wait for a task's result, in the thread of results."""
+        result = started()
+        began_ns, self._ended_ns = max(launched_ns, self._ended_ns), run_clock.now_ns()
+        return TimedResult(result, began_ns, self._ended_ns)
+
+    def _compute(self, runner: TaskRunner, task: RunTask) -> Callable[[], TimedResult]:
+        key = task.round, task.shard
+        self._may_go_on = task.ahead
+        found = self._early.pop(key, None)
+        # Tasks of earlier rounds have run elsewhere.
+        self._early = {one: work for one, work in self._early.items() if one[0] >= task.round}
+        return (self._launch(runner, *key) if found is None else found).result
+
+    def _report(self, task: RunTask, result: TimedResult) -> TaskComputed:
+        found = result.result
+        done = task.job, task.round, task.shard, found.loss, found.present, found.marks
+        return TaskComputed(*done, result.began_ns, result.ended_ns)
+
+    def _stage(self, message: StageState) -> None:
+        self._expect(message.round, message.shard)
+        self._link.send(Staged(message.job, message.round))
+
+    def _app(self) -> TorchApp:
+        # The store in this process has built the app already: the tasks' one has globals and
+        # classes of its own, as in a process of its own.
+        with suppress(SpecError):
+            return build_app(self._job, self._role.base, copy=True)
+        return build_app(self._job, self._role.base)

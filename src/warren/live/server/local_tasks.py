@@ -1,0 +1,52 @@
+"""The tasks that a server's own process computes, on the device where the server's store lies.
+
+Their states and updates never leave the device. A round whose tasks are all of this process is
+stepped as soon as they are on their way, before their losses and hashes are known here.
+"""
+
+from __future__ import annotations
+
+from warren.live.training.memory.device_bytes import DeviceBytes, DevicePlaces
+from warren.live.training.parameter_store import ParameterStore
+
+class LocalTasks:
+    """Places for states and updates of a store on a device, and updates that wait for their push.
+
+    ``device``: the number of the device in its cluster.
+    """
+
+    def __init__(self, store: ParameterStore, device: int) -> None:
+        assert store.device is not None
+        self.device = device
+        self._store = store
+        self._places = DevicePlaces(store.layout, store.device)
+        self._waiting: dict[tuple[int, int], tuple[bytes, DeviceBytes]] = {}
+
+    def state(self, round_no: int) -> DeviceBytes:
+        """Return the state that a round begins with."""
+        return self._store.there(round_no)
+
+    def lend(self) -> DeviceBytes:
+        """Return a place for an update."""
+        return self._places.lend()
+
+    def computed(self, round_no: int, shard: int, present: bytes, update: DeviceBytes) -> None:
+        """Note that a task is on its way on the device."""
+        self._waiting[round_no, shard] = present, update
+
+    def add_all(self) -> None:
+        """Add the tasks of the round in progress to the store."""
+        store = self._store
+        for (round_no, shard), (present, update) in list(self._waiting.items()):
+            if round_no == store.version and not store.finished:
+                store.add_ahead(shard, present, update)
+            if round_no <= store.version:
+                del self._waiting[round_no, shard]
+
+    def open(self, round_no: int) -> bool:
+        """Tell whether tasks of a round may be computed before they are asked for.
+
+        Its state must be there, and no evaluation before it may change that or end the job.
+        """
+        store = self._store
+        return round_no == store.version and store.goes_on
