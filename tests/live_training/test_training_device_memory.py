@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
@@ -61,6 +61,10 @@ class LateLane:
         """Copy all that is left."""
         for pair in list(self.under_way):
             self.wait(pair)
+
+    def read(self, source: Tensor) -> Callable[[], Tensor]:
+        """Copy when it is waited for."""
+        return source.clone
 
     def asked(self) -> object:
         """All that was asked for is done."""
@@ -172,7 +176,7 @@ def test_a_rank_of_a_ring_steps_a_model_of_its_own_where_tasks_are_computed_on_a
 
 def test_results_that_are_brought_out_after_the_next_task_has_computed_have_the_same_bits() -> None:
     store, runner = ParameterStore(NetApp(), JOB), TaskRunner(NetApp(), JOB, in_late_memory)
-    places = runner._memory._gathered  # type: ignore[attr-defined]
+    places = runner._memory._updates_there  # type: ignore[attr-defined]
     for round_no in range(3):
         state = b"".join(store.state())
         ends = []
