@@ -14,8 +14,9 @@ from warren.live.training.app.app_contract import checked_metrics, refuse
 from warren.live.training.isolation.kept_values import GENERATORS, KeptValue, content, is_a
 from warren.live.training.isolation.outside_state import OutsideState
 from warren.live.training.isolation.task_rules import TaskRules
+from warren.live.training.mixed_devices import meeting
 from warren.live.training.seeding import generator_states, seed_otherwise, set_generator_states
-from warren.live.training.tensor_layout import tensors
+from warren.live.training.tensor_layout import device_of, tensors
 from warren.live.training.weight_average import averaged
 from warren.model.job import Job
 
@@ -86,7 +87,7 @@ class Evaluation:
 
     def _call(self, model: nn.Module) -> object:
         model.eval()
-        with torch.no_grad():
+        with torch.no_grad(), meeting(device_of(model)):
             metrics = self._built.app.evaluate(model)
         model.train()
         return metrics

@@ -44,16 +44,26 @@ def seed_otherwise(seed: int) -> None:
 
 
 def generator_states() -> tuple[Any, ...]:
-    """Return the states of the generators of ``random``, ``numpy`` and ``torch`` (on the CPU)."""
-    return random.getstate(), np.random.get_state(), torch.default_generator.get_state()
+    """Return the states of the generators of ``random``, ``numpy`` and ``torch``.
+
+    That of the GPU is among them once this process uses one.
+    """
+    there = torch.cuda.get_rng_state() if _uses_gpu() else None
+    return random.getstate(), np.random.get_state(), torch.default_generator.get_state(), there
 
 
 def set_generator_states(states: tuple[Any, ...]) -> None:
     """Take the generators back to where they were."""
-    of_random, of_numpy, of_torch = states
+    of_random, of_numpy, of_torch, of_gpu = states
     random.setstate(of_random)
     np.random.set_state(of_numpy)
     torch.default_generator.set_state(of_torch)
+    if of_gpu is not None:
+        torch.cuda.set_rng_state(of_gpu)
+
+
+def _uses_gpu() -> bool:
+    return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
 
 
 def stream_key(seed: int, epoch: int) -> int:
@@ -73,5 +83,5 @@ def _set_generators(text: str) -> None:
     value = int.from_bytes(digest[16:24], "little")
     # torch.manual_seed formats a stack trace for CUDA on every call until CUDA is in use.
     torch.default_generator.manual_seed(value)
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+    if _uses_gpu():
         torch.cuda.manual_seed_all(value)

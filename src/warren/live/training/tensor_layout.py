@@ -96,6 +96,16 @@ def tensors(model: nn.Module) -> dict[str, Tensor]:
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
 
 
+def device_of(model: nn.Module) -> torch.device:
+    """Return the device on which a model lies; main memory if it has no tensors."""
+    return next((one.device for one in tensors(model).values()), torch.device("cpu"))
+
+
+def host_copy(tensor: Tensor) -> Tensor:
+    """Return a copy in main memory, outside autograd, with the strides of the tensor."""
+    return tensor.detach().clone() if tensor.is_cpu else tensor.detach().cpu()
+
+
 def view_of(flat: Tensor, entry: TensorEntry, offset: int) -> Tensor:
     """Return a typed view of the entry whose bytes begin at ``offset`` of a flat uint8 tensor."""
     part = flat[offset : offset + entry.nbytes]
