@@ -10,7 +10,7 @@ from training_bench import MixedApp, Points, a_job, mixed_job, serve, serve_spli
 from warren.apps.protocol import TorchApp, make_app
 from warren.live.oracle.plain import train
 from warren.live.training.app.app_contract import check_job
-from warren.live.training.gradient_clipping import factor_of, square_of
+from warren.live.training.gradient_clipping import factor_of, squares_of
 from warren.model.errors import SpecError
 
 
@@ -44,7 +44,7 @@ def test_the_factor_is_that_of_pytorch(limit: float, dtype: torch.dtype, rtol: f
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient.clone()
     nn.utils.clip_grad_norm_(parameters, limit)
-    factor = factor_of([square_of(one) for one in gradients], limit)
+    factor = factor_of(squares_of(gradients), limit)
     for parameter, gradient in zip(parameters, gradients, strict=True):
         mine = gradient if factor is None else gradient * factor
         torch.testing.assert_close(mine, parameter.grad, rtol=rtol, atol=0)
@@ -54,9 +54,9 @@ def test_strides_and_absent_gradients_do_not_matter_to_the_square() -> None:
     gradient = torch.randn(30, 20, generator=torch.Generator().manual_seed(1))
     turned = gradient.t().contiguous().t()
     assert turned.stride() != gradient.stride()
-    assert square_of(turned) == square_of(gradient)
-    assert square_of(None) == 0.0
-    assert square_of(torch.tensor([3 + 4j])) == 25.0
+    first, second = squares_of([gradient, turned])
+    assert first == second
+    assert squares_of([None, torch.tensor([3 + 4j])]) == (0.0, 25.0)
 
 
 @pytest.mark.parametrize("limit", [0, -1.0, True, "much", float("nan"), float("inf")])

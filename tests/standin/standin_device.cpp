@@ -234,10 +234,33 @@ bool touches(const c10::IValue& value) {
   return value.isDevice() && value.toDevice().type() == kDevice;
 }
 
+// As CUDA: numbers of main memory do not meet those of the device, but for single ones and indices.
+void check_devices(const c10::OperatorHandle& op, const std::vector<c10::IValue>& values) {
+  bool ours = false, others = false;
+  auto see = [&](const at::Tensor& one) {
+    if (!one.defined()) return;
+    if (is_ours(one)) {
+      ours = true;
+    } else if (one.dim() > 0) {
+      others = true;
+    }
+  };
+  for (const auto& value : values) {
+    if (value.isTensor()) see(value.toTensor());
+    if (value.isTensorList()) {
+      for (const auto& one : value.toTensorVector()) see(one);
+    }
+  }
+  TORCH_CHECK(!(ours && others), op.schema().name(),
+              ": Expected all tensors to be on the same device, but found at least two devices, "
+              "standin:0 and cpu!");
+}
+
 void on_processor(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& schema = op.schema();
   auto arguments = schema.arguments();
   auto values = torch::jit::last(stack, arguments.size()).vec();
+  check_devices(op, values);
   torch::jit::drop(*stack, arguments.size());
   Call call;
   bool ours = false;
@@ -418,6 +441,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("resize_", resize);
   m.impl("set_.source_Storage_storage_offset", set_storage);
   m.impl("set_.source_Tensor", set_tensor);
+  // PyTorch's own way for these makes a loss of another shape first.
+  for (const auto* name : {"mse_loss", "smooth_l1_loss", "huber_loss"}) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&on_processor>());
+  }
   m.impl("convolution_overrideable", convolution);
   m.impl("_thnn_fused_gru_cell", gru_cell);
   m.impl("_thnn_fused_gru_cell_backward", gru_cell_backward);

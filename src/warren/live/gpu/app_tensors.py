@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from warren.live.training.app.app_calls import BuiltApp
+from warren.live.training.checkpoints.barrier_objects import find
 from warren.live.training.isolation.reachable_values import reachable
+from warren.live.training.mixed_devices import with_tensors
 from warren.live.training.tensor_layout import tensors
+
+
+def move(built: BuiltApp, device: torch.device) -> None:
+    """Move all that a barrier steps to a device: the model, and what the app and its steppers keep.
+
+    The model's tensors then lie in row-major order, as in a state.
+    """
+    for one in tensors(built.model).values():
+        one.data = one.data.to(device).contiguous()
+    bring(built, device)
+    bring_steppers(built, device)
+
+
+def bring_steppers(built: BuiltApp, device: torch.device) -> None:
+    """Move the tensors that the optimizer, the schedule and their hooks have made so far.
+
+    What PyTorch keeps in main memory beside a model on a GPU stays there: counters of steps, and
+    numbers of ``param_groups``. So do data.
+    """
+    data = {_address(one) for one in _tensors_of_data(built)}
+    for name, known in find(built).named.items():
+        stays = name.endswith("['step']") or ".param_groups[" in name or ".defaults[" in name
+        if _movable(known.value) and not stays and _address(known.value) not in data:
+            known.value.data = moved(known.value.data, device)
 
 
 def bring(built: BuiltApp, device: torch.device) -> None:
@@ -27,36 +52,19 @@ def bring(built: BuiltApp, device: torch.device) -> None:
             tensor.data = moved(tensor.data, device)
 
 
-def move(built: BuiltApp, device: torch.device) -> None:
-    """Move the model of an app, and all that ``bring`` moves, to a device.
-
-    Each tensor stays the same object, with its strides, so an optimizer steps it there.
-    """
-    for one in tensors(built.model).values():
-        one.data = one.data.to(device)
-    bring(built, device)
+def _tensors_of_data(built: BuiltApp) -> list[Tensor]:
+    found = reachable(built).found
+    return [one.value for name, one in found.items() if _of_data(name) and _movable(one.value)]
 
 
 def moved(batch: Any, device: torch.device) -> Any:
     """Return a batch with all its tensors on a device; other things in it stay as they are."""
-    return _with_tensors(batch, lambda tensor: tensor.to(device, non_blocking=True))
+    return with_tensors(batch, lambda tensor: tensor.to(device, non_blocking=True))
 
 
 def pinned_batch(batch: Any) -> Any:
     """Return a batch with all its tensors in memory that a GPU reads by itself."""
-    return _with_tensors(batch, lambda tensor: tensor.pin_memory())
-
-
-def _with_tensors(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    if isinstance(batch, Tensor):
-        return change(batch)
-    if isinstance(batch, Mapping):
-        return {name: _with_tensors(one, change) for name, one in batch.items()}
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):  # a named tuple
-        return type(batch)(*(_with_tensors(one, change) for one in batch))
-    if isinstance(batch, list | tuple):
-        return type(batch)(_with_tensors(one, change) for one in batch)
-    return batch
+    return with_tensors(batch, lambda tensor: tensor.pin_memory())
 
 
 def _of_data(name: str) -> bool:

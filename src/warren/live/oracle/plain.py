@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from warren.apps.protocol import TorchApp
-from warren.live.gpu.app_tensors import bring, moved
+from warren.live.gpu.app_tensors import move, moved
 from warren.live.rings.gradient_mean import RingMeans
 from warren.live.training import numerics
 from warren.live.training.app.app_calls import BuiltApp, build
@@ -29,10 +29,10 @@ from warren.live.training.app.app_contract import (
 from warren.live.training.checkpoints.barrier_state import BarrierState
 from warren.live.training.data_order import Batches
 from warren.live.training.evaluation import Evaluation
-from warren.live.training.gradient_clipping import factor_of, square_of
+from warren.live.training.gradient_clipping import factor_of, squares_of
 from warren.live.training.isolation.task_rules import TaskRules
 from warren.live.training.seeding import reseed
-from warren.live.training.tensor_layout import Layout, digest, tensors
+from warren.live.training.tensor_layout import Layout, device_of, digest, host_copy, tensors
 from warren.live.training.weight_average import averaged_state, update_average
 from warren.model.job import Job
 
@@ -60,14 +60,15 @@ def in_ring_order(model: nn.Module, job: Job) -> Combine:
     SpecError
         A tensor of the model is of a type that a ring cannot add.
     """
-    layout = Layout.of(model)
+    layout, device = Layout.of(model), device_of(model)
     means = RingMeans(layout, job)
 
     def combine(
         gradients: Sequence[Gradients], buffers: Sequence[Buffers]
     ) -> tuple[dict[str, Tensor | None], dict[str, Tensor]]:
         """Combine the gradients and buffers of all shards, packed as a ring's ranks do."""
-        updates = [_update(layout, *one) for one in zip(gradients, buffers, strict=True)]
+        shards = zip(gradients, buffers, strict=True)
+        updates = [_update(layout, *one, device) for one in shards]
         found = layout.views(means.of(updates))
         # In flat updates an absent gradient is zero. A gradient that no shard has must stay absent,
         # since an optimizer skips None and does step by zeros.
@@ -99,9 +100,9 @@ def _average(buffers: Sequence[Tensor]) -> Tensor:
 
 
 @torch.no_grad()
-def _update(layout: Layout, gradients: Gradients, buffers: Buffers) -> Tensor:
+def _update(layout: Layout, gradients: Gradients, buffers: Buffers, device: torch.device) -> Tensor:
     """Return a shard's update as its trainer would have made it, shape (bytes,)."""
-    flat = torch.zeros(layout.total_bytes, dtype=torch.uint8)
+    flat = torch.zeros(layout.total_bytes, dtype=torch.uint8, device=device)
     for name, view in layout.views(flat).items():
         value = gradients[name] if name in gradients else buffers[name]
         if value is not None:
@@ -157,10 +158,6 @@ class _There(_Here):
 
     def __init__(self, built: BuiltApp, device: torch.device, job: Job) -> None:
         self._device = device
-        # In place, and in row-major order, as states lie: kernels depend on strides.
-        for one in tensors(built.model).values():
-            one.data = one.data.to(device).contiguous()
-        bring(built, device)
         super().__init__(built, job)
 
     def _loss(self, batch: Any) -> object:
@@ -173,12 +170,16 @@ def _place_of_tasks(
     built: BuiltApp, job: Job, tasks: TorchApp, device: torch.device | None
 ) -> _Here:
     if device is not None:
-        return _There(build(tasks, job), device, job)
+        return _There(_built(tasks, job, device), device, job)
     return _Here(built if job.sync == "ring" else build(tasks, job), job)
 
 
-def _here(gradient: Tensor | None) -> Tensor | None:
-    return None if gradient is None else gradient.cpu()
+def _built(app: TorchApp, job: Job, device: torch.device | None) -> BuiltApp:
+    """Return an app as it was built, on a device if one is given."""
+    built = build(app, job)
+    if device is not None:
+        move(built, device)
+    return built
 
 
 def train(
@@ -201,8 +202,7 @@ def train(
     tasks
         Another object of the app, which computes the tasks; None: a copy of ``app``.
     device
-        The device on which tasks are computed, while barriers and evaluations stay here, as servers
-        do them; None: all is computed here.
+        The device on which all is computed: tasks, sums, steps and evaluations; None: main memory.
 
     Raises
     ------
@@ -211,7 +211,7 @@ def train(
     """
     check_job(app, job)
     tasks = _copied(app) if tasks is None else tasks
-    built = build(app, job)
+    built = _built(app, job, device)
     model = built.model
     optimizer, schedule = built.optimizer, built.schedule
     at = _place_of_tasks(built, job, tasks, device)
@@ -233,15 +233,15 @@ def train(
         for k in range(job.scale):  # a task: always from the state of the round's beginning
             loss = at.compute(r, k, before)
             round_losses.append(loss.item())
-            gradients.append({name: _here(p.grad) for name, p in at.model.named_parameters()})
-            buffers.append({name: b.clone().cpu() for name, b in at.model.named_buffers()})
+            gradients.append({name: p.grad for name, p in at.model.named_parameters()})
+            buffers.append({name: b.clone() for name, b in at.model.named_buffers()})
         # The barrier: combine in shard order, step once, evaluate if due.
         losses.append(sum(round_losses) / job.scale)
         check_converges(losses[-1], r, job)
         means, means_of_buffers = combine(gradients, buffers)
         _put(model, before | means_of_buffers)  # whatever a task has written into parameters
         # The clip is by the global norm: of the means of all tensors together.
-        factor = app.clip_norm and factor_of(map(square_of, means.values()), app.clip_norm)
+        factor = app.clip_norm and factor_of(squares_of(means.values()), app.clip_norm)
         for name, parameter in model.named_parameters():
             mean = means[name]
             parameter.grad = mean if mean is None or factor is None else mean * factor
@@ -266,7 +266,7 @@ def _result(
     built: BuiltApp, losses: Sequence[float], metrics: Mapping[int, Mapping[str, float]]
 ) -> PlainResult:
     """Return the result of a trained app."""
-    state = {name: value.clone() for name, value in built.model.state_dict().items()}
+    state = {name: host_copy(value) for name, value in built.model.state_dict().items()}
     return PlainResult(
         state_dict=state,
         losses=tuple(losses),

@@ -31,7 +31,7 @@ from warren.live.training.replica import Replica
 from warren.live.training.seeding import BARRIER, reseed
 from warren.live.training.task_hashes import MARK_BYTES, KnownHashes, RoundOutcome, TaskResult
 from warren.live.training.task_runner import TaskRunner
-from warren.live.training.tensor_layout import digest
+from warren.live.training.tensor_layout import digest, host_copy
 from warren.live.training.weight_average import averaged_state, safetensors_of, write_params
 from warren.live.transport.frames import Buffer
 from warren.live.transport.message import SharedSlot
@@ -378,10 +378,10 @@ class ParameterStore:
         self._replica.touch()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return the model's own state_dict, as copies, sorted by name."""
+        """Return the model's own state_dict, as copies in main memory, sorted by name."""
         self._need_whole()
         model = self._replica.model
-        return {name: value.clone() for name, value in sorted(model.state_dict().items())}
+        return {name: host_copy(value) for name, value in sorted(model.state_dict().items())}
 
     def averaged_state_dict(self) -> dict[str, Tensor] | None:
         """Return the state_dict with averaged weights, as copies, sorted by name; None: no such."""

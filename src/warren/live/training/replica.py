@@ -23,7 +23,7 @@ from warren.live.training.app.app_contract import (
 from warren.live.training.block_ownership import Ranges, owners_of, ranges_of, views_in
 from warren.live.training.checkpoints.barrier_state import BarrierState
 from warren.live.training.evaluation import Evaluation
-from warren.live.training.gradient_clipping import factor_of, square_of
+from warren.live.training.gradient_clipping import factor_of, squares_of
 from warren.live.training.gradient_sum import GradientMeans
 from warren.live.training.helpers import ALONE, Helpers
 from warren.live.training.input_data.input_memory import InputMemory
@@ -174,7 +174,7 @@ class Replica:
         self._combine(results)
         if self.app.clip_norm is None:
             return ()
-        return tuple(square_of(tensor.grad) for tensor in self._owned_parameters())
+        return squares_of(tensor.grad for tensor in self._owned_parameters())
 
     def step(self, round_no: int, squares: Sequence[float]) -> None:
         """Clip by the squares of all gradients if the app does, step, and schedule."""

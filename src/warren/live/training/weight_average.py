@@ -21,6 +21,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from warren.live.training.checkpoints.files import make_folder, write_whole
+from warren.live.training.tensor_layout import host_copy
 from warren.live.transport.frames import Buffer
 
 _FOLDER: Final = "ema"
@@ -38,6 +39,7 @@ def update_average(
     """
     if ema is None:
         return
+    there: list[tuple[Tensor, Tensor]] = []
     for weight in weights:
         if not weight.requires_grad:
             continue
@@ -45,8 +47,16 @@ def update_average(
         average = averages.get(weight)
         if average is None:
             averages[weight] = now.clone()
-        else:
+        elif average.is_cpu:
             average.add_((now - average).mul_(1 - ema))
+        else:
+            there.append((average, now))
+    if there:
+        # In few calls, each of which takes some microseconds on a GPU whatever it computes.
+        kept, latest = ([pair[at] for pair in there] for at in (0, 1))
+        changes = torch._foreach_sub(latest, kept)
+        torch._foreach_mul_(changes, 1 - ema)
+        torch._foreach_add_(kept, changes)
 
 
 @contextmanager
@@ -63,11 +73,14 @@ def averaged(model: nn.Module, averages: Mapping[Tensor, Tensor]) -> Iterator[No
 
 
 def averaged_state(model: nn.Module, averages: Mapping[Tensor, Tensor]) -> dict[str, Tensor] | None:
-    """Return the model's ``state_dict`` with the averages as weights, as copies; None: no such."""
+    """Return the model's ``state_dict`` with the averages as weights, as copies in main memory.
+
+    None: the app keeps no average.
+    """
     if not averages:
         return None
     with averaged(model, averages):
-        return {name: value.clone() for name, value in sorted(model.state_dict().items())}
+        return {name: host_copy(value) for name, value in sorted(model.state_dict().items())}
 
 
 @torch.no_grad()
@@ -84,7 +97,7 @@ def average_path(params: str | Path) -> Path:
 
 def safetensors_of(state: Mapping[str, Tensor]) -> bytes:
     """Return a state_dict as the bytes of a safetensors file, equal for equal parameters."""
-    return save({name: value.contiguous() for name, value in sorted(state.items())})
+    return save({name: value.cpu().contiguous() for name, value in sorted(state.items())})
 
 
 def write_params(
