@@ -23,15 +23,20 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "liv
 import standin_device
 from training_bench import APPS, OPTIMIZERS, MixedApp, Points, a_job
 
+from warren.apps.protocol import TorchApp
 from warren.live.gpu.app_tensors import move
 from warren.live.oracle.plain import PlainResult, train
 from warren.live.training.app.app_calls import build
 from warren.live.training.app.app_loader import build_app
+from warren.live.training.checkpoints import state
+from warren.live.training.checkpoints.archive import Archive
+from warren.live.training.checkpoints.barrier_state import BarrierState
 from warren.live.training.gradient_clipping import squares_of
 from warren.live.training.mixed_devices import meeting
 from warren.live.training.numerics import pin
-from warren.live.training.tensor_layout import device_of, digest
+from warren.live.training.tensor_layout import Layout, device_of, digest, tensors
 from warren.live.training.weight_average import averaged_state, safetensors_of, update_average
+from warren.model.errors import SpecError
 from warren.model.job import Evaluate, Job
 
 REAL = os.environ.get("WARREN_TEST_DEVICE", "") == "cuda"
@@ -117,8 +122,8 @@ def test_all_that_a_step_needs_is_brought_and_counters_of_steps_stay() -> None:
     move(built, DEVICE)
     assert {one.device for one in built.model.parameters()} == {DEVICE}
     assert {one.device for one in built.app.slow} == {DEVICE}
-    for state in built.optimizer.state.values():
-        assert (state["step"].device.type, state["sum"].device) == ("cpu", DEVICE)
+    for kept in built.optimizer.state.values():
+        assert (kept["step"].device.type, kept["sum"].device) == ("cpu", DEVICE)
     assert built.optimizer.param_groups[0]["lr"].is_cpu
     assert all(one.is_cpu for one in built.dataset)
 
@@ -196,3 +201,201 @@ def test_averages_and_files_are_those_of_main_memory() -> None:
     assert digest(here.state_dict()) == digest(there.state_dict())
     assert safetensors_of(here.state_dict()) == safetensors_of(there.state_dict())
     assert device_of(there) == DEVICE
+
+
+class Odd(nn.Module):
+    """Parameters and buffers of many kinds; they are stepped with drawn gradients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 5)
+        self.norm = nn.BatchNorm1d(5)
+        self.tied = nn.Linear(6, 5, bias=False)
+        self.tied.weight = self.linear.weight
+        self.turned = nn.Parameter(torch.randn(3, 4).t())
+        self.fp16 = nn.Parameter(torch.randn(7).half())
+        self.bf16 = nn.Parameter(torch.randn(7).bfloat16())
+        self.single = nn.Parameter(torch.tensor(0.5))
+        self.nothing = nn.Parameter(torch.zeros(0))
+        self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+
+
+class OddApp(Points):
+    chosen: str = "sgd"
+    complex: bool = False
+
+    def model(self) -> nn.Module:
+        model = Odd()
+        if self.complex:
+            model.rotated = nn.Parameter(torch.randn(3, dtype=torch.complex64))
+        return model
+
+    def optimizer(self, named_parameters: Any) -> optim.Optimizer:
+        return OPTIMIZERS[self.chosen]([one for _, one in named_parameters])
+
+    def schedule(self, optimizer: optim.Optimizer) -> Any:
+        return optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.7)
+
+
+class Kept(OddApp):
+    """Keeps values at barriers outside ``state``: slow weights, a view of a weight, a generator."""
+
+    def optimizer(self, named_parameters: Any) -> optim.Optimizer:
+        params = [one for _, one in named_parameters]
+        found = optim.SGD(params, lr=0.1, momentum=0.9)
+        slow = [one.detach().clone() for one in params]
+        draw = torch.Generator()
+        kept: dict[str, Any] = {}
+
+        def hook(optimizer: Any, *_: Any) -> None:
+            for one, own in zip(slow, params, strict=True):
+                one.copy_(own.detach())
+            kept["drawn"] = torch.rand(3, generator=draw)
+            kept["last"] = params[0].detach()[1]
+            kept["mean"] = params[0].detach().mean()
+            kept["turned"] = params[1].detach().expand(2, -1).t().clone().t()
+
+        found.register_step_post_hook(hook)
+        return found
+
+
+class Stepper:
+    """What a checkpoint needs of a replica, with one server, on a device or in main memory."""
+
+    def __init__(self, app: TorchApp, device: torch.device | None) -> None:
+        self.job = a_job()
+        self.built = build(app, self.job)
+        if device is not None:
+            move(self.built, device)
+        self.model, self.optimizer = self.built.model, self.built.optimizer
+        self.barrier = BarrierState(self.built)
+        self.layout = Layout.of(self.model)
+        self.owners = [0] * len(self.layout.entries)
+        self.owned = self.current = frozenset(range(len(self.owners)))
+        self.part, self.parts, self.disk = 0, 1, None
+        self.archive = Archive()
+        self.version = 0
+
+    def step(self) -> None:
+        draw = torch.Generator().manual_seed(self.version)
+        for one in self.model.parameters():
+            found = torch.randn(one.shape, generator=draw, dtype=torch.float32).to(one.dtype)
+            one.grad = found.to(one.device)
+        with torch.no_grad():
+            self.model.norm.running_mean.add_(0.1)
+            self.model.seen.add_(1)
+        self.built.optimizer.step()
+        self.built.schedule.step()
+        self.version += 1
+        self.barrier.check_tasks(self.job, self.version)
+        self.barrier.check(self.job, self.version)
+
+    def saved(self) -> bytes:
+        return bytes(state.encode(self, self.archive, self.version, finished=False))
+
+    def go_on_from(self, saved: bytes) -> None:
+        self.version, _ = state.decode([saved], self)
+
+    def kept(self) -> list[Any]:
+        state = self.built.optimizer.state
+        return [state[one] for one in self.model.parameters()]
+
+
+def same_kept(one: Stepper, other: Stepper) -> bool:
+    pairs = zip(one.kept(), other.kept(), strict=True)
+    return all(
+        a.keys() == b.keys() and all(same_value(a[key], b[key]) for key in a) for a, b in pairs
+    )
+
+
+def same_value(one: Any, other: Any) -> bool:
+    if not isinstance(one, Tensor):
+        return bool(one == other)
+    return one.device == other.device and torch.equal(one.cpu(), other.cpu())
+
+
+def makers() -> dict[str, Any]:
+    found: dict[str, Any] = {
+        name: type("Chosen", (OddApp,), {"chosen": name}) for name in OPTIMIZERS
+    }
+    return {**found, "complex": type("Turns", (OddApp,), {"complex": True}), "kept": Kept}
+
+
+MAKERS = makers()
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_checkpoint_goes_on_with_the_same_bits_on_the_device(name: str) -> None:
+    make = MAKERS[name]
+    whole = Stepper(make(), DEVICE)
+    for _ in range(3):
+        whole.step()
+    saved = whole.saved()
+    copy = Stepper(make(), DEVICE)
+    copy.step()
+    copy.go_on_from(saved)
+    assert copy.version == 3
+    state.check_same(whole, copy)
+    assert same_kept(whole, copy)
+    for _ in range(2):
+        whole.step()
+        copy.step()
+    state.check_same(whole, copy)
+    assert whole.saved() == copy.saved() != saved
+    with torch.no_grad():
+        next(copy.model.parameters()).view(-1)[0].add_(1)
+    with pytest.raises(SpecError, match="goes on with another 'turned'"):
+        state.check_same(whole, copy)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("there", [True, False])
+def test_a_checkpoint_moves_between_a_device_and_main_memory(name: str, there: bool) -> None:
+    make = MAKERS[name]
+    one, other = (Stepper(make(), DEVICE if at else None) for at in (there, not there))
+    for _ in range(3):
+        one.step()
+    other.go_on_from(one.saved())
+    assert digest(one.model.state_dict()) == digest(other.model.state_dict())
+    for a, b in zip(one.kept(), other.kept(), strict=True):
+        for key, value in a.items():
+            assert not isinstance(value, Tensor) or torch.equal(value.cpu(), b[key].cpu())
+    alone = Stepper(make(), None if there else DEVICE)
+    alone.go_on_from(other.saved())
+    assert same_kept(alone, other)
+    other.step()
+
+
+def test_a_checkpoint_holds_the_state_as_it_was_when_it_was_begun() -> None:
+    stepper = Stepper(MAKERS["adam"](), DEVICE)
+    stepper.step()
+    whole = stepper.saved()
+    waits = state.begin_encode(stepper, stepper.archive, stepper.version, finished=False)
+    stepper.step()
+    assert bytes(waits()) == whole != stepper.saved()
+
+
+def test_views_of_a_flat_model_are_kept_as_views_of_their_own_tensor() -> None:
+    class Views(Points):
+        def model(self) -> nn.Module:
+            return nn.Sequential(nn.Linear(3, 1), nn.BatchNorm1d(1))
+
+        def optimizer(self, named_parameters: Any) -> optim.Optimizer:
+            first, *_ = params = [one for _, one in named_parameters]
+            found = optim.SGD(params, lr=0.1)
+            self.kept: dict[str, Any] = {}
+            found.register_step_post_hook(lambda *_: self.kept.update(row=first.detach()[0, 1:]))
+            return found
+
+    app = Views()
+    built = build(app, a_job())
+    layout = Layout.of(built.model)
+    memory = layout.pack(built.model).to(DEVICE)
+    for one, view in zip(tensors(built.model).values(), layout.views(memory).values(), strict=True):
+        one.data = view
+    barrier = BarrierState(built)
+    for one in built.model.parameters():
+        one.grad = torch.ones_like(one)
+    built.optimizer.step()
+    entries, _ = barrier.write(lambda _: True)
+    assert "'view': ['0.weight', 1, [2], [1]]" in str(entries)

@@ -3,7 +3,8 @@
 This shows values that a search does not see (a counter in a library, a variable of a context).
 Early in each life of a job, a child of its server loads the app again, restores the server's
 earlier state, and repeats the steps since then from the same gradients. Then both must have the
-same values and metrics. The server goes on meanwhile; the child holds no connection of it.
+same values and metrics. The server goes on meanwhile; the child holds no connection of it. A child
+cannot use a GPU that its parent uses, so state on a GPU is compared by ``warren check`` alone.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class RestoredCopy:
         self._hear()
         self._rounds += 1
         store = self._store
-        fits = self._within and store.total_bytes <= _MOST_BYTES
+        fits = self._within and store.total_bytes <= _MOST_BYTES and store.device is None
         if self._rounds == _FROM and fits and store.keeps_more:
             store.watch()
         elif self._rounds == _FROM + _STEPS and store.watched:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -425,6 +425,27 @@ class ParameterStore:
         """
         self._need_evaluated()
         return checkpoint.encode(self._replica, self._archive, self.version, finished=self.finished)
+
+    def begin_checkpoint(self) -> Callable[[], memoryview]:
+        """Begin ``checkpoint_part``; the store may go on meanwhile.
+
+        Returns
+        -------
+        Callable
+            The function that gives the bytes, to be called once, by any thread. State of a device
+            is still on its way to main memory meanwhile.
+
+        Raises
+        ------
+        ValueError
+            The step has been made and its evaluation has not.
+        SpecError
+            Barriers have changed something that a checkpoint cannot keep.
+        """
+        self._need_evaluated()
+        return checkpoint.begin_encode(
+            self._replica, self._archive, self.version, finished=self.finished
+        )
 
     def restore(self, parts: Sequence[Buffer]) -> None:
         """Go back to a checkpoint of the same job, made by any number of servers.

@@ -7,7 +7,7 @@ times as long on the machine it was measured on (0.85 s against 0.11 s), while a
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import torch
@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
+from warren.live.training.memory.device_copies import begin_copy, pin_while
 from warren.live.training.memory.disk_memory import DiskMemory
 from warren.live.training.memory.shared_memory import LentMemory
 from warren.live.training.tensor_layout import flat_of
@@ -52,7 +53,6 @@ class Archive:
         self._disk = disk
         self._place = LentMemory(0)
 
-    @torch.no_grad()
     def pack(self, found: Mapping[str, Tensor], tree: Any) -> memoryview:
         """Return tensors by name, and a value for JSON, as the bytes of one safetensors file.
 
@@ -62,6 +62,18 @@ class Archive:
         ------
         WarrenError
             A tensor has a type that the format does not know.
+        """
+        return self.begin(found, tree)()
+
+    @torch.no_grad()
+    def begin(self, found: Mapping[str, Tensor], tree: Any) -> Callable[[], memoryview]:
+        """Begin to ``pack``: the tensors may change afterwards.
+
+        Returns
+        -------
+        Callable
+            The function that gives the bytes, to be called once; another thread may do so. Only
+            tensors of a device are still on their way meanwhile.
         """
         # Large elements come first, so that every tensor begins at a multiple of its element size.
         order = sorted(found, key=lambda name: (-found[name].element_size(), name))
@@ -76,12 +88,24 @@ class Archive:
         # Spaces fill the header up, so that the data begins at a multiple of 8 bytes.
         head += b" " * (-len(head) % _HEAD_BYTES)
         start = _HEAD_BYTES + len(head)
+        there = not all(one.is_cpu for one in found.values())
         # While the last file is still being written or sent, its memory must not change: take new.
         if not self._place.free or self._place.flat.numel() < start + end:
             self._place = LentMemory(start + end, disk=self._disk)
+            if there:
+                pin_while(self._place, self._place.flat)
         whole = self._place.lend()
         whole[:start] = len(head).to_bytes(_HEAD_BYTES, "little") + head
         data = self._place.flat[start:]
+        if there:
+            pieces = [(header[name]["data_offsets"][0], found[name]) for name in order]
+            wait = begin_copy(data, pieces)
+
+            def ended() -> memoryview:
+                wait()
+                return whole[: start + end]
+
+            return ended
         for name in order:
             begin, end = header[name]["data_offsets"]
             tensor = found[name]
@@ -89,7 +113,7 @@ class Archive:
             data[begin:end].view(tensor.dtype).view(tensor.shape).copy_(tensor)
             if self._disk is not None:
                 self._disk.breathe()
-        return whole[: start + end]
+        return lambda: whole[: start + end]
 
 
 def unpack(data: Buffer) -> tuple[dict[str, Tensor], Any]:

@@ -39,7 +39,7 @@ from warren.live.training.checkpoints.barrier_objects import (
 from warren.live.training.checkpoints.marks import mark, outline
 from warren.live.training.checkpoints.saved_values import CannotKeep, Reader, Writer
 from warren.live.training.checkpoints.unseen_changes import UnseenChanges
-from warren.live.training.isolation.kept_values import PLAIN, KeptValue, is_a, now
+from warren.live.training.isolation.kept_values import PLAIN, KeptValue, content, is_a, now
 from warren.live.training.tensor_layout import tensors
 from warren.model.errors import WarrenError
 from warren.model.job import Job
@@ -362,10 +362,13 @@ def _without(items: dict[Any, Any], keys: Sequence[Any]) -> dict[Any, Any]:
     return rest
 
 
-def _memory(current: Mapping[str, Tensor]) -> dict[int, tuple[str, Tensor]]:
-    """Return the tensors of a model by where their memory begins."""
-    strided = ((name, one) for name, one in current.items() if one.layout is torch.strided)
-    return {one.untyped_storage().data_ptr(): (name, one) for name, one in strided if one.numel()}
+def _memory(current: Mapping[str, Tensor]) -> dict[int, list[tuple[str, Tensor]]]:
+    """Return the tensors of a model by where their storage begins."""
+    found: dict[int, list[tuple[str, Tensor]]] = {}
+    for name, one in current.items():
+        if one.layout is torch.strided and one.numel():
+            found.setdefault(one.untyped_storage().data_ptr(), []).append((name, one))
+    return found
 
 
 def _tensors_in(written: Any) -> Iterator[str]:
@@ -434,7 +437,7 @@ def _comparable(written: Any, found: Mapping[str, Tensor]) -> Any:
         # NaN equals NaN here.
         return repr(written)
     if "tensor" in written:
-        return mark(found[written["tensor"]])
+        return content(found[written["tensor"]])
     return {
         key: _comparable(one, found)
         for key, one in written.items()

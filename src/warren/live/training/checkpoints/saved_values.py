@@ -10,7 +10,7 @@ import functools
 import random
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from types import FunctionType, MethodType, ModuleType
@@ -38,6 +38,10 @@ _KINDS: Final[Mapping[type, str]] = {
 }
 _NUMBERED: Final = ids_of((Tensor, nn.Parameter, *_KINDS))
 """Identities of usual types whose values are written once, and later named by number."""
+_HERE: Final = "kept/"
+"""Beginning of the names of tensors and arrays in main memory."""
+THERE: Final = "device/"
+"""Beginning of the names of tensors on the device of the model."""
 _CODE: Final = (FunctionType, MethodType, ModuleType, type, functools.partial)
 
 
@@ -57,7 +61,7 @@ class Writer:
     found
         Takes the tensors.
     models
-        Tensors of the model, with their names, by where their memory begins.
+        Tensors of the model, with their names, by where their storage begins.
     """
 
     def __init__(
@@ -65,7 +69,7 @@ class Writer:
         names: Mapping[int, str],
         known: Mapping[int, Known],
         found: dict[str, Tensor],
-        models: Mapping[int, tuple[str, Tensor]],
+        models: Mapping[int, Sequence[tuple[str, Tensor]]],
     ) -> None:
         self._names = names
         self._known = known
@@ -89,7 +93,9 @@ class Writer:
             yield
         except CannotKeep:
             for at in list(self._numbers)[numbers:]:
-                self._found.pop(f"kept/{self._numbers.pop(at)}", None)
+                number = self._numbers.pop(at)
+                for place in (_HERE, THERE):
+                    self._found.pop(f"{place}{number}", None)
             del self._memory[memory:]
             raise
 
@@ -132,7 +138,7 @@ class Writer:
             odd = value.dtype.hasobject or value.dtype.names
             if odd or type(value) is not np.ndarray:
                 raise self._refusal(value, path)
-            name = f"kept/{number}"
+            name = f"{_HERE}{number}"
             self._found[name] = torch.frombuffer(bytearray(value.tobytes()), dtype=torch.uint8)
             return {"array": [name, value.dtype.str, list(value.shape)]}
         if isinstance(value, GENERATORS):
@@ -162,9 +168,9 @@ class Writer:
         flags: dict[str, Any] = {"parameter": True} if type(value) is nn.Parameter else {}
         if value.requires_grad and value.is_leaf:
             flags["grad"] = True
-        at = self._models.get(value.untyped_storage().data_ptr()) if value.numel() else None
-        if at is not None:
-            name, base = at
+        near = self._models.get(value.untyped_storage().data_ptr()) if value.numel() else None
+        if near is not None:
+            name, base = _around(value, near)
             if base.dtype != value.dtype:
                 raise CannotKeep(f"{path} is a view of {name!r} of another type, {_ADVICE}")
             offset = value.storage_offset() - base.storage_offset()
@@ -174,7 +180,7 @@ class Writer:
         repeats = (s == 0 and n > 1 for s, n in zip(value.stride(), value.shape, strict=True))
         if not contiguous and any(repeats):
             raise CannotKeep(f"{path} has elements that share memory, {_ADVICE}")
-        name = f"kept/{number}"
+        name = f"{_HERE if value.is_cpu else THERE}{number}"
         self._found[name] = value.detach()
         if not self._inside:
             self._memory.append((*_extent(value), path))
@@ -205,7 +211,8 @@ class Writer:
 
     def _state(self, value: Any, path: str) -> list[Any]:
         if isinstance(value, torch.Generator):
-            return ["torch", value.get_state().numpy().tobytes().hex()]
+            state = value.get_state().numpy().tobytes().hex()
+            return ["torch", state] if value.device.type == "cpu" else ["torch", state, True]
         if isinstance(value, np.random.Generator):
             return ["numpy", self.write(value.bit_generator.state, path)]
         if isinstance(value, np.random.RandomState):
@@ -250,6 +257,17 @@ def _member(module: str, name: str, member: str) -> Enum:
     if not (isinstance(found, type) and issubclass(found, Enum)):
         raise KeyError(f"{module}.{name}")
     return found[member]
+
+
+def _around(value: Tensor, near: Sequence[tuple[str, Tensor]]) -> tuple[str, Tensor]:
+    """Return the tensor of the model of which a value is a view; of several, any if it is of all.
+
+    On a device all tensors of a model share one storage.
+    """
+    begin, end = _extent(value)
+    spans = ((name, one, *_extent(one)) for name, one in near)
+    found = ((name, one) for name, one, first, last in spans if first <= begin and end <= last)
+    return next(found, near[-1])
 
 
 def _extent(tensor: Tensor) -> tuple[int, int]:
@@ -374,7 +392,7 @@ class Reader:
         """Return a tensor, an array or a generator; None for other kinds."""
         if kind == "array":
             name, dtype, shape = content
-            flat = bytearray(self._found[name].numpy().tobytes())
+            flat = bytearray(self._found[name].cpu().numpy().tobytes())
             return np.frombuffer(flat, np.dtype(dtype)).reshape(shape)
         if kind == "generator":
             return self._generator(*content)
@@ -387,16 +405,18 @@ class Reader:
         else:
             made = self._found[content]
             if "strides" in value:
-                laid = torch.empty_strided(made.shape, value["strides"], dtype=made.dtype)
-                made = laid.copy_(made)
+                made = torch.empty_strided(
+                    made.shape, value["strides"], dtype=made.dtype, device=made.device
+                ).copy_(made)
         if value.get("parameter"):
             return nn.Parameter(made, requires_grad=bool(value.get("grad")))
         return made.requires_grad_() if value.get("grad") else made
 
-    def _generator(self, kind: str, state: Any) -> Any:
+    def _generator(self, kind: str, state: Any, there: bool = False) -> Any:
         made: Any
         if kind == "torch":
-            made = torch.Generator()
+            models = (one.device for one in self._model.values())
+            made = torch.Generator(next(models, "cpu") if there else "cpu")
         elif kind == "numpy":
             made = np.random.Generator(getattr(np.random, self.read(state)["bit_generator"])())
         else:

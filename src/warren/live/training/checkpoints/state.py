@@ -7,20 +7,21 @@ piece of its part for each new owner; all pieces for one owner make its part.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
 from warren.live.training.app.app_contract import refuse
 from warren.live.training.checkpoints.archive import Archive, unpack, unpack_in_place
 from warren.live.training.checkpoints.barrier_state import ADVICE, difference
-from warren.live.training.checkpoints.marks import mark
-from warren.live.training.checkpoints.saved_values import CannotKeep
+from warren.live.training.checkpoints.saved_values import THERE, CannotKeep
+from warren.live.training.isolation.kept_values import content
 from warren.live.training.replica import Replica
-from warren.live.training.tensor_layout import tensors
+from warren.live.training.tensor_layout import device_of, tensors
 from warren.live.transport.frames import Buffer
 from warren.model.errors import WarrenError, text_of
 
@@ -59,8 +60,28 @@ def encode(
     SpecError
         A value that barriers change cannot be saved.
     """
+    return begin_encode(replica, archive, version, finished=finished, heir=heir)()
+
+
+def begin_encode(
+    replica: Replica,
+    archive: Archive,
+    version: int,
+    *,
+    finished: bool,
+    heir: Heir | None = None,
+) -> Callable[[], memoryview]:
+    """Begin to ``encode``; return the function that gives the bytes, to be called once.
+
+    The replica may step meanwhile, and another thread may call the function.
+
+    Raises
+    ------
+    SpecError
+        A value that barriers change cannot be saved.
+    """
     tree, found = _written(replica, version, finished=finished, heir=heir)
-    return archive.pack(found, tree)
+    return archive.begin(found, tree)
 
 
 def check(replica: Replica) -> None:
@@ -89,7 +110,7 @@ def check_same(replica: Replica, restored: Replica) -> None:
     name = difference((one["kept"], found), (other["kept"], again))
     for entry in replica.layout.entries:
         key = f"model/{entry.name}"
-        if not name and mark(found[key]) != mark(again[key]):
+        if not name and content(found[key]) != content(again[key]):
             name = entry.name
     if name:
         message = f"a copy restored from a checkpoint goes on with another {name!r}"
@@ -121,7 +142,8 @@ def _written(
         "parts": replica.parts,
         "kept": kept,
     }
-    return tree, found
+    device = device_of(replica.model).type
+    return tree if device == "cpu" else {**tree, "device": device}, found
 
 
 def decode(
@@ -156,14 +178,48 @@ def decode(
         every = frozenset(range(len(replica.owners)))
         _put_model(model, replica, replica.owned if owned_only else every)
         owned_names = {replica.layout.entries[i].name for i in replica.owned}
-        kept = [(tree["kept"], _own(found, replica)) for found, tree in files]
+        device = device_of(replica.model)
+        kept = [
+            (tree["kept"], _own(_brought(found, device, whole="device" not in tree), replica))
+            for found, tree in files
+        ]
         replica.barrier.put(kept, owned_names.__contains__)
+        if any("device" not in tree for tree in trees):
+            _bring_numbers(replica.optimizer)
     except (WarrenError, ValueError, RuntimeError, KeyError) as error:
         text = f"the checkpoint does not fit: {text_of(error)}"
         raise refuse(replica.job, "", text) from None
     (version,) = versions
     # Only the first part evaluates, so only it may know that a stop rule has ended the job.
     return version, any(tree["finished"] for tree in trees)
+
+
+def _brought(
+    found: Mapping[str, Tensor], device: torch.device, *, whole: bool
+) -> Mapping[str, Tensor]:
+    """Return the kept tensors of a file where they belong beside a model on a device.
+
+    ``whole``: the file's model lay in main memory, as all tensors did. Single numbers stay there,
+    since PyTorch does not move counters of steps.
+    """
+    if device.type == "cpu":
+        return found
+    return {
+        name: one.to(device) if name.startswith(THERE) or (whole and one.dim()) else one
+        for name, one in found.items()
+        if not name.startswith("model/")
+    }
+
+
+def _bring_numbers(optimizer: Optimizer) -> None:
+    """Move numbers that an optimizer keeps for a parameter to the device of the parameter.
+
+    That of steps made is a counter, which PyTorch keeps in main memory.
+    """
+    for parameter, kept in optimizer.state.items():
+        for key, value in kept.items() if isinstance(kept, dict) else ():
+            if isinstance(value, Tensor) and not value.dim() and key != "step":
+                kept[key] = value.to(parameter.device)
 
 
 def _own(found: Mapping[str, Tensor], replica: Replica) -> Mapping[str, Tensor]:

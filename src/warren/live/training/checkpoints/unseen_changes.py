@@ -134,7 +134,9 @@ def _differs(known: Known, looked_at: bool) -> bool:
         return looked_at and outline(known.value) != known.before
     # Tensors that are not dense have no number of bytes, and are looked at where large ones are.
     dense = getattr(known.value, "layout", torch.strided) is torch.strided
-    small = dense and getattr(known.value, "nbytes", 0) <= _SMALL_BYTES
+    # Each look at a tensor on a device would wait for it.
+    here = getattr(known.value, "is_cpu", True)
+    small = here and dense and getattr(known.value, "nbytes", 0) <= _SMALL_BYTES
     return (small or looked_at) and mark(known.value) != known.before
 
 
