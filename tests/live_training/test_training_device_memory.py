@@ -18,7 +18,7 @@ from warren.live.device.trainer import Trainer
 from warren.live.gpu.app_tensors import bring, moved
 from warren.live.gpu.gpu_memory import DeviceMemory
 from warren.live.gpu.transfer import PipelinedTransfer, pieces_of, whole_is_sooner
-from warren.live.oracle.plain import _built, _There, train
+from warren.live.oracle.plain import _There, train
 from warren.live.rings.gradient_mean import RingMeans
 from warren.live.training.app.app_calls import BuiltApp, build
 from warren.live.training.memory.model_memory import DeviceMemoryShort, ModelMemory, ran_out
@@ -373,7 +373,7 @@ def test_parameters_outside_the_model_are_moved(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_plain_loop_has_the_strides_and_the_objects_that_trainers_have() -> None:
-    there = _There(_built(KeepingApp(), JOB, CPU), CPU, JOB).built
+    there = _There(build(KeepingApp(), JOB), CPU, JOB).built
     built = build(KeepingApp(), JOB)
     DeviceMemory(built, Layout.of(built.model), CPU, LateLane())
     for model, app in ((there.model, there.app), (built.model, built.app)):

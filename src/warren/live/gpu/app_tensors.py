@@ -17,10 +17,10 @@ from warren.live.training.tensor_layout import tensors
 def move(built: BuiltApp, device: torch.device) -> None:
     """Move all that a barrier steps to a device: the model, and what the app and its steppers keep.
 
-    The model's tensors then lie in row-major order, as in a state.
+    Each tensor stays the same object, with its strides, so an optimizer steps it there.
     """
     for one in tensors(built.model).values():
-        one.data = one.data.to(device).contiguous()
+        one.data = one.data.to(device)
     bring(built, device)
     bring_steppers(built, device)
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from warren.apps.protocol import TorchApp
-from warren.live.gpu.app_tensors import move, moved
+from warren.live.gpu.app_tensors import bring, move, moved
 from warren.live.rings.gradient_mean import RingMeans
 from warren.live.training import numerics
 from warren.live.training.app.app_calls import BuiltApp, build
@@ -158,6 +158,10 @@ class _There(_Here):
 
     def __init__(self, built: BuiltApp, device: torch.device, job: Job) -> None:
         self._device = device
+        # In place, and in row-major order, as states lie: kernels depend on strides.
+        for one in tensors(built.model).values():
+            one.data = one.data.to(device).contiguous()
+        bring(built, device)
         super().__init__(built, job)
 
     def _loss(self, batch: Any) -> object:
@@ -170,16 +174,8 @@ def _place_of_tasks(
     built: BuiltApp, job: Job, tasks: TorchApp, device: torch.device | None
 ) -> _Here:
     if device is not None:
-        return _There(_built(tasks, job, device), device, job)
+        return _There(build(tasks, job), device, job)
     return _Here(built if job.sync == "ring" else build(tasks, job), job)
-
-
-def _built(app: TorchApp, job: Job, device: torch.device | None) -> BuiltApp:
-    """Return an app as it was built, on a device if one is given."""
-    built = build(app, job)
-    if device is not None:
-        move(built, device)
-    return built
 
 
 def train(
@@ -211,7 +207,9 @@ def train(
     """
     check_job(app, job)
     tasks = _copied(app) if tasks is None else tasks
-    built = _built(app, job, device)
+    built = build(app, job)
+    if device is not None:
+        move(built, device)
     model = built.model
     optimizer, schedule = built.optimizer, built.schedule
     at = _place_of_tasks(built, job, tasks, device)
@@ -244,7 +242,9 @@ def train(
         factor = app.clip_norm and factor_of(squares_of(means.values()), app.clip_norm)
         for name, parameter in model.named_parameters():
             mean = means[name]
-            parameter.grad = mean if mean is None or factor is None else mean * factor
+            clipped = mean if mean is None or factor is None else mean * factor
+            # Tasks on a device have other strides, and some kernels round by them.
+            parameter.grad = clipped if device is None else _laid_as(parameter, clipped)
         reseed(job.seed, r, -1)  # -1: the step's own stream of random numbers, no shard's
         optimizer.step()
         if schedule:
@@ -260,6 +260,13 @@ def train(
         if stopped or done == job.rounds:
             break
     return _result(built, losses, metrics)
+
+
+def _laid_as(parameter: Tensor, gradient: Tensor | None) -> Tensor | None:
+    """Return a gradient with the strides of its parameter."""
+    if gradient is None or parameter.is_contiguous():
+        return gradient
+    return torch.empty_like(parameter, requires_grad=False).copy_(gradient)
 
 
 def _result(
