@@ -20,6 +20,7 @@ from warren.apps.protocol import TorchApp
 class ResNet(TorchApp):
     """Options: a net of torchvision by its name, and the size of its pictures and of its data."""
 
+    lr: float = 0.1
     net: str = "resnet50"
     side: int = 224
     classes: int = 1000
@@ -45,4 +46,4 @@ class ResNet(TorchApp):
 
     def optimizer(self, named: Iterable[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer:
         """SGD with momentum and weight decay."""
-        return torch.optim.SGD(named, lr=0.1, momentum=0.9, weight_decay=1e-4)
+        return torch.optim.SGD(named, lr=self.lr, momentum=0.9, weight_decay=1e-4)
