@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import _common
+import _processes
 
 import warren
 from warren.live.gpu.discovery import gpus_here
@@ -94,7 +95,7 @@ def of_rings(scratch: Path, *arguments: str) -> dict[str, Any]:
     out = scratch / "killed-rings"
     process = started(out, RINGS, *arguments)
     trained(out, process)
-    killed = struck(process, "warren-rank", 1, random.Random(1))
+    killed = struck(process, "rank", 1, random.Random(1))
     process.wait()
     wrong = differing(oracle, found_in(out))
     rows.append(shown({"run": f"gavel-fifo, {killed} ranks killed", "wrong": wrong}))
@@ -131,7 +132,7 @@ def under_fire(out: Path, *arguments: str) -> tuple[dict[str, Any], str]:
     """Kill trainers, then the controller, and resume; hashes, and what was killed."""
     process = started(out, RUN, *arguments)
     trained(out, process)
-    killed = struck(process, "warren-train", KILLS, random.Random(1))
+    killed = struck(process, "trainer", KILLS, random.Random(1))
     if process.poll() is None:
         process.kill()
         process.wait()
@@ -148,11 +149,12 @@ def started(out: Path, run: Path, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
 
 
-def struck(process: subprocess.Popen[bytes], what: str, times: int, draw: random.Random) -> int:
-    """Kill processes that are called so, one after another, while a run lasts; how many were."""
+def struck(process: subprocess.Popen[bytes], kind: str, times: int, draw: random.Random) -> int:
+    """Kill a run's processes of a kind, one after another, while it lasts; how many were killed."""
     killed = 0
     for _ in range(times):
-        victims = called(what) if process.poll() is None else []
+        mark = _processes.mark_of(process.pid) if process.poll() is None else ""
+        victims = _processes.of_kind(_processes.marked(mark), kind) if mark else []
         if victims:
             os.kill(draw.choice(victims), signal.SIGKILL)
             killed += 1
@@ -167,18 +169,6 @@ def trained(out: Path, process: subprocess.Popen[bytes]) -> None:
         if sum(rows) > 20:
             return
         time.sleep(0.02)
-
-
-def called(what: str) -> list[int]:
-    """Ids of processes whose names begin so."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/comm"):
-        try:
-            if path.read_text().startswith(what):
-                found.append(int(path.parent.name))
-        except OSError:
-            continue
-    return sorted(found)
 
 
 def shown(row: dict[str, Any]) -> dict[str, Any]:
