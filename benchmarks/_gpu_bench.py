@@ -66,6 +66,8 @@ class Bench:
     def __init__(self, scratch: Path, *, rehearse: bool, repeat: int) -> None:
         self.scratch, self.rehearse, self.repeat = scratch, rehearse, repeat
         self.device = "cpu" if rehearse else "cuda"
+        # A rehearsal may be beside other runs; what is measured has the machine to itself.
+        self.shared = ("--share",) if rehearse else ()
         self.end_s = 0.0
         self._own: dict[str, dict[str, Any]] = {}
         self._count = 0
@@ -126,7 +128,7 @@ class Bench:
     def trained(self, name: str, jobs: list[runs.Job], place: str, **more: Any) -> runs.Trained:
         """A run of jobs."""
         run = runs.run_of(jobs, place, self.device, **more)
-        return runs.trained(run, self.out(name), self.left_s())
+        return runs.trained(run, self.out(name), self.left_s(), *self.shared)
 
 
 def checked(own: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -166,7 +166,6 @@ class Own:
             num_workers=self.case.workers,
             pin_memory=self.cuda,
             persistent_workers=True,
-            prefetch_factor=4,
         )
         while True:
             for batch in loader:

@@ -26,6 +26,10 @@ class PartError(Exception):
     """Why a part of the benchmark has no result."""
 
 
+class RefusedError(PartError):
+    """What Warren says of a run file that it refuses."""
+
+
 class SkippedError(Exception):
     """Why a part was left out."""
 
@@ -166,13 +170,13 @@ def trained(run: Mapping[str, Any], out: Path, limit_s: float, *arguments: str) 
     ------
     PartError
         The run failed or took longer than ``limit_s`` seconds.
-    SkippedError
-        The run file has a key that this version does not know.
+    RefusedError
+        The run file is refused, for example a key of it.
     """
     begin = time.monotonic()
     code = ended(started(run, out, *arguments), out, limit_s)
     if code == 2:
-        raise SkippedError(said_by(out))
+        raise RefusedError(said_by(out))
     summary_path = out / "summary.json"
     if not summary_path.exists():
         raise PartError(f"exit {code}: {said_by(out)}")

@@ -5,6 +5,7 @@ Parts, each with its own loop and targets; ``--parts a,b`` takes some of them:
 - ``alone``: a job alone on the GPU, a step. GPT-2 small, ResNet-50, BERT base and a tiny net;
 - ``scale``: ``scale: 4`` on one GPU, beside gradients that the own loop adds over four batches;
 - ``turns``: two jobs that take turns, and ``switch``, the time between their tasks;
+- ``checkpoint``: how much longer rounds of GPT-2 small take while checkpoints leave;
 - ``bits``: hashes of small rounds of all example apps and nets, beside ``engine: plain``, without
   and with trainers and the controller killed, and a resume;
 - ``mixed``: the six jobs of gpu_mixed.py under ``hare``;
@@ -48,6 +49,7 @@ LIMITS_S: Final = {
     "alone": 180.0,
     "scale": 90.0,
     "turns": 60.0,
+    "checkpoint": 60.0,
     "bits": 120.0,
     "mixed": 150.0,
     "jpeg": 80.0,
@@ -85,9 +87,19 @@ def main() -> None:
         for name in asked.parts.split(","):
             bench.end_s = min(end_s, time.monotonic() + LIMITS_S[name])
             found["parts"][name] = row = of_part(PARTS[name], bench)
-            print(json.dumps({name: row}), flush=True)
+            print(json.dumps({name: short(row)}), flush=True)
             if asked.out:
                 asked.out.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def short(value: Any) -> Any:
+    """What is printed of a result: without single blocks, hashes and summaries, in four digits."""
+    if isinstance(value, dict):
+        left_out = ("blocks_ms", "hashes", "summary", "tasks", "idle_s")
+        return {key: short(one) for key, one in value.items() if key not in left_out}
+    if isinstance(value, list):
+        return [short(one) for one in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def of_part(part: Callable[[Bench], dict[str, Any]], bench: Bench) -> dict[str, Any]:
@@ -191,6 +203,30 @@ def turns(bench: Bench) -> dict[str, Any]:
     }
 
 
+def checkpoint(bench: Bench) -> dict[str, Any]:
+    """GPT-2 small with a checkpoint every 20 rounds: rounds of it, beside those without."""
+    every, net = 20, bench.net("gpt2")
+    own = checked(bench.own([bench.case("gpt2", net)])["gpt2"])
+    steps_ms = {}
+    for label, rounds in (("without", 100_000), ("with", every)):
+        job = bench.job("gpt2", net, own["deterministic"]["ms"], checkpoint={"every": rounds})
+        ends = bench.trained(f"checkpoint-{label}", [job], "srtf").ends_s("gpt2")
+        # From the first checkpoint on, and as many rounds for each.
+        begin = every - 1
+        steps_ms[label] = {
+            at: 1000 * (ends[at] - ends[at - 1]) for at in ends if at > begin and at - 1 in ends
+        }
+    alone_ms, beside_ms = (list(steps_ms[label].values()) for label in ("without", "with"))
+    longer = sum(beside_ms) / sum(alone_ms)
+    return {
+        "without_ms": quantiles(alone_ms),
+        "with_ms": quantiles(beside_ms),
+        "after_a_checkpoint_ms": [ms for at, ms in steps_ms["with"].items() if at % every == 0],
+        "times_as_long": longer,
+        "met": {"1.15": longer <= 1.15},
+    }
+
+
 def quantiles(values: list[float]) -> dict[str, float]:
     """The count, the median, the ninth decile and the most of some numbers."""
     ordered = sorted(values)
@@ -221,7 +257,7 @@ def mixed(bench: Bench) -> dict[str, Any]:
     while len(row["runs"]) < bench.repeat and bench.left_s() > 1.2 * wall_s:
         out = bench.out("mixed")
         run = runs.run_of(jobs, "hare", bench.device, verify=0)
-        done = runs.trained(run, out, bench.left_s())
+        done = runs.trained(run, out, bench.left_s(), *bench.shared)
         wall_s = done.wall_s
         makespan_s = done.summary["makespan_s"]
         busy = sum(one["comp_end_s"] - one["start_s"] for one in done.rows)
@@ -251,6 +287,7 @@ PARTS: Final[Mapping[str, Callable[[Bench], dict[str, Any]]]] = {
     "alone": alone,
     "scale": scale,
     "turns": turns,
+    "checkpoint": checkpoint,
     "bits": bits,
     "mixed": mixed,
     "jpeg": jpeg,
