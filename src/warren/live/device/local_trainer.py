@@ -75,9 +75,12 @@ class LocalTrainer(Trainer):
         """Return the task that follows the latest one, if it may be computed now."""
         if not self._may_go_on or self._latest is None or len(self._early) >= _AHEAD:
             return None
-        round_no, shard = self._latest
-        task = (round_no, shard + 1) if shard + 1 < self._job.scale else (round_no + 1, 0)
+        task = self._after(*self._latest)
         return task if self._local.open(task[0]) else None
+
+    def _after(self, round_no: int, shard: int) -> Task:
+        """Return the task that follows another one if all of the job's run here."""
+        return (round_no, shard + 1) if shard + 1 < self._job.scale else (round_no + 1, 0)
 
     def _launch(self, runner: TaskRunner, round_no: int, shard: int) -> Future[TimedResult]:
         """Let the device compute a task, whose update stays there."""
@@ -86,6 +89,7 @@ class LocalTrainer(Trainer):
         started = runner.start(self._local.state(round_no), round_no, shard, update)
         self._latest = round_no, shard
         self._local.computed(round_no, shard, started.present, update)
+        runner.build_ahead(*self._after(round_no, shard))
         return self._link.behind(lambda: self._wait(started, launched_ns))
 
     def _wait(self, started: StartedTask, launched_ns: int) -> TimedResult:

@@ -64,7 +64,7 @@ def moved(batch: Any, device: torch.device) -> Any:
 
 def pinned_batch(batch: Any) -> Any:
     """Return a batch with all its tensors in memory that a GPU reads by itself."""
-    return with_tensors(batch, lambda tensor: tensor.pin_memory())
+    return with_tensors(batch, lambda one: one.pin_memory() if one.is_cpu else one)
 
 
 def _of_data(name: str) -> bool:

@@ -194,7 +194,9 @@ class DeviceMemory(ModelMemory):
 
     def batch(self, batch: Any) -> Any:
         """Return a batch on the device."""
-        return moved(batch, self._device)
+        # Memory that is not pinned is copied only once the device has done all before.
+        cuda = self._device.type == "cuda"
+        return moved(pinned_batch(batch) if cuda else batch, self._device)
 
     @contextlib.contextmanager
     def _computing(self) -> Iterator[None]:

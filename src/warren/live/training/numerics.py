@@ -63,7 +63,7 @@ def pin() -> None:
         torch.set_num_interop_threads(1)
     torch.use_deterministic_algorithms(True)
     # ``torch.empty`` is filled with a known value, so that reading it gives the same bits.
-    torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.set_float32_matmul_precision("highest")
     # Benchmarking would choose kernels by timings, which differ from run to run.
     torch.backends.cudnn.benchmark = False

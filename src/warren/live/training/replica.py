@@ -299,7 +299,7 @@ class Replica:
             elif entry.kind == "float_buffer":
                 tensor.copy_(mean)
         if self._integers:
-            for index, _, first in views_in(self.layout, self.ranges, self._pieces(results[0])):
+            for index, _, first in self._views(results[0]):
                 if index in self._integers:
                     target[index].copy_(first)
 
@@ -319,8 +319,8 @@ class Replica:
         return cast("list[Tensor]", found)
 
     def _owned_parameters(self) -> list[Tensor]:
-        params = len(self.layout.params)
-        return [self._tensors()[index] for index in sorted(self.owned) if index < params]
+        found, params = self._tensors(), len(self.layout.params)
+        return [found[index] for index in sorted(self.owned) if index < params]
 
     def _mean(self, results: Sequence[TaskResult]) -> Iterable[tuple[int, TensorEntry, Tensor]]:
         """Return index, entry and mean of each owned tensor; integer buffers have none."""
