@@ -111,7 +111,22 @@ class LocalTrainer(Trainer):
         done = task.job, task.round, task.shard, found.loss, found.present, found.marks
         return TaskComputed(*done, result.began_ns, result.ended_ns)
 
+    def _settle(self, runner: TaskRunner) -> tuple[int, int, bool]:
+        device_bytes, free_bytes, stays = runner.settle()
+        if not stays:
+            self._local.leave()
+            _, free_bytes, _ = runner.settle()
+        return device_bytes, free_bytes, stays
+
+    def _evict(self) -> None:
+        # Results of tasks on their way are read first.
+        self._link.behind(int).result()
+        self._may_go_on = False
+        self._local.leave()
+        super()._evict()
+
     def _stage(self, message: StageState) -> None:
+        self._local.come_back()
         self._expect(message.round, message.shard)
         self._link.send(Staged(message.job, message.round))
 

@@ -30,6 +30,15 @@ class LocalTasks:
         """Return a place for an update."""
         return self._places.lend()
 
+    def leave(self) -> None:
+        """Bring all of the job out of the device, until it is needed there again."""
+        self._places.forget()
+        self._store.leave(self._places.lent())
+
+    def come_back(self) -> None:
+        """Begin to bring the job back to the device, if it has left that."""
+        self._store.come_back()
+
     def computed(self, round_no: int, shard: int, present: bytes, update: DeviceBytes) -> None:
         """Note that a task is on its way on the device."""
         self._waiting[round_no, shard] = present, update

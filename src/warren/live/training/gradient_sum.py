@@ -64,6 +64,10 @@ class GradientMeans:
         self._outs = [pieces[r.at][r.begin : r.end].view(r.dtype) for r in self._runs]
         self._views = list(views_in(self._layout, self._ranges, pieces))
 
+    def memory(self) -> list[Tensor]:
+        """Return tensors that share the memory of the means, which counts until the next step."""
+        return list(self._outs)
+
     def touch(self) -> None:
         """Write to all of the memory, whose pages come when they are first touched."""
         for out in self._outs:

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler, MultiplicativeLR
 
 from warren.apps.protocol import TorchApp
+from warren.live.gpu.offload import Offload
 from warren.live.training.app.app_contract import (
     check_converges,
     check_job,
@@ -121,6 +122,7 @@ class ParameterStore:
         self._ahead: set[int] = set()
         self._open: set[int] = set()
         self._losses: list[float] = []
+        self._offload: Offload | None = None
         # The copy in main memory of a state on a device that was asked for last.
         self._copied: tuple[DeviceBytes, tuple[memoryview, ...]] | None = None
 
@@ -142,6 +144,7 @@ class ParameterStore:
         ValueError
             It is of another version, or lies in main memory.
         """
+        self.come_back()
         found = self._previous if round_no == self.version - 1 else self._packed()
         if round_no not in (self.version, self.version - 1) or not isinstance(found, DeviceBytes):
             raise ValueError(f"the state of round {round_no} does not lie on a device")
@@ -165,6 +168,7 @@ class ParameterStore:
         """
         if self._previous is None:
             raise ValueError(f"the state before version {self.version} is not kept")
+        self.come_back()
         return self._pieces(self._previous)
 
     def forget_previous(self) -> None:
@@ -289,6 +293,25 @@ class ParameterStore:
         if self._results.setdefault(shard, ahead) is ahead:
             self._ahead.add(shard)
 
+    # A job that leaves its device for others.
+
+    def leave(self, beside: Sequence[Tensor] = ()) -> None:
+        """Bring all of the job out of its device into main memory, until it is needed there again.
+
+        ``beside``: other tensors of the job on this device.
+        """
+        if self.device is None:
+            return
+        if self._offload is None:
+            self._offload = Offload(self.device)
+        kept, empty = self._replica.on_device()
+        self._offload.leave([*kept, *beside], empty)
+
+    def come_back(self) -> None:
+        """Begin to bring the job back to its device, if it has left that."""
+        if self._offload is not None and self._offload.away:
+            self._offload.come_back()
+
     @property
     def goes_on(self) -> bool:
         """Tell whether the round of this version is sure to follow, with its state as it is."""
@@ -329,6 +352,7 @@ class ParameterStore:
 
     def take(self, ranges: Ranges, buffers: Sequence[Buffer]) -> None:
         """Put the ``blocks`` of another part, of this version, into the model."""
+        self.come_back()
         self._replica.take(ranges, buffers)
 
     def conclude(self) -> RoundOutcome:
@@ -344,6 +368,7 @@ class ParameterStore:
         """
         if self._loss is None:
             raise ValueError("there is no step to conclude")
+        self.come_back()
         metrics = None
         if self._job.evaluates_after(self.version):
             self._need_whole()
@@ -588,10 +613,12 @@ class ParameterStore:
         return [self._results[shard] for shard in range(self._tasks)]
 
     def _need_evaluated(self) -> None:
+        self.come_back()
         if self._loss is not None and self._job.evaluates_after(self.version):
             raise ValueError(f"conclude round {self.version - 1} first, it evaluates")
 
     def _need_whole(self) -> None:
+        self.come_back()
         if not self._replica.whole:
             raise ValueError(f"blocks of other parts of version {self.version} were not taken")
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
@@ -155,6 +155,15 @@ class Replica:
         for index, _, view in views_in(self.layout, self.ranges, pieces):
             view.copy_(self.averages.get(source[index], source[index]))
         return pieces
+
+    def on_device(self) -> tuple[list[Tensor], list[Tensor]]:
+        """Return the tensors of the job on its device, and those whose contents nobody needs."""
+        self._there.forget()
+        found: list[Tensor] = [*self._tensors(), *self.averages.values(), *self._there.lent()]
+        found += [one.grad for one in found if one.grad is not None]
+        for kept in self.optimizer.state.values():
+            found += tensors_within(kept)
+        return found, self._means.memory()
 
     def touch(self) -> None:
         """Write to the memory of means, and to that of one more state than is held."""
@@ -361,3 +370,14 @@ def _prints(model: nn.Module) -> dict[str, int]:
         name: zlib.crc32(tensor.detach().contiguous().view(-1).view(torch.uint8).numpy().data)
         for name, tensor in tensors(model).items()
     }
+
+
+def tensors_within(value: Any) -> list[Tensor]:
+    """Return the tensors in a value of an optimizer's state, however deep they lie."""
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return [one for part in value for one in tensors_within(part)]
+    return []

@@ -79,6 +79,10 @@ class DevicePlaces:
         found.fill(source)
         return found
 
+    def lent(self) -> list[Tensor]:
+        """Return the flat memory of the places that something holds."""
+        return [flat for flat, _, held in self._places if held is not None and held() is not None]
+
     def forget(self) -> None:
         """Give back the places that nothing holds."""
         self._places = [one for one in self._places if one[2] is not None and one[2]() is not None]
