@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +24,8 @@ class CheckpointSchedule:
     ``last`` and ``previous`` are the rounds of the newest two. ``kept`` is the round of a
     checkpoint that the controller's journal has reached: older ones are not needed any more. A
     barrier does not pass before the checkpoint at its round's beginning is complete, so that a loss
-    costs at most one interval.
+    costs at most one interval. Of one server on a device a thread may write it ``beside`` the rounds
+    that follow; what is lost meanwhile goes back to the checkpoint before.
 
     Parameters
     ----------
@@ -35,17 +37,31 @@ class CheckpointSchedule:
         The round that the job goes on from.
     part, parts
         Which server this is, and how many the job has.
+    beside
+        Whether a thread writes while the only server goes on.
     """
 
     def __init__(
-        self, store: ParameterStore, job: Job, folder: str, begin: int, part: int, parts: int
+        self,
+        store: ParameterStore,
+        job: Job,
+        folder: str,
+        begin: int,
+        part: int,
+        parts: int,
+        *,
+        beside: bool = False,
     ) -> None:
         self._store = store
         self._folder = Path(folder)
         self._part = part
         self._parts = parts
+        self._beside = beside
         self._every = None if job.checkpoint is None else job.checkpoint.every
         self.not_before_ns = run_clock.now_ns() + EVERY_NS
+        # The state of a store on a device that is being written, and its round.
+        self._thread: ThreadPoolExecutor | None = None
+        self._writing: tuple[int, Future[None]] | None = None
         # On the first server: the others whose part of the newest checkpoint is not on disk.
         self._missing: set[int] = set()
         self.previous = self.last = self.kept = begin
@@ -72,12 +88,16 @@ class CheckpointSchedule:
 
     def due(self, round_no: int) -> bool:
         """Tell whether the state that a round begins with should be saved."""
+        self.go_on()
         if self._every is not None:
             return round_no % self._every == 0
-        return run_clock.now_ns() >= self.not_before_ns
+        return self._writing is None and run_clock.now_ns() >= self.not_before_ns
 
     def save(self, round_no: int) -> None:
         """Put this server's part of the state that a round begins with on disk."""
+        if self._beside:
+            self._begin(round_no)
+            return
         begin_ns = run_clock.now_ns()
         forget = self._store.disk is not None
         save_part(self._folder, round_no, self._part, self._store.checkpoint_part(), forget=forget)
@@ -89,6 +109,39 @@ class CheckpointSchedule:
         # A large model is saved less often: an interval is at least _SHARE times the time of a
         # save.
         self.not_before_ns = begin_ns + max(EVERY_NS, _SHARE * took_ns)
+
+    def _begin(self, round_no: int) -> None:
+        """Begin to save a store on a device: it goes on, and a thread writes."""
+        if self._writing is not None:  # an interval that the user has stated is kept
+            self._writing[1].result()
+            self.go_on()
+        begin_ns = run_clock.now_ns()
+        encoded = self._store.begin_checkpoint()
+
+        def write() -> None:
+            save_part(self._folder, round_no, self._part, encoded())
+            took_ns = run_clock.now_ns() - begin_ns
+            self.not_before_ns = begin_ns + max(EVERY_NS, _SHARE * took_ns)
+
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "checkpoints")
+        self._writing = round_no, self._thread.submit(write)
+
+    def go_on(self) -> None:
+        """Publish the checkpoint that a thread has written since.
+
+        Raises
+        ------
+        OSError
+            It could not be written.
+        """
+        if self._writing is None or not self._writing[1].done():
+            return
+        (round_no, written), self._writing = self._writing, None
+        written.result()
+        self.previous, self.last = self.last, round_no
+        self._missing = set()
+        self._publish()
 
     def part_saved(self, part: int, round_no: int) -> None:
         """Note that another server's part is on disk; publish the checkpoint if it was the last."""
