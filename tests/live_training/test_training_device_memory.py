@@ -189,7 +189,7 @@ def test_results_that_are_brought_out_after_the_next_task_has_computed_have_the_
         store.step()
         store.conclude()
     assert store.digest() == train(NetApp(), JOB).digest
-    assert len(places) == JOB.scale  # and used again
+    assert len(places) == JOB.scale + 1  # the last results are held; all others are used again
 
 
 @pytest.mark.parametrize(("pipelined", "staged"), [(True, False), (False, False), (True, True)])
@@ -417,9 +417,9 @@ def test_a_rehearsal_is_pinned_whatever_building_the_model_has_set(
 ) -> None:
     monkeypatch.setattr("warren.live.device.trainer.build_app", lambda *_: FastApp())
     role: Any = SimpleNamespace(base="", rehearse=True)
-    trainer: Any = SimpleNamespace(
-        _runner=None, _job=JOB, _role=role, _memory_of=in_main_memory, _inputs=None
-    )
+    trainer = object.__new__(Trainer)
+    trainer._runner, trainer._inputs, trainer._memory_of = None, None, in_main_memory
+    trainer._job, trainer._role = JOB, role
     Trainer._built(trainer)
     assert set(FastApp.seen) == {False}
 

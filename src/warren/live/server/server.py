@@ -300,7 +300,7 @@ class Server:
 
     def step_here(self) -> None:
         """Step a round whose tasks are all on their way, if the barrier before it has passed."""
-        if self.local is not None and self._left is None:
+        if self.local is not None:
             self.local.add_all()
             self._make_step()
 
@@ -389,8 +389,9 @@ class Server:
         """
         store = self._store
         # ``version == _passed``: the barrier before this round has passed, so that at most one step
-        # is ahead of the barriers.
-        if not self._stepped and store.complete and store.version == self._passed:
+        # is ahead of the barriers. What is still to do for that barrier may save this version.
+        waits = self._stepped or self._left is not None or store.version != self._passed
+        if store.complete and not waits:
             round_no = store.version
             with self._alarm.within(self._job.task_limit_ns):
                 squares = self._clipping.squares()
@@ -477,7 +478,8 @@ class Server:
             self._begin_round()
             self._copy.after_round()
         numerics.pin()  # the app may have changed any setting
-        self._store.seed()  # for the next step, whose updates are still being computed
+        if self.local is None:  # else tasks of this process set the generators meanwhile
+            self._store.seed()  # for the next step, whose updates are still being computed
 
     def _begin_round(self) -> None:
         """Let all servers begin the round, and save the state it begins with if that is due."""
