@@ -38,21 +38,25 @@ def bits(bench: Bench) -> dict[str, Any]:
     wanted = row["plain"]["hashes"]
     for name in ("hare", "struck"):
         got = row[name].get("hashes", {})
-        row[name]["wrong"] = [job for job, value in wanted.items() if got.get(job) != value]
+        row[name]["missing"] = [job for job in wanted if not got.get(job)]
+        row[name]["wrong"] = [job for job in got if got[job] and got[job] != wanted[job]]
     past = _common.earlier("gpu_bits").values()
     row["as_in_gpu_bits"] = [
         job for job, value in wanted.items() if any(value == one["hashes"].get(job) for one in past)
     ]
-    wrong = row["hare"]["wrong"] + row["struck"]["wrong"]
-    row["met"] = {"bits": all(wanted.values()) and not wrong}
+    faults = [row[name][what] for name in ("hare", "struck") for what in ("wrong", "missing")]
+    row["met"] = {"bits": all(wanted.values()) and not any(faults)}
     return row
 
 
 def bits_of(process: subprocess.Popen[str], out: Path, limit_s: float) -> dict[str, Any]:
-    """The hashes of a run, once it has ended."""
-    code = runs.ended(process, out, max(limit_s, 1.0))
+    """The hashes of a run, once it has ended; of one that takes too long, those of ended jobs."""
+    try:
+        end = f"exit {runs.ended(process, out, max(limit_s, 1.0))}"
+    except runs.PartError:
+        end = f"cut off after {limit_s:.0f} s"
     found = runs.hashes(out)
-    said = {"said": runs.said_by(out)} if code or not all(found.values()) else {}
+    said = {} if all(found.values()) else {"said": f"{end}: {runs.said_by(out)}"}
     return {"hashes": found, **said}
 
 
