@@ -41,7 +41,7 @@ class World:
             core=None,
             memory=None,
         )
-        self.trainer = trainer.Trainer(role, -1)
+        self.trainer = trainer.Trainer(role)
         self.runner = TaskRunner(build_app(JOB, str(folder)), JOB)
         numerics.pin()
         self.state = raw(self.runner.layout.pack(self.runner._model))
