@@ -44,6 +44,8 @@ class TimedResult:
 class LocalTrainer(Trainer):
     """Computes the tasks of a store in this process, on the device where that lies."""
 
+    _pieces = False
+
     def __init__(self, role: TrainerRole, local: LocalTasks) -> None:
         super().__init__(role)
         self._local = local

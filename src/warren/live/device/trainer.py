@@ -67,6 +67,9 @@ def main(role: Role, lifeline: int) -> None:
 class Trainer:
     """One job's app on one device: it computes its executor's tasks in shared memory."""
 
+    _pieces = True
+    """Whether states come to a GPU piece by piece."""
+
     def __init__(self, role: TrainerRole) -> None:
         self._role = role
         self._job = role.job
@@ -138,7 +141,7 @@ class Trainer:
         """Compute on a GPU; its code is loaded only where it is used."""
         from warren.live.gpu.trainer_device import trainer_device
 
-        self._device = device = trainer_device(gpu, self._role.folder)
+        self._device = device = trainer_device(gpu, self._role.folder, pieces=self._pieces)
         self._memory_of, self._states, self._updates = (
             device.memory_of,
             device.states,

@@ -50,11 +50,21 @@ class DeviceMemory(ModelMemory):
         The target device.
     lane
         The lane on which states are copied.
+    pieces
+        Whether states come piece by piece from main memory; else whole, or from the device itself.
     """
 
     on_device = True
 
-    def __init__(self, built: BuiltApp, layout: Layout, device: torch.device, lane: Lane) -> None:
+    def __init__(
+        self,
+        built: BuiltApp,
+        layout: Layout,
+        device: torch.device,
+        lane: Lane,
+        *,
+        pieces: bool = True,
+    ) -> None:
         super().__init__(layout)
         self._device = device
         self._lane = lane
@@ -72,7 +82,8 @@ class DeviceMemory(ModelMemory):
         with torch.no_grad():
             self._flat.copy_(layout.pack(built.model))
         self._bind(self._there())
-        self.transfer = PipelinedTransfer(built.model, layout, self._flat, lane)
+        whole = not pieces
+        self.transfer = PipelinedTransfer(built.model, layout, self._flat, lane, whole=whole)
         """Brings the states that were not staged."""
         self._shortages = shortages(device) if device.type == "cuda" else 0
         self._thread = ThreadPoolExecutor(1, "batches", self._in_thread)

@@ -47,32 +47,33 @@ def torch_device(gpu: int) -> torch.device:
     return device
 
 
-def trainer_device(gpu: int, folder: str) -> TrainerDevice:
+def trainer_device(gpu: int, folder: str, *, pieces: bool = True) -> TrainerDevice:
     """Return the trainer's access to GPU ``gpu``, on which this process then computes.
 
-    ``folder`` is the run's, in which its trainers take turns.
+    ``folder`` is the run's, in which its trainers take turns. ``pieces``: states come piece by
+    piece.
     """
     if gpu == STAND_IN:
-        there = memory_on(torch.device("cpu"))
+        there = memory_on(torch.device("cpu"), pieces=pieces)
         return TrainerDevice(there, MappedMemories(), MappedMemories(), nullcontext, lambda: 0)
     # Read-only memory cannot be pinned everywhere; user code sees neither of them here.
     states, updates = PinnedMemories(), PinnedMemories()
     turn = DeviceTurn(gpu, folder).building
     on_device = torch.device("cuda", gpu)
-    return TrainerDevice(on_gpu(gpu), states, updates, turn, lambda: shortages(on_device))
+    return TrainerDevice(on_gpu(gpu, pieces=pieces), states, updates, turn, lambda: shortages(on_device))
 
 
-def on_gpu(index: int) -> MemoryOf:
+def on_gpu(index: int, *, pieces: bool = True) -> MemoryOf:
     """Return the function that brings a built model to GPU ``index``, which this process uses."""
-    return memory_on(torch_device(index))
+    return memory_on(torch_device(index), pieces=pieces)
 
 
-def memory_on(device: torch.device) -> MemoryOf:
+def memory_on(device: torch.device, *, pieces: bool = True) -> MemoryOf:
     """Return the function that brings a built model to a device."""
 
     def memory(built: BuiltApp, layout: Layout) -> ModelMemory:
         """Bring the model, and the tensors that its app keeps, to the device."""
         lane = CopyStream(device) if device.type == "cuda" else CopiesAtOnce()
-        return DeviceMemory(built, layout, device, lane)
+        return DeviceMemory(built, layout, device, lane, pieces=pieces)
 
     return memory

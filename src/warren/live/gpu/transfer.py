@@ -86,6 +86,8 @@ class PipelinedTransfer:
         The lane of the copies.
     piece_bytes
         Approximate size of a piece.
+    whole
+        Whether states come in one piece in any case.
     """
 
     def __init__(
@@ -95,6 +97,8 @@ class PipelinedTransfer:
         flat: Tensor,
         lane: Lane,
         piece_bytes: int | None = None,
+        *,
+        whole: bool = False,
     ) -> None:
         self.lane, self._size = lane, len(flat)
         self._pieces = pieces_of(layout, piece_bytes or PIECE_BYTES)
@@ -105,7 +109,7 @@ class PipelinedTransfer:
         self._copied: list[object | None] = [None] * len(self._pieces)
         self._left = 0
         self.rebind(flat)
-        self.whole = any(map(_is_compiled, model.modules()))
+        self.whole = whole or any(map(_is_compiled, model.modules()))
         """Whether states come in one piece: compiled code hides its reads."""
         for module in model.modules():
             own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
