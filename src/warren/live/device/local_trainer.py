@@ -64,7 +64,9 @@ class LocalTrainer(Trainer):
             return False
         try:
             with self._alarm.within(self._job.task_limit_ns):
-                self._early[task] = self._launch(self._runner, *task)
+                work = self._launch(self._runner, *task)
+            self._early[task] = work
+            self._link.send_result(lambda: self._unasked(work, *task))
         except BaseException:
             # It will raise again when it is asked for, where that is reported.
             self._may_go_on, self._runner = False, None
@@ -75,7 +77,10 @@ class LocalTrainer(Trainer):
 
     def _next(self) -> Task | None:
         """Return the task that follows the latest one, if it may be computed now."""
-        if not self._may_go_on or self._latest is None or len(self._early) >= _AHEAD:
+        if not self._may_go_on or self._latest is None:
+            return None
+        self._early = {one: work for one, work in self._early.items() if self._local.waits(*one)}
+        if len(self._early) >= _AHEAD:
             return None
         task = self._after(*self._latest)
         return task if self._local.open(task[0]) else None
@@ -100,18 +105,30 @@ class LocalTrainer(Trainer):
         began_ns, self._ended_ns = max(launched_ns, self._ended_ns), run_clock.now_ns()
         return TimedResult(result, began_ns, self._ended_ns)
 
+    def _unasked(
+        self, work: Future[TimedResult], round_no: int, shard: int
+    ) -> TaskComputed | None:
+        """Return the report of a task that was not asked for; None: it failed."""
+        if work.exception() is not None:
+            return None
+        return self._computed_task(work.result(), round_no, shard, unasked=True)
+
+    def _computed_task(
+        self, timed: TimedResult, round_no: int, shard: int, *, unasked: bool = False
+    ) -> TaskComputed:
+        found = timed.result
+        done = self._job.index, round_no, shard, found.loss, found.present, found.marks
+        return TaskComputed(*done, timed.began_ns, timed.ended_ns, unasked)
+
     def _compute(self, runner: TaskRunner, task: RunTask) -> Callable[[], TimedResult]:
         key = task.round, task.shard
         self._may_go_on = task.ahead
         found = self._early.pop(key, None)
-        # Tasks of earlier rounds have run elsewhere.
-        self._early = {one: work for one, work in self._early.items() if one[0] >= task.round}
         return (self._launch(runner, *key) if found is None else found).result
 
     def _report(self, task: RunTask, result: TimedResult) -> TaskComputed:
-        found = result.result
-        done = task.job, task.round, task.shard, found.loss, found.present, found.marks
-        return TaskComputed(*done, result.began_ns, result.ended_ns)
+        # It may have been reported already, when nobody had asked for it: once more does no harm.
+        return self._computed_task(result, task.round, task.shard)
 
     def _settle(self, runner: TaskRunner) -> tuple[int, int, bool]:
         device_bytes, free_bytes, stays = runner.settle()

@@ -73,6 +73,8 @@ class Pipeline:
         # Tasks that have begun and not left COMP, in their order. The last one computes, unless the
         # device is free already; of those before it only the results are still to come.
         self._begun: deque[LaneTask] = deque()
+        # Results of tasks that are not asked for yet, by job, round and shard, with their trainer.
+        self._early: dict[tuple[int, int, int], tuple[TaskComputed, int]] = {}
         self._comp_free_ns = 0
 
     def due_ns(self) -> int | None:
@@ -147,6 +149,8 @@ class Pipeline:
         head, then, *_ = [*self.queue.ahead(2), None, None]
         if head is not None and head.ring:
             return self._start_rank(head)
+        if head is not None and (head.job, head.round, head.shard) in self._early:
+            return self._take_early(head)
         if head is None or not self.slots.free(head.job):
             return False
         state = self.client.ready(head.key)
@@ -181,6 +185,18 @@ class Pipeline:
             padded_ns = max(padded_ns, state.here_ns)
         head.start_ns = padded_ns if head.comp_pad_ns else head.began_ns
         self._begun.append(self.queue.pop())
+        return True
+
+    def _take_early(self, head: LaneTask) -> bool:
+        """Let the head of the queue be done by a result that is here; tell whether it was."""
+        slot = self.client.lend(head.job)
+        if slot is None:
+            return False
+        done, pid = self._early.pop((head.job, head.round, head.shard))
+        head.slot, head.trainer_pid = slot, pid
+        head.began_ns = head.start_ns = run_clock.now_ns()
+        self._begun.append(self.queue.pop())
+        self.computed(done, pid)
         return True
 
     def _start_rank(self, head: LaneTask) -> bool:
@@ -298,6 +314,22 @@ class Pipeline:
             work.freed_ns = run_clock.now_ns()
             self.slots.freed(job)
 
+    def waits_for(self, done: TaskComputed) -> bool:
+        """Tell whether a task has begun here that has no result yet, and this is its result."""
+        return self._waited_for(done.job, done.round, done.shard) is not None
+
+    def keep(self, done: TaskComputed, pid: int) -> None:
+        """Keep the result of a task that its trainer ``pid`` has computed unasked."""
+        if pid:
+            self._forget_early(done.job, before=done.round - 1)
+            self._early[done.job, done.round, done.shard] = done, pid
+
+    def _forget_early(self, job: int, before: int | None = None) -> None:
+        """Forget the results of a job that were not asked for, of rounds before one or of all."""
+        for key in [one for one in self._early if one[0] == job]:
+            if before is None or key[1] < before:
+                del self._early[key]
+
     def computed(self, done: TaskComputed, pid: int) -> None:
         """Push the result of a task on COMP, which the trainer ``pid`` has computed."""
         work = self._waited_for(done.job, done.round, done.shard)
@@ -367,6 +399,7 @@ class Pipeline:
             return
         late = not self.slots.is_here(gone.job, gone.pid)
         self.memory.gone(gone.job, short=short, late=late)
+        self._forget_early(gone.job)
         doing = self.slots.gone(gone.job, gone.pid)
         if doing is not None:
             self.reports.add(TaskLost(self._device, gone.job, doing, -1, gone.how))
@@ -454,6 +487,7 @@ class Pipeline:
                     self._take_off(work)
         self._comm.acknowledge(job, run_clock.now_ns())
         self.slots.unstage(job)
+        self._forget_early(job)
         self.client.move(job, generation, homes)
 
     def drop(self, job: int, *, ended: bool) -> None:
@@ -462,6 +496,7 @@ class Pipeline:
         self.ranks.drop(job)
         self.verifier.forget(job)
         self.slots.unstage(job)
+        self._forget_early(job)
         if ended:
             self.slots.drop(job)
             self.verifier.drop(job)

@@ -42,12 +42,17 @@ class TrainerLink:
         with self._lock:
             self._link.send(message)
 
-    def send_result(self, rest: Callable[[], AnyMessage]) -> None:
-        """Run the rest of a task, and send the message that it returns."""
+    def send_result(self, rest: Callable[[], AnyMessage | None]) -> None:
+        """Run the rest of a task, and send the message that it returns; None: there is none."""
         if self._thread is None:
-            self.send(rest())
+            self._send_rest(rest)
         else:
-            self._last = self._thread.submit(lambda: self.send(rest()))
+            self._last = self._thread.submit(lambda: self._send_rest(rest))
+
+    def _send_rest(self, rest: Callable[[], AnyMessage | None]) -> None:
+        message = rest()
+        if message is not None:
+            self.send(message)
 
     def behind(self, work: Callable[[], _T]) -> Future[_T]:
         """Let the thread do some work after all that it was given before."""

@@ -86,6 +86,11 @@ class TrainerSlots:
         """Let a trainer build its app; False if it is gone."""
         return self._hub.send(self._slot(job).peer, Build())
 
+    def pid_of(self, peer: bytes, job: int) -> int:
+        """Return the process id of a job's trainer, 0 if that is another one now."""
+        slot = self._slot(job)
+        return slot.pid if slot.peer == peer else 0
+
     def is_here(self, job: int, pid: int) -> bool:
         """Tell whether this process is the job's trainer now."""
         slot = self._slots.get(job)

@@ -52,6 +52,10 @@ class LocalTasks:
             if round_no <= store.version:
                 del self._waiting[round_no, shard]
 
+    def waits(self, round_no: int, shard: int) -> bool:
+        """Tell whether a task that was computed here is still to be confirmed by its push."""
+        return (round_no, shard) in self._waiting or self._store.waits(round_no, shard)
+
     def open(self, round_no: int) -> bool:
         """Tell whether tasks of a round may be computed before they are asked for.
 

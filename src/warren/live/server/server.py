@@ -108,6 +108,8 @@ class Server:
         self._outcome: RoundOutcome | None = None
         self._stamps: dict[int, TaskStamp] = {}
         self._taken: list[tuple[bytes, Pushed]] = []
+        # Tasks of this process that were done before their round began.
+        self._early: list[tuple[bytes, Push]] = []
         self._since_ns = self._barrier_ns = 0
         self._real = False
         # The barrier before it, until that is reported.
@@ -157,6 +159,10 @@ class Server:
         self._donor.go_on(ready)
         self._step()
         self._pass_barrier()
+        if self._early and self._left is None:
+            self._take_early()
+            self._step()
+            self._pass_barrier()
         self._answer_pulls()
         # While a report is put off its acknowledgements are too: both wake up processes that
         # would take the cores that trainers need to begin.
@@ -258,6 +264,9 @@ class Server:
         """Add an update to the round in progress, or compare it if the step has been made."""
         store = self._store
         self._wind_up()
+        if self._is_early(push):
+            self._early.append((peer, push))
+            return
         if push.spot is not None and push.spot.on_device:
             self._confirm(push)
         elif push.round == store.version and not store.finished:
@@ -288,6 +297,18 @@ class Server:
         self._make_step()  # while the last update may still lie where it was computed
         if push.committed:
             self._taken.append((peer, taken))
+
+    def _is_early(self, push: Push) -> bool:
+        """Tell whether a task of this process was done before the barrier of its round began."""
+        if push.spot is None or not push.spot.on_device:
+            return False
+        return push.round > self._passed or self._delayed.at_ns is not None
+
+    def _take_early(self) -> None:
+        """Take the tasks that were done before the barrier that has passed."""
+        early, self._early = self._early, []
+        for peer, push in early:
+            self._take(peer, push, [])
 
     def _confirm(self, push: Push) -> None:
         """Take loss and hashes of a task of this process, whose update is added already."""

@@ -324,6 +324,12 @@ class ParameterStore:
         """Tell whether the losses and hashes of all tasks of the last step are known."""
         return not self._open
 
+    def waits(self, round_no: int, shard: int) -> bool:
+        """Tell whether loss and hashes of a task that was added ahead are still to come."""
+        if round_no == self.version:
+            return shard in self._ahead
+        return round_no == self.version - 1 and shard in self._open
+
     def confirm(self, round_no: int, shard: int, loss: float, marks: bytes) -> None:
         """Take loss and hashes of a task that was added ahead, of the last round or of this one.
 
