@@ -70,14 +70,14 @@ def test_whatever_code_has_switched_is_as_it_was() -> None:
     numerics.pin()
     torch.set_num_threads(2)
     torch.use_deterministic_algorithms(False)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
     torch.set_float32_matmul_precision("medium")
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.deterministic = False
     numerics.pin()
     assert torch.get_num_threads() == torch.get_num_interop_threads() == 1
     assert torch.are_deterministic_algorithms_enabled()
-    assert torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    assert not torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     assert torch.get_float32_matmul_precision() == "highest"
     assert (torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic) == (False, True)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from live_worlds import job, world
+from live_worlds import APPS, job, world
 
 from warren.core.journal_reader import read_history
 from warren.core.loop import Core
@@ -21,6 +21,24 @@ from warren.policy.registry import place_policy
 pytestmark = pytest.mark.live
 PLANTED = Path(__file__).parents[2] / "experiments" / "spine" / "nondeterministic.py"
 HIDDEN = Path(__file__).parents[1] / "live_training" / "zoo" / "hidden.py"
+
+READS = """
+import numpy
+
+class ReadsIntegers(Tiny):
+    def loss(self, model, batch):
+        return super().loss(model, batch) * (1.0, 2.0)[torch.empty(1000, dtype=torch.int64)[7]]
+
+
+class ReadsNumpy(Tiny):
+    def loss(self, model, batch):
+        return super().loss(model, batch) * (1 + float(numpy.empty(100_000).mean()))
+
+
+class WritesFirst(Tiny):
+    def loss(self, model, batch):
+        return super().loss(model, batch) * torch.empty(1000).fill_(2.0).mean()
+"""
 
 
 def test_measured_seconds_are_those_of_the_app(tmp_path: Path) -> None:
@@ -67,6 +85,24 @@ def test_a_check_names_the_first_tensor_that_differs_or_what_failed(tmp_path: Pa
     assert (clock.where, clock.tensor) == ("task 0 of round 0", "0.weight")
     assert not delta.same
     assert "depend on what it keeps in 'self.last'" in delta.error
+
+
+def test_a_check_tells_what_reads_uninitialized_memory_from_what_is_random(tmp_path: Path) -> None:
+    world(tmp_path, [], 1)
+    (tmp_path / "apps.py").write_text(APPS + READS)
+    kinds = ("ReadsEmpty", "ReadsIntegers", "ReadsNumpy", "WritesFirst", "Random")
+    jobs = [job(at, kind) for at, kind in enumerate(kinds)]
+    floats, integers, arrays, writes, draws = check_jobs(jobs, str(tmp_path))
+    assert (floats.uninitialized, floats.where, floats.tensor) == (
+        True, "task 0 of round 0", "0.weight"
+    )  # fmt: skip
+    assert "reads uninitialized memory" in floats.sentence
+    assert "task 0 of round 0 differs in tensor '0.weight'" in floats.sentence
+    assert (integers.same, integers.uninitialized) == (False, True)
+    assert "with other values there it failed: IndexError" in integers.sentence
+    assert arrays.uninitialized
+    assert writes.same
+    assert (draws.same, draws.uninitialized) == (False, False)
 
 
 def test_the_core_runs_an_online_policy_on_real_processes(tmp_path: Path) -> None:

@@ -120,7 +120,8 @@ def test_a_device_begins_nothing_else_while_it_computes_a_task_again() -> None:
         assert device.controller.hear(Verified).took_ns > 0
 
 
-APPS = ("Tiny", "Counts", "Clock", "Random")
+APPS = ("Tiny", "Counts", "Clock", "Random", "ReadsEmpty")
+ENDED = {0: "finished"} | dict.fromkeys(range(1, len(APPS)), "failed")
 
 
 @pytest.mark.live
@@ -133,12 +134,13 @@ def test_an_app_that_keeps_something_or_looks_at_the_clock_fails_with_a_tensor_s
     with LivePort(run, costs, tmp_path / "out") as port:
         events = drive(port, shuffled(run, seed=1))
         verified = len(port.verified_ns)
-    assert ended(events) == {0: "finished", 1: "failed", 2: "failed", 3: "failed"}
+    assert ended(events) == ENDED
     assert verified >= FIRST
     for failed in of(events, JobFailed):
         assert "app is not deterministic: task" in failed.reason
         assert "ran twice, tensor '" in failed.reason
         assert "computed again" in failed.reason
+        assert "`warren check` tells whether it reads uninitialized memory" in failed.reason
 
 
 @pytest.mark.live
@@ -148,7 +150,7 @@ def test_a_ring_s_tasks_are_computed_again_by_the_next_rank(tmp_path: Path) -> N
     whole = [Assignment(rank, one.index, 0, 12, (rank,)) for one in jobs for rank in (0, 1)]
     with LivePort(run, costs, tmp_path / "out") as port:
         events = drive(port, whole)
-    assert ended(events) == {0: "finished", 1: "failed", 2: "failed", 3: "failed"}
+    assert ended(events) == ENDED
     for failed in of(events, JobFailed):
         assert "app is not deterministic: task" in failed.reason
         assert "ran twice, tensor '" in failed.reason

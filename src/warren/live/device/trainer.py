@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from warren.live.training.app.app_loader import build_app, forget_apps
 from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.memory.model_memory import ran_out
 from warren.live.training.memory.shared_memory import MappedMemories
-from warren.live.training.task_hashes import nondeterministic
+from warren.live.training.task_hashes import differs_filled
 from warren.live.training.task_runner import MemoryOf, TaskRunner, in_main_memory
 from warren.live.training.tensor_layout import Layout
 from warren.live.transport.messages import (
@@ -245,7 +245,9 @@ class Trainer:
         if not task.staged:
             runner.unstage()
         update = None if task.update is None else self._updates.view(task.update)
-        return runner.start(state, task.round, task.shard, update, self._computed)
+        # A task that is computed again has other values in memory that is not initialized.
+        with numerics.filled() if self._role.verifies else nullcontext():
+            return runner.start(state, task.round, task.shard, update, self._computed)
 
     def _ended(
         self, layout: Layout, task: RunTask, rest: Callable[[], Any]
@@ -255,7 +257,7 @@ class Trainer:
             report = self._report(task, rest())
             # Computed again (decision 0029): the hashes must be those of the other process.
             if task.expected not in (b"", report.marks):
-                message = nondeterministic(
+                message = differs_filled(
                     layout, task.round, task.shard, task.expected, report.marks
                 )
                 raise refuse(self._job, "", message)

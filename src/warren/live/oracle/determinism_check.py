@@ -1,14 +1,17 @@
 """``warren check JOB``: is the app deterministic? The same tasks in two fresh processes.
 
 The second one computes them in another order, after tasks of other rounds, and goes on from a
-checkpoint in the middle, as a run may that is scheduled otherwise.
+checkpoint in the middle, as a run may that is scheduled otherwise. Memory that is not initialized
+holds NaN in the first process and zeros in the second. If their results differ, two more processes
+find out whether that is why.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +33,7 @@ class CheckReport:
     ``same``: both processes gave the same bits. Otherwise ``where`` and ``tensor`` name the first
     difference. ``error`` is the app's error, if there was one, and ``traceback`` the way there from
     its own code on. ``tasks``: number of tasks compared, within the class ``numerics``.
+    ``uninitialized``: the app reads memory that is not initialized, as that of ``torch.empty``.
     """
 
     job: str
@@ -40,16 +44,21 @@ class CheckReport:
     error: str = ""
     traceback: str = ""
     numerics: str = ""
+    uninitialized: bool = False
 
     @property
     def sentence(self) -> str:
         """Return the result in one line."""
+        tensor = f" in tensor {self.tensor!r}" if self.tensor else ""
+        if self.uninitialized:
+            effect = f"it failed: {self.error}" if self.error else f"{self.where} differs{tensor}"
+            reads = "the app reads uninitialized memory, for example of torch.empty"
+            return f"{self.job}: {reads}; with other values there {effect}"
         if self.error:
             return f"{self.job}: the app failed: {self.error}"
         if self.same:
             tasks = f"{self.tasks} tasks gave the same bits in two processes"
             return f"{self.job}: {tasks}, the second in another order, from a checkpoint"
-        tensor = f" in tensor {self.tensor!r}" if self.tensor else ""
         return f"{self.job}: the app is not deterministic: {self.where} differs{tensor}"
 
 
@@ -79,17 +88,32 @@ def check_jobs(jobs: Sequence[Job], base: str, rounds: int = _ROUNDS) -> list[Ch
         save_pins(folder / APPS, sources)
         pool, numerics = _warm_pool(folder, libraries(sources))
         try:
-            pairs = [
-                [
-                    _probe(pool, job, (base, rounds), folder / f"{at}{disturbed}", disturbed)
-                    for disturbed in (False, True)
-                ]
+            reports = [
+                _checked(job, partial(_probe, pool, job, (base, rounds), folder / str(at)))
                 for at, job in enumerate(jobs)
             ]
         finally:
             pool.close(last=False)
-    reports = [_compare(job, *pair) for job, pair in zip(jobs, pairs, strict=True)]
     return [replace(report, numerics=numerics) for report in reports]
+
+
+def _checked(job: Job, probe: Callable[[bool, bool], bytes]) -> CheckReport:
+    """Check one job; ``probe(disturbed, filled)`` runs one process and returns its output."""
+    first, second = probe(False, True), probe(True, False)
+    found = _compare(job, first, second)
+    if not _differ(job, first, second):
+        return found
+    # Memory alone explains a difference if the same memory gives the same result twice.
+    other = probe(False, False)
+    if _differ(job, first, other) and not _differ(job, other, probe(False, False)):
+        return replace(_compare(job, first, other), uninitialized=True)
+    return found
+
+
+def _differ(job: Job, one: bytes, other: bytes) -> bool:
+    """Tell whether two outputs differ; two errors do not, whatever they say."""
+    failed = ["error" in _split(data)[0] for data in (one, other)]
+    return failed[0] != failed[1] if any(failed) else not _compare(job, one, other).same
 
 
 def _warm_pool(folder: Path, wanted: Sequence[str]) -> tuple[ProcessPool, str]:
@@ -107,20 +131,27 @@ def _warm_pool(folder: Path, wanted: Sequence[str]) -> tuple[ProcessPool, str]:
 
 
 def _probe(
-    pool: ProcessPool, job: Job, where: tuple[str, int], result: Path, disturbed: bool
+    pool: ProcessPool,
+    job: Job,
+    where: tuple[str, int],
+    result: Path,
+    disturbed: bool,
+    filled: bool,
 ) -> bytes:
     """Run one process to its end; return its output, or an error in the same form."""
     base, rounds = where
     evaluate = None if job.evaluate is None else Evaluate(every=1)  # these rounds are all there are
     job = replace(job, checkpoint=None, evaluate=evaluate)
     log = str(result.with_suffix(".log"))
-    role = ProbeRole(base, job, log, str(result), rounds, disturbed)
+    role = ProbeRole(base, job, log, str(result), rounds, disturbed, filled)
     ticket = pool.fork(role)
     while True:
         for ended, _, exited in pool.hear(*pool.fds):
             if ended == ticket:
                 if result.exists():
-                    return result.read_bytes()
+                    output = result.read_bytes()
+                    result.unlink()  # the next process writes its own there
+                    return output
                 # It could not even write its error: a crash, or a kill from outside.
                 head = json.dumps({"error": f"its process ended: {exited.how}"}).encode()
                 return len(head).to_bytes(8, "little") + head

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from typing import Any, Final
 
 from warren.live.process.linux import direct_output, set_name
 from warren.live.process.specs import ProbeRole, Role
+from warren.live.training import numerics
 from warren.live.training.app.app_errors import print_traceback, reason_of, way_there
 from warren.live.training.app.app_loader import build_app, forget_apps
 from warren.live.training.checkpoints.files import write_whole
@@ -27,6 +29,8 @@ _MORE: Final = 12
 """Number of steps by the last updates."""
 _ELSEWHERE: Final = 3
 """Number of these steps after which another server goes on."""
+_ODD: Final = 0x3F
+"""Byte that makes small numbers of all types of floats."""
 
 
 def main(role: Role, lifeline: int) -> None:
@@ -34,8 +38,10 @@ def main(role: Role, lifeline: int) -> None:
     assert isinstance(role, ProbeRole)
     set_name("warren-probe")
     direct_output(role.log)
+    numerics.poison(_ODD if role.filled else 0)
     try:
-        header, parts = _compute(role)
+        with numerics.filled() if role.filled else nullcontext():
+            header, parts = _compute(role)
     except BaseException as error:  # user code may raise anything, SystemExit too
         print_traceback(error)
         header, parts = {"error": reason_of(error), "traceback": way_there(error)}, []

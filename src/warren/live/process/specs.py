@@ -155,7 +155,8 @@ class ProbeRole(Message, frozen=True, tag="ProbeRole", array_like=True):
     """Fork a child that computes the first tasks of a job and writes the outcome to ``result``.
 
     ``disturbed``: it computes them in another order, after other tasks, and with a server that is
-    lost on the way.
+    lost on the way. ``filled``: memory that is not initialized holds NaN or the largest integer
+    where torch gives it, and an odd pattern elsewhere; else zeros.
     """
 
     base: str
@@ -164,6 +165,7 @@ class ProbeRole(Message, frozen=True, tag="ProbeRole", array_like=True):
     result: str
     rounds: int
     disturbed: bool = False
+    filled: bool = True
 
 
 Role: TypeAlias = ExecutorRole | TrainerRole | ServerRole | RankRole | PlainRole | ProbeRole

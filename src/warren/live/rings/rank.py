@@ -33,8 +33,8 @@ from warren.live.training.task_hashes import (
     HashLog,
     RoundOutcome,
     TaskResult,
+    differs_filled,
     marks_path,
-    nondeterministic,
 )
 from warren.live.training.task_runner import MemoryOf, TaskRunner, in_main_memory
 from warren.live.training.tensor_layout import flat_of
@@ -193,11 +193,11 @@ class RingRank:
         (state,), other = self.store.state(), (self._role.rank - 1) % self._job.scale
         self._check_same(xxh3_64_digest(state))
         known = bytes(self._ring.gather(flat_of(marks).clone())[other].numpy())
-        with self._alarm.within(self._job.task_limit_ns):
+        with self._alarm.within(self._job.task_limit_ns), numerics.filled():
             again = self._runner.run(state, round_no, other)
         numerics.pin()
         if again.marks != known:
-            message = nondeterministic(self.store.layout, round_no, other, known, again.marks)
+            message = differs_filled(self.store.layout, round_no, other, known, again.marks)
             raise refuse(self._job, "", message)
         self._verified += 1
 

@@ -90,6 +90,12 @@ def nondeterministic(layout: Layout, round_no: int, shard: int, known: bytes, ma
     return f"app is not deterministic: task {shard} of round {round_no} ran twice, {what}"
 
 
+def differs_filled(layout: Layout, round_no: int, shard: int, known: bytes, marks: bytes) -> str:
+    """Return the message of ``nondeterministic`` for a second run in ``numerics.filled``."""
+    message = nondeterministic(layout, round_no, shard, known, marks)
+    return f"{message}; `warren check` tells whether it reads uninitialized memory"
+
+
 def differing(layout: Layout, one: bytes, other: bytes) -> tuple[str, ...]:
     """Return the names of the tensors whose marks differ; none if only loss or mask do."""
     return tuple(
