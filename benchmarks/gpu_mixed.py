@@ -7,8 +7,8 @@ utilisation that nvidia-smi reads every 100 ms, which counts moments in which a 
 is computed again here (``verify: 0``): of a job of few tasks the first ones that are would be many.
 ``--alone`` trains each job by the plain loop too, and it has to have the same bits. ``--twice``
 runs all once more, planned with the medians of the first run, as where jobs have a past: what is
-measured before a run is each job alone. Without a GPU nothing is measured. ``--out FILE`` writes
-the figures (the page is made of experiments/results/gpu_mixed.json).
+measured before a run is each job alone. That raised no share. Without a GPU nothing is measured.
+``--out FILE`` writes the figures (the page is made of experiments/results/gpu_mixed.json).
 """
 
 from __future__ import annotations

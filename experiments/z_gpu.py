@@ -63,8 +63,9 @@ Bringing a state alone to the GPU, beside a plain `copy_()` of as many bytes fro
 
 ## What determinism costs
 
-Forward and backward alone, in ms: with deterministic kernels, as all tasks are computed, and
-without (`cudnn.benchmark`, no filled memory), at the same precision.
+Forward and backward alone, in ms: with deterministic kernels and with uninitialized memory filled,
+as all tasks were computed then, and without (`cudnn.benchmark`, no filled memory), at the same
+precision. Tasks have not filled memory since ([0029](../decisions/0029-tasks-computed-again.md)).
 
 {determinism}
 
@@ -86,6 +87,15 @@ them more than one thing changed. The best of them, which was told alone before,
 run has:
 
 {earlier}
+
+*Is it the plan?* Costs that are measured before a run are those of each job alone. `--twice` runs
+the jobs again, planned with the medians of the first run ({twice_gpu}, {twice_cores} cores,
+PyTorch {twice_torch}, {twice_commit}):
+
+{twice}
+
+The second run has no larger share, and runs with one plan differ by as much. So a plan from what
+jobs take alone is not why time on COMP is missing. The device is idle for barriers on processors.
 
 One run of the jobs of `experiments/spine/gpu.yaml` with `numerics: mixed` on a GPU and two
 processors at once finished 11 of 11 jobs; its bits depend on the schedule and are not compared.
@@ -240,6 +250,7 @@ def of_mixed(content: Mapping[str, Any]) -> dict[str, object]:
         for name, row in content["tasks"].items()
     ]
     return {
+        **of_twice(content["twice"]),
         "tasks": content["summary"]["tasks"],
         "six": 100 * median(one["comp_share_while_six"] for one in every),
         "whole": 100 * median(one["comp_share"] for one in every),
@@ -253,6 +264,26 @@ def of_mixed(content: Mapping[str, Any]) -> dict[str, object]:
         "right": 6 - len(alone["wrong"]),
         "jobs": table(["job", "tasks", "COMP, median ms", "from COMP to barrier, ms"], rows),
     }
+
+
+def of_twice(content: Mapping[str, Any]) -> dict[str, object]:
+    """The runs with two plans, and the machine that made them."""
+    idle = ("another job's task", "the next round of a job")
+    rows = [
+        [
+            row["planned"],
+            f"{100 * row['comp_share']:.1f}",
+            f"{100 * row['comp_share_while_six']:.1f}",
+            f"{row['took_s']:.1f}",
+            *(f"{row['idle_s'][what]:.2f}" for what in idle),
+        ]
+        for row in content["rows"]
+    ]
+    head = [
+        "planned with", "all, %", "six, %", "took, s", *(f"idle before {what}, s" for what in idle)
+    ]  # fmt: skip
+    facts = {f"twice_{name}": content[name] for name in ("gpu", "cores", "torch", "commit")}
+    return {**facts, "twice": table(head, rows)}
 
 
 def ms(seconds: float) -> str:
