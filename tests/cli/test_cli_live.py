@@ -220,3 +220,12 @@ def test_check_tells_that_the_quickstarts_app_is_deterministic(warren: Warren) -
     assert (found.code, found.err) == (0, ["checking cancer-logistic"])
     assert [report["same"] for report in found.json] == [True]
     assert "allowed: digits-mlp, " in warren("check", jobs, "--job", "none").complaint
+
+
+def test_check_tells_what_deterministic_kernels_cost_on_the_device_of_a_run(warren: Warren) -> None:
+    found = warren("check", QUICKSTART, "--job", "cancer-logistic", "--cost", "--json")
+    assert (found.code, found.err) == (0, ["timing cancer-logistic"])
+    (report,) = found.json
+    assert (report["job"], report["device"]) == ("cancer-logistic", "a processor")
+    assert report["cost"]["deterministic_ms"] > 0
+    assert report["cost"]["error"] == ""

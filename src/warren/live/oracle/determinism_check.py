@@ -12,15 +12,10 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
-from warren.live.process.preload import libraries
-from warren.live.process.process_pool import ProcessPool, ZygoteLost, ZygoteStarts
-from warren.live.process.scratch import ScratchFolder
+from warren.live.oracle.probe_pool import ProbeEnded, ProbePool, probe_pool
 from warren.live.process.specs import ProbeRole
-from warren.live.training.app.app_imports import sources_of
-from warren.live.training.app.pinned_files import APPS, save_pins
 from warren.model.job import Evaluate, Job
 
 _ROUNDS: Final = 3
@@ -83,18 +78,9 @@ def check_jobs(jobs: Sequence[Job], base: str, rounds: int = _ROUNDS) -> list[Ch
     EngineError
         If the processes cannot be started.
     """
-    with ScratchFolder() as folder:
-        sources = sources_of(jobs, base)
-        save_pins(folder / APPS, sources)
-        pool, numerics = _warm_pool(folder, libraries(sources))
-        try:
-            reports = [
-                _checked(job, partial(_probe, pool, job, (base, rounds), folder / str(at)))
-                for at, job in enumerate(jobs)
-            ]
-        finally:
-            pool.close(last=False)
-    return [replace(report, numerics=numerics) for report in reports]
+    with probe_pool(jobs, base) as pool:
+        reports = [_checked(job, partial(_probe, pool, job, (base, rounds))) for job in jobs]
+        return [replace(report, numerics=pool.numerics) for report in reports]
 
 
 def _checked(job: Job, probe: Callable[[bool, bool], bytes]) -> CheckReport:
@@ -116,45 +102,19 @@ def _differ(job: Job, one: bytes, other: bytes) -> bool:
     return failed[0] != failed[1] if any(failed) else not _compare(job, one, other).same
 
 
-def _warm_pool(folder: Path, wanted: Sequence[str]) -> tuple[ProcessPool, str]:
-    """Return a pool with a warm zygote, and the numerics class of that."""
-    starts = ZygoteStarts(wanted)
-    while True:
-        pool = ProcessPool(folder, folder / "log", starts.libraries)
-        try:
-            return pool, pool.await_zygote().numerics
-        except BaseException as error:
-            pool.close(last=False)
-            if not isinstance(error, ZygoteLost):
-                raise
-            starts.lost(error)
-
-
 def _probe(
-    pool: ProcessPool,
-    job: Job,
-    where: tuple[str, int],
-    result: Path,
-    disturbed: bool,
-    filled: bool,
+    pool: ProbePool, job: Job, where: tuple[str, int], disturbed: bool, filled: bool
 ) -> bytes:
     """Run one process to its end; return its output, or an error in the same form."""
     base, rounds = where
     evaluate = None if job.evaluate is None else Evaluate(every=1)  # these rounds are all there are
     job = replace(job, checkpoint=None, evaluate=evaluate)
-    log = str(result.with_suffix(".log"))
-    role = ProbeRole(base, job, log, str(result), rounds, disturbed, filled)
-    ticket = pool.fork(role)
-    while True:
-        for ended, _, exited in pool.hear(*pool.fds):
-            if ended == ticket:
-                if result.exists():
-                    output = result.read_bytes()
-                    result.unlink()  # the next process writes its own there
-                    return output
-                # It could not even write its error: a crash, or a kill from outside.
-                head = json.dumps({"error": f"its process ended: {exited.how}"}).encode()
-                return len(head).to_bytes(8, "little") + head
+    log, result = (str(pool.folder / name) for name in ("probe.log", "probe"))
+    try:
+        return pool.output_of(ProbeRole(base, job, log, result, rounds, disturbed, filled))
+    except ProbeEnded as error:
+        head = json.dumps({"error": str(error)}).encode()
+        return len(head).to_bytes(8, "little") + head
 
 
 def _split(data: bytes) -> tuple[dict[str, Any], memoryview]:

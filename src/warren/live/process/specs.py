@@ -168,7 +168,22 @@ class ProbeRole(Message, frozen=True, tag="ProbeRole", array_like=True):
     filled: bool = True
 
 
-Role: TypeAlias = ExecutorRole | TrainerRole | ServerRole | RankRole | PlainRole | ProbeRole
+class CostRole(Message, frozen=True, tag="CostRole", array_like=True):
+    """Fork a child that times a task with deterministic kernels and without, into ``result``.
+
+    ``gpu``: the GPU to compute on; None: the CPU.
+    """
+
+    base: str
+    job: Job
+    log: str
+    result: str
+    gpu: int | None = None
+
+
+Role: TypeAlias = (
+    ExecutorRole | TrainerRole | ServerRole | RankRole | PlainRole | ProbeRole | CostRole
+)
 
 
 # The protocol of zygotes. A ticket names a process from before it exists.

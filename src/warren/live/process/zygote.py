@@ -72,6 +72,7 @@ ROLES: Final = {
     "RankRole": "warren.live.rings.rank_process",
     "PlainRole": "warren.live.oracle.plain_process",
     "ProbeRole": "warren.live.oracle.determinism_probe",
+    "CostRole": "warren.live.oracle.cost_probe",
 }
 """Module whose ``main(role, lifeline)`` a child runs, by the tag of its role."""
 Hosts: TypeAlias = list[tuple[int, HostNamespace]]
