@@ -13,7 +13,7 @@ import msgspec
 import torch
 
 from warren.live.oracle.kernel_costs import TaskCost, dearest
-from warren.live.process.linux import direct_output, set_name
+from warren.live.process.linux import direct_output, own_temporary_folder, set_name
 from warren.live.process.specs import CostRole, Role
 from warren.live.training import numerics
 from warren.live.training.app.app_errors import print_traceback, reason_of
@@ -39,6 +39,7 @@ def main(role: Role, lifeline: int) -> None:
     assert isinstance(role, CostRole)
     set_name("warren-cost")
     direct_output(role.log)
+    own_temporary_folder(f"{role.result}-files")
     try:
         cost = cost_of(role.job, role.base, _memory_on(role))
     except BaseException as error:  # user code may raise anything, SystemExit too

@@ -15,7 +15,7 @@ import sys
 from contextlib import nullcontext
 from typing import Any, Final
 
-from warren.live.process.linux import direct_output, set_name
+from warren.live.process.linux import direct_output, own_temporary_folder, set_name
 from warren.live.process.specs import ProbeRole, Role
 from warren.live.training import numerics
 from warren.live.training.app.app_errors import print_traceback, reason_of, way_there
@@ -38,6 +38,8 @@ def main(role: Role, lifeline: int) -> None:
     assert isinstance(role, ProbeRole)
     set_name("warren-probe")
     direct_output(role.log)
+    # What the first process has compiled there is not for the second.
+    own_temporary_folder(f"{role.result}-{'other' if role.disturbed else 'first'}")
     numerics.poison(_ODD if role.filled else 0)
     try:
         with numerics.filled() if role.filled else nullcontext():

@@ -38,7 +38,7 @@ from warren.live.training.app.user_files import is_users
 from warren.live.training.checkpoints.last_look import LastLook
 from warren.live.training.checkpoints.marks import LEAVES, buffer_of, mark, outline
 from warren.live.training.checkpoints.open_classes import is_open, slots_of
-from warren.live.training.isolation.kept_values import PLAIN, ids_of
+from warren.live.training.isolation.kept_values import PLAIN, ids_of, is_pythons
 from warren.live.training.tensor_layout import tensors
 
 CONTAINERS: Final = (dict, list, tuple, deque, set, frozenset)
@@ -69,6 +69,8 @@ _OF_HOOKS: Final = ("_hooks_with_kwargs", "_hooks_always_called")
 _CELL: Final = " (cell)"
 _MADE_BY_TORCH: Final = "__dynamo_disable"
 """Attribute in which torch keeps what it makes of its own functions at their first call."""
+_DISABLED: Final = "_torchdynamo_orig_callable"
+"""Attribute in which a function that torch's compiler must not enter has the original."""
 _GLOBALS: Final = "globals"
 """Name of the globals of the app's own file."""
 
@@ -185,7 +187,7 @@ def values(known: Known, trained: frozenset[int] = frozenset()) -> dict[Any, Any
         return {"cell_contents": value.cell_contents} if _is_filled(value) else {}
     if isinstance(value, type):
         # Functions too: a barrier may bind others.
-        own = {key: one for key, one in vars(value).items() if not _is_pythons(key)}
+        own = {k: _undisabled(one) for k, one in vars(value).items() if not is_pythons(str(k))}
         return {k: v for k, v in own.items() if _is_code(v) or not hasattr(type(v), "__get__")}
     own = dict(vars(value)) if _has_vars(value) else {}
     own.pop(_MADE_BY_TORCH, None)
@@ -417,16 +419,16 @@ class _Search:
 
 def _is_variable(key: Any, value: Any) -> bool:
     """Tell whether a name of a file or class is a variable, which may be bound to functions."""
-    return not (_is_pythons(key) or isinstance(value, type | ModuleType))
+    return not (is_pythons(str(key)) or isinstance(value, type | ModuleType))
 
 
 def _is_code(value: Any) -> bool:
     return isinstance(value, FunctionType | staticmethod | classmethod | property)
 
 
-def _is_pythons(key: Any) -> bool:
-    """Tell whether Python itself gives this name to a file or class."""
-    return str(key).startswith("_abc_") or (str(key)[:2] == "__" == str(key)[-2:])
+def _undisabled(value: Any) -> Any:
+    """Return the original of a function that the first ``torch.compile`` has wrapped."""
+    return getattr(value, _DISABLED, value) if isinstance(value, FunctionType) else value
 
 
 def _has_vars(value: Any) -> bool:

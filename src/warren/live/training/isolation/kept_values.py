@@ -40,6 +40,17 @@ PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, np.generic)
 _IDS_OF_PLAIN: Final = frozenset(map(id, PLAIN))
 GENERATORS: Final = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
 
+_COMPILERS: Final = (
+    "__builtins_dict__",
+    "__import_",
+    "__compiled_fn",
+    "__resume_at_",
+    "__comprehension_",
+    "__gen_rand_values",
+    "___context_manager_",
+)
+"""How names begin that ``torch.compile`` gives to globals of a file whose code it compiles."""
+
 
 def is_a(value: Any, *kinds: type) -> bool:
     """Tell whether a value is of one of these types, whatever its ``__class__`` says."""
@@ -52,6 +63,11 @@ def is_a(value: Any, *kinds: type) -> bool:
 def is_plain(value: Any) -> bool:
     """Tell whether a value is of one of the types in ``PLAIN``."""
     return id(type(value)) in _IDS_OF_PLAIN or is_a(value, *PLAIN)
+
+
+def is_pythons(name: str) -> bool:
+    """Tell whether Python or torch's compiler gives this name, so that it is no user's variable."""
+    return name.startswith(("_abc_", *_COMPILERS)) or (name[:2] == "__" == name[-2:])
 
 
 def ids_of(kinds: Iterable[type]) -> frozenset[int]:

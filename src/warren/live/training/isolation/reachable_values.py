@@ -39,6 +39,7 @@ from warren.live.training.isolation.kept_values import (
     is_a,
     is_objects,
     is_plain,
+    is_pythons,
     items_of,
     keep,
     size_of,
@@ -189,7 +190,7 @@ class _Walk:
         self.holders[id(holder)] = holder
         # Sorted: the same value has the same name in every process, whatever order dicts have.
         for label, key, value in _sorted(items.items()):
-            if not _is_pythons(label):
+            if not is_pythons(label):
                 self.take(f"{name}.{label}", holder, key, value, depth)
 
     def _container(self, name: str, value: Any, depth: int) -> None:
@@ -221,7 +222,7 @@ class _Walk:
             if is_a(value, FunctionType):
                 self._function(f"{kind.__name__}.{key}", value, depth)
             # Descriptors such as properties hold no value of their own.
-            elif not _is_pythons(key) and (
+            elif not is_pythons(key) and (
                 is_a(value, staticmethod, classmethod) or not hasattr(type(value), "__get__")
             ):
                 self.take(f"{kind.__name__}.{key}", kind, key, value, depth)
@@ -253,7 +254,7 @@ class _Walk:
         for label, key, value in _sorted(values.items()):
             if is_a(value, type, FunctionType, ModuleType):
                 self.enter(label, value, depth)
-            elif not _is_pythons(label):
+            elif not is_pythons(label):
                 self.take(f"{prefix}{label}", values, key, value, depth)
 
     def _is_state(self, tensor: Tensor) -> bool:
@@ -321,11 +322,6 @@ def _label(key: Any, text: Callable[[Any], str]) -> str:
     if type(key) is tuple and len(key) <= _NAMED:
         return f"({', '.join(_label(one, repr) for one in key)})"
     return f"<{type(key).__name__} {id(key):x}>"
-
-
-def _is_pythons(label: str) -> bool:
-    """Tell whether Python itself gives this name, so that it is no variable of the user's."""
-    return label.startswith("_abc_") or (label[:2] == "__" == label[-2:])
 
 
 def _filled(cell: Any) -> bool:
