@@ -97,16 +97,45 @@ def test_what_compiled_code_keeps_in_globals_of_the_app_stays_there_after_a_task
     assert any(name.startswith("__builtins_dict__") for name in globals())
 
 
+class Normed(Points):
+    """Writes its buffers in each pass, which a compiler of backward passes must allow."""
+
+    compiled = True
+
+    def model(self) -> nn.Module:
+        net = Line()
+        net.line = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+        if self.compiled:
+            net.compile(backend="aot_eager")
+        return net
+
+
+class NormedAsItIs(Normed):
+    compiled = False
+
+
+def on_device(app: Any) -> TaskRunner:
+    return TaskRunner(app(), a_job(), memory_on(torch.device("cpu")))
+
+
+def test_a_model_on_a_device_is_compiled_though_its_tensors_lie_side_by_side() -> None:
+    state = b"".join(ParameterStore(Normed(), a_job()).state())
+    compiled, bare = on_device(Normed), on_device(NormedAsItIs)
+    before = _graphs()
+    assert compiled.run(state, 0, 0).marks == bare.run(state, 0, 0).marks
+    assert _graphs() > before, "nothing was compiled"
+    compiled.evict()
+    assert compiled.run(state, 0, 1).marks == bare.run(state, 0, 1).marks
+
+
 def test_states_of_a_compiled_model_come_whole_to_a_device() -> None:
     """Compiled code hides which tensors it reads."""
-    job = a_job()
-    state = b"".join(ParameterStore(Compiled(), job).state())
-    runner = TaskRunner(Compiled(), job, memory_on(torch.device("cpu")))
-    here = TaskRunner(Compiled(), job)
-    assert runner._memory.transfer.whole  # type: ignore[attr-defined]
-    assert [runner.run(state, 0, k).marks for k in range(3)] == [
-        here.run(state, 0, k).marks for k in range(3)
-    ]
+    state = b"".join(ParameterStore(Compiled(), a_job()).state())
+    compiled, bare = on_device(Compiled), on_device(Lines)
+    assert compiled._memory.transfer.whole  # type: ignore[attr-defined]
+    assert not bare._memory.transfer.whole  # type: ignore[attr-defined]
+    for shard in range(3):
+        assert compiled.run(state, 0, shard).marks == bare.run(state, 0, shard).marks
 
 
 def test_what_the_first_compiled_call_does_to_optimizers_is_no_state_of_the_job(

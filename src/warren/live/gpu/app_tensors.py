@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.dlpack import from_dlpack
 
 from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.checkpoints.barrier_objects import find
@@ -55,6 +56,15 @@ def bring(built: BuiltApp, device: torch.device) -> None:
 def _tensors_of_data(built: BuiltApp) -> list[Tensor]:
     found = reachable(built).found
     return [one.value for name, one in found.items() if _of_data(name) and _movable(one.value)]
+
+
+def apart(view: Tensor) -> Tensor:
+    """Return a tensor in the memory of a view, which it keeps, with a storage of its own.
+
+    ``torch.compile`` refuses a model that writes one of several tensors in one storage, as batch
+    norm does.
+    """
+    return from_dlpack(view)
 
 
 def moved(batch: Any, device: torch.device) -> Any:

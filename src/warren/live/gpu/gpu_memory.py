@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from warren.live.gpu.app_tensors import bring, moved, pinned_batch
+from warren.live.gpu.app_tensors import apart, bring, moved, pinned_batch
 from warren.live.gpu.device_hashes import DeviceHashes, read, reading_of
 from warren.live.gpu.device_turn import most_is_free
 from warren.live.gpu.pinned_memory import pinned
@@ -127,7 +127,7 @@ class DeviceMemory(ModelMemory):
         self._updates_there.lend()
         self._hashes = DeviceHashes(self._layout, self._device)
         # The state is complete: only now does the model have memory.
-        self._home += StateMemory(self._layout, self._flat).views
+        self._home += map(apart, StateMemory(self._layout, self._flat).views)
 
     def _there(self) -> list[Tensor]:
         return [one for one in self._tensors.now() if one is not None]
