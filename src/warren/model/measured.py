@@ -1,10 +1,16 @@
-"""Times of the live engine of one machine beside tasks, and of a device between jobs. Immutable."""
+"""Times of the live engine of one machine beside tasks, and of a device between jobs. Immutable.
+
+Where the time of a job's rounds goes, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
+from msgspec.structs import astuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,3 +70,37 @@ class Switching:
     scheme: str = ""
     bus_bytes_per_s: float = PCIE3_X16_BYTES_PER_S
     time_ns: Mapping[str, int] = field(default_factory=dict)
+
+
+class PhaseTimes(msgspec.Struct, frozen=True, array_like=True):
+    """Times of a job's rounds by phase, in real nanoseconds; 0: nothing was measured.
+
+    ``computing_ns``: tasks compute gradients. ``data_ns``: they wait for their batches.
+    ``copying_ns``: states and updates go from one memory to another. ``adding_ns``: updates are
+    added. ``stepping_ns``: the optimizer steps. ``controller_ns``: the device has nothing to do
+    until the controller's next decision. Phases that overlap count once, for what is waited for.
+    """
+
+    computing_ns: int = 0
+    data_ns: int = 0
+    copying_ns: int = 0
+    adding_ns: int = 0
+    stepping_ns: int = 0
+    controller_ns: int = 0
+
+    @property
+    def total_ns(self) -> int:
+        """The time of all phases."""
+        return sum(astuple(self))
+
+    def shares(self) -> dict[str, float]:
+        """Return the share of each phase in the time of all, 0 to 1; empty if there is no time."""
+        total_ns = self.total_ns
+        names = (name.removesuffix("_ns") for name in self.__struct_fields__)
+        times_ns = astuple(self)
+        return {n: t / total_ns for n, t in zip(names, times_ns, strict=True) if total_ns}
+
+
+def added(times: Iterable[PhaseTimes]) -> PhaseTimes:
+    """Return the sums of times, phase by phase."""
+    return PhaseTimes(*map(sum, zip(*map(astuple, times), strict=True)))

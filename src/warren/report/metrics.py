@@ -21,6 +21,7 @@ from warren.report.devices.switches import switch_values
 from warren.report.fairness.slowdown import fairness_values, finished_jobs
 from warren.report.fairness.users import user_shares
 from warren.report.number_text import count
+from warren.report.phases import phase_values
 from warren.report.record import Bound, Record
 
 Summary = Mapping[str, Any]
@@ -213,6 +214,7 @@ def summary(record: Record) -> dict[str, Any]:
         **move_values(record),
         **host_values(record),
         **switch_values(record),
+        **phase_values(record),
         **{name: extra[name] for name in sorted(extra) if name not in _MEASURED},
     }
 

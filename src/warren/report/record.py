@@ -8,6 +8,7 @@ from functools import cached_property
 
 from warren.core.journal_reader import History
 from warren.model.costs import CostTable
+from warren.model.measured import PhaseTimes
 from warren.model.run import Run
 
 LIVE = "live"
@@ -36,7 +37,7 @@ class Record:
 
     ``costs`` are the T^c and T^s that the schedule was made with. ``extra`` holds what only the
     caller could measure: ``decide_s`` and ``wall_s`` in real seconds, ``overruns`` a count, and
-    whatever else belongs into ``summary.json``.
+    whatever else belongs into ``summary.json``. ``phases``: where the time of tasks went, by job.
     """
 
     run: Run
@@ -44,6 +45,7 @@ class Record:
     costs: CostTable
     extra: Mapping[str, float] = field(default_factory=dict)
     bound: Bound | None = None
+    phases: Mapping[int, PhaseTimes] = field(default_factory=dict)
 
     @cached_property
     def live(self) -> bool:

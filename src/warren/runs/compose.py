@@ -283,7 +283,10 @@ class RunParts:
         if compile_s := COMPILING.seconds - self._compiled_s:
             extra["compile_s"] = compile_s
         bound = lower_bound(run, costs, history, solve)
-        return Record(run=run, history=history, costs=costs, extra=extra, bound=bound)
+        phases = getattr(self.port, "phases", {})
+        return Record(
+            run=run, history=history, costs=costs, extra=extra, bound=bound, phases=phases
+        )
 
 
 def simulate(

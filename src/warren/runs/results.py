@@ -14,8 +14,10 @@ from warren.core.journal import Header
 from warren.core.journal_reader import History, is_empty, read_history
 from warren.model.costs import CostTable
 from warren.model.errors import JournalError, Problem, SpecError
+from warren.model.measured import PhaseTimes
 from warren.model.run import Run
 from warren.model.timeline import Timeline
+from warren.report.phases import times_of
 from warren.report.record import Record
 from warren.runs.bound_of_run import lower_bound
 from warren.store.files import parsed_json
@@ -96,9 +98,16 @@ def load_record(name: str, files: dict[str, bytes]) -> Record:
     run = load_folders_run(name, files)
     history = load_history(name, files["journal"], run)
     costs = load_costs(name, files, run)
-    extra = _measured(name, files)
+    summary = read_summary(name, files)
     bound = lower_bound(run, costs, history)
-    return Record(run=run, history=history, costs=costs, extra=extra, bound=bound)
+    return Record(
+        run=run,
+        history=history,
+        costs=costs,
+        extra=_measured(summary),
+        bound=bound,
+        phases=_phases(summary, run),
+    )
 
 
 def load_folders_run(name: str, files: dict[str, bytes]) -> Run:
@@ -188,9 +197,16 @@ def read_summary(name: str, files: Mapping[str, bytes]) -> dict[str, Any]:
     return found
 
 
-def _measured(name: str, files: Mapping[str, bytes]) -> dict[str, float]:
+def _phases(old: Mapping[str, Any], run: Run) -> dict[int, PhaseTimes]:
+    """Return where the time of tasks went, by job, as an old summary says."""
+    rows = old.get("phases")
+    index = {job.name: job.index for job in run.workload.jobs}
+    named = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return {index[row["job"]]: times_of(row) for row in named if row.get("job") in index}
+
+
+def _measured(old: Mapping[str, Any]) -> dict[str, float]:
     """Return the figures of an old summary that only the run itself could measure."""
-    old = read_summary(name, files)
     # Everything else in a summary follows from the journal and is computed again.
     figures = ("decide_s", "compile_s", "wall_s", "overruns", "verified_tasks", "verify_s")
     kept = (*figures, "stale_messages", "strangers")

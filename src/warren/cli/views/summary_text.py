@@ -8,6 +8,7 @@ from typing import Any
 from warren.report.metrics import loss_sentence
 from warren.report.number_text import count, duration, percent, seconds
 from warren.report.overruns import slow_machine
+from warren.report.phases import phase_lines
 
 
 def summary_lines(
@@ -43,6 +44,7 @@ def summary_lines(
         cost = duration(cost_s) if cost_s > 0 else "nothing that could be measured"
         said = "switch between jobs" if switches == 1 else "switches between jobs"
         lines.append(f"{switches:,} {said} cost {cost}")
+    lines += phase_lines(values)
     if slow := slow_machine(values, time_scale):
         lines.append(slow)
     if losses := loss_sentence(values):

@@ -27,6 +27,7 @@ from warren.live.control.run_context import RunContext
 from warren.live.control.servers import Servers
 from warren.live.control.startup import WARM_LIMIT, StartupBarrier
 from warren.live.emulated_times import Pads
+from warren.live.phase_totals import PhaseTotals
 from warren.live.process.process_pool import ZygoteLost
 from warren.live.process.specs import Exited, Role
 from warren.live.transport.messages import (
@@ -100,6 +101,8 @@ class LivePort(LiveEngine):
         """Tasks that took longer than their pad, by job index."""
         self.verified_ns: list[int] = []
         """Time of each task that was computed again, in real nanoseconds."""
+        self.phases = PhaseTotals(run.cluster)
+        """Where the time of rounds went, by job."""
 
     def start(self) -> None:
         """Bring up all processes and let trainers build their apps; time zero comes later.
@@ -359,6 +362,7 @@ class LivePort(LiveEngine):
         """Enter a report into the ledger, and count tasks that overran their pads."""
         if isinstance(report, RoundReport):
             self.overruns[report.job] += report.overruns
+            self.phases.add(report)
         elif report.overrun and (job := self._ledger.job_of(report.seq)) is not None:
             self.overruns[job] += 1
         self._release_jobs(self._ledger.report(report))

@@ -52,6 +52,7 @@ class LocalTrainer(Trainer):
         # The result is there soon after the gradients; the device is free then.
         self._computed = None
         self._early: dict[Task, Future[TimedResult]] = {}
+        self._reported: set[Task] = set()
         # When the device ended its last task.
         self._ended_ns = 0
         self._latest: Task | None = None
@@ -80,6 +81,7 @@ class LocalTrainer(Trainer):
         if not self._may_go_on or self._latest is None:
             return None
         self._early = {one: work for one, work in self._early.items() if self._local.waits(*one)}
+        self._reported &= self._early.keys()
         if len(self._early) >= _AHEAD:
             return None
         task = self._after(*self._latest)
@@ -111,6 +113,7 @@ class LocalTrainer(Trainer):
         """Return the report of a task that was not asked for; None: it failed."""
         if work.exception() is not None:
             return None
+        self._reported.add((round_no, shard))
         return self._computed_task(work.result(), round_no, shard, unasked=True)
 
     def _computed_task(
@@ -118,7 +121,7 @@ class LocalTrainer(Trainer):
     ) -> TaskComputed:
         found = timed.result
         done = self._job.index, round_no, shard, found.loss, found.present, found.marks
-        return TaskComputed(*done, timed.began_ns, timed.ended_ns, unasked)
+        return TaskComputed(*done, timed.began_ns, timed.ended_ns, found.data_ns, unasked)
 
     def _compute(self, runner: TaskRunner, task: RunTask) -> Callable[[], TimedResult]:
         key = task.round, task.shard
@@ -127,8 +130,10 @@ class LocalTrainer(Trainer):
         return (self._launch(runner, *key) if found is None else found).result
 
     def _report(self, task: RunTask, result: TimedResult) -> TaskComputed:
-        # It may have been reported already, when nobody had asked for it: once more does no harm.
-        return self._computed_task(result, task.round, task.shard)
+        key = task.round, task.shard
+        again = key in self._reported  # before it was asked for
+        self._reported.discard(key)
+        return self._computed_task(result, *key, unasked=again)
 
     def _settle(self, runner: TaskRunner) -> tuple[int, int, bool]:
         device_bytes, free_bytes, stays = runner.settle()

@@ -347,7 +347,7 @@ class Pipeline:
             self._free_slot(work)
             return
         ended_ns = work.freed_ns or work.result_ns
-        stamp = TaskStamp(work.shard, work.start_ns, ended_ns, 0, self._device)
+        stamp = TaskStamp(work.shard, work.start_ns, ended_ns, 0, self._device, done.data_ns)
         push = Push(
             round=done.round,
             shard=done.shard,

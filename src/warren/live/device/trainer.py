@@ -269,9 +269,8 @@ class Trainer:
 
     def _report(self, task: RunTask, result: Any) -> TaskComputed:
         """Return the report of a task that was computed; ``result``: what its rest has given."""
-        return TaskComputed(
-            task.job, task.round, task.shard, result.loss, result.present, result.marks
-        )
+        done = task.job, task.round, task.shard, result.loss, result.present, result.marks
+        return TaskComputed(*done, data_ns=result.data_ns)
 
     def _built(self) -> TaskRunner:
         """Return the job's task runner, built if there is none."""

@@ -34,13 +34,15 @@ class TaskResult:
     ``update`` has the places of the state, or lies on a device: gradients in the places of parameters, buffers as the
     forward pass left them; absent gradients and padding are zero. It comes in one piece a range of
     the receiver. ``present`` has one byte a parameter of the whole model, 1 if it has a gradient, 0
-    if that is None. ``marks`` are ``marks_of`` all of it.
+    if that is None. ``marks`` are ``marks_of`` all of it. ``data_ns``: how long the task has waited
+    for its batch.
     """
 
     loss: float
     present: bytes
     marks: bytes
     update: tuple[Buffer | DeviceBytes, ...]
+    data_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -89,6 +90,8 @@ class TaskRunner:
         # For a coming task: a batch that a thread builds, and a batch that is ready.
         self._coming: tuple[tuple[int, int], Future[Any]] | None = None
         self._expected: tuple[tuple[int, int], Any] | None = None
+        # How long the last task has waited for its batch.
+        self._data_ns = 0
 
     @property
     def on_device(self) -> bool:
@@ -200,11 +203,14 @@ class TaskRunner:
             computed()
         present = self._collect(self._memory.places(place))
         bring_out = self._memory.bring_out(place, loss, present)
+        data_ns = self._data_ns
 
         def end() -> TaskResult:
             value, marks = bring_out()
             whole = place if isinstance(place, DeviceBytes) else memoryview(place)
-            return TaskResult(loss=value, present=present, marks=marks, update=(whole,))
+            return TaskResult(
+                loss=value, present=present, marks=marks, update=(whole,), data_ns=data_ns
+            )
 
         return StartedTask(present, end)
 
@@ -218,12 +224,15 @@ class TaskRunner:
 
     def _batch(self, round_no: int, shard: int) -> Any:
         """Return the task's batch, once the generators are set: its samples may draw from them."""
+        begin_ns = time.monotonic_ns()
         task, batch = self._expected or (None, None)
         self._expected = None
         if task != (round_no, shard):
             reseed(self._job.seed, round_no, shard)
             batch = None
-        return self._moved(round_no, shard) if batch is None else batch
+        batch = self._moved(round_no, shard) if batch is None else batch
+        self._data_ns = time.monotonic_ns() - begin_ns
+        return batch
 
     def _moved(self, round_no: int, shard: int) -> Any:
         task, build = self._coming or (None, None)

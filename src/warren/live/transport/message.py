@@ -44,7 +44,8 @@ def place_on_device(slot_bytes: int, slot: int) -> SharedSlot:
 class TaskStamp(msgspec.Struct, frozen=True, array_like=True):
     """When the task of a shard was on COMP, and when its synchronization ended.
 
-    ``device`` is the device that ran it; -1: the only device that it was assigned to.
+    ``device`` is the device that ran it; -1: the only device that it was assigned to. ``data_ns``:
+    how long it waited for its batch on COMP.
     """
 
     shard: int
@@ -52,3 +53,4 @@ class TaskStamp(msgspec.Struct, frozen=True, array_like=True):
     comp_end_ns: int
     end_ns: int
     device: int = -1
+    data_ns: int = 0

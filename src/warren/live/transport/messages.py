@@ -313,7 +313,8 @@ class TaskComputed(Message, frozen=True, tag="TaskComputed", array_like=True):
     """Trainer to executor: the update lies in its slot. See ``training.task_hashes``.
 
     ``began_ns`` and ``ended_ns``: when a device computed it, where the trainer knows; else 0.
-    ``unasked``: the trainer has computed it before it was asked to.
+    ``data_ns``: how long the task waited for its batch. ``unasked``: the trainer has computed it
+    before it was asked to.
     """
 
     job: int
@@ -324,6 +325,7 @@ class TaskComputed(Message, frozen=True, tag="TaskComputed", array_like=True):
     marks: bytes
     began_ns: int = 0
     ended_ns: int = 0
+    data_ns: int = 0
     unasked: bool = False
 
 

@@ -6,6 +6,7 @@ Times ``*_ns`` are readings of the host's monotonic clock, which all processes o
 from __future__ import annotations
 
 from warren.live.transport.message import Message, SharedSlot, TaskStamp
+from warren.model.measured import PhaseTimes
 
 # How a job's servers come up and begin.
 
@@ -254,6 +255,7 @@ class RoundReport(Message, frozen=True, tag="RoundReport", array_like=True):
     ``stamps`` say when the round's tasks ran, ``at_ns`` when the barrier passed. ``saved`` is the
     round that the job's newest checkpoint begins with. When ``finished``, the parameters are on
     disk already, with this hash. ``overruns``: tasks of a ring that took longer than their pads.
+    ``phases``: times of the round that no stamp has, as of adding and stepping.
     """
 
     job: int
@@ -267,3 +269,4 @@ class RoundReport(Message, frozen=True, tag="RoundReport", array_like=True):
     saved: int = 0
     sha256: str = ""
     overruns: int = 0
+    phases: PhaseTimes = PhaseTimes()

@@ -12,6 +12,7 @@ from warren.report.metrics import JobRow
 from warren.report.number_text import NOTHING, number, percent, time_unit
 from warren.report.page.colours import Colouring
 from warren.report.page.table import Cell, TableRow, number_cell, table
+from warren.report.phases import PHASES, times_of
 
 MOST_ROWS: Final = 1_500
 """Most jobs that are listed, so that the browser can sort the table at once."""
@@ -133,6 +134,30 @@ def users_table(rows: Sequence[UserShare]) -> Markup:
         for at, row in enumerate(chosen)
     )
     return table(headings, lines, note)
+
+
+def phases_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
+    """Make a sortable table of jobs' speed and phases, as ``summary.json`` has them in ``phases``.
+
+    Empty where nothing was measured.
+    """
+    if not rows:
+        return Markup()
+    shares = [times_of(row).shares() for row in rows]
+    names = [phase for phase in PHASES if any(share.get(phase) for share in shares)]
+    headings = [("job", True), ("tasks a second", False), *((PHASES[one], False) for one in names)]
+    lines = [
+        TableRow(
+            cells=[
+                Cell(text=row["job"]),
+                _number(row["tasks_per_s"]),
+                *(number_cell(percent(part.get(one)), part.get(one)) for one in names),
+            ],
+            key=f"p{at}",
+        )
+        for at, (row, part) in enumerate(zip(rows, shares, strict=True))
+    ][:MOST_ROWS]
+    return table(headings, lines)
 
 
 def _number(value: float | None, unit: float = 1.0) -> Cell:

@@ -22,13 +22,14 @@ from warren.report.page.curves import jct_chart, learning_charts
 from warren.report.page.fill import fill, source
 from warren.report.page.gantt import MOST_DEVICES, MOST_NAMED, gantt
 from warren.report.page.head import bound_sentence, subtitle, tiles
-from warren.report.page.jobs import jobs_table, users_table
+from warren.report.page.jobs import jobs_table, phases_table, users_table
 from warren.report.page.links import link_charts, link_table
 from warren.report.page.seeds import by_group, seeds_chart
 from warren.report.page.svg import Scale
 from warren.report.page.use import jobs_chart, share_chart, use_chart
 from warren.report.page.versus import comparison_table, means_table, prediction
 from warren.report.page.waits import waits_chart
+from warren.report.phases import phase_lines
 from warren.report.record import Record
 from warren.report.seeds import Row, seeds_note
 from warren.report.slices import span_ns
@@ -131,6 +132,8 @@ def _run(record: Record, number: int) -> Markup:
         link_table=link_table(record, colours) if counted else "",
         answers=answer_lines(record) if record.history.answers else [],
         failures=_failures(record),
+        phases=phases_table(found.get("phases", [])),
+        advice=phase_lines(found)[1:],
         users=users_table(user_shares(record)),
         jobs=jobs_table(job_rows(record), colours),
         info=_info(record, colours, span_s),
