@@ -199,6 +199,7 @@ def train(
         Another object of the app, which computes the tasks; None: a copy of ``app``.
     device
         The device on which all is computed: tasks, sums, steps and evaluations; None: main memory.
+        Ranks of a ring compute tasks there, and do all else in main memory.
 
     Raises
     ------
@@ -208,9 +209,10 @@ def train(
     check_job(app, job)
     tasks = _copied(app) if tasks is None else tasks
     built = build(app, job)
-    if device is not None:
+    if device is not None and job.sync != "ring":
         move(built, device)
     model = built.model
+    home = device_of(model)
     optimizer, schedule = built.optimizer, built.schedule
     at = _place_of_tasks(built, job, tasks, device)
     kept = at.rules.kept
@@ -231,8 +233,8 @@ def train(
         for k in range(job.scale):  # a task: always from the state of the round's beginning
             loss = at.compute(r, k, before)
             round_losses.append(loss.item())
-            gradients.append({name: p.grad for name, p in at.model.named_parameters()})
-            buffers.append({name: b.clone() for name, b in at.model.named_buffers()})
+            gradients.append({name: _to(home, p.grad) for name, p in at.model.named_parameters()})
+            buffers.append({name: b.clone().to(home) for name, b in at.model.named_buffers()})
         # The barrier: combine in shard order, step once, evaluate if due.
         losses.append(sum(round_losses) / job.scale)
         check_converges(losses[-1], r, job)
@@ -260,6 +262,10 @@ def train(
         if stopped or done == job.rounds:
             break
     return _result(built, losses, metrics)
+
+
+def _to(device: torch.device, gradient: Tensor | None) -> Tensor | None:
+    return None if gradient is None else gradient.to(device)
 
 
 def _laid_as(parameter: Tensor, gradient: Tensor | None) -> Tensor | None:
