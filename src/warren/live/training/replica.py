@@ -263,7 +263,7 @@ class Replica:
         if buffers[len(ranges) :]:
             for index, _, view in views_in(self.layout, ranges, buffers[len(ranges) :]):
                 if target[index].requires_grad:
-                    self.averages[target[index]] = view.clone()
+                    self.averages[target[index]] = view.to(target[index].device, copy=True)
         # Tensors without bytes lie in no range, and are never out of date.
         empty = {i for i, entry in enumerate(self.layout.entries) if not entry.nbytes}
         self.current |= taken | empty
@@ -367,7 +367,7 @@ class Replica:
 def _prints(model: nn.Module) -> dict[str, int]:
     """Return a checksum (CRC-32) of every tensor, by name."""
     return {
-        name: zlib.crc32(tensor.detach().contiguous().view(-1).view(torch.uint8).numpy().data)
+        name: zlib.crc32(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
         for name, tensor in tensors(model).items()
     }
 

@@ -13,7 +13,7 @@ from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.app.app_contract import refuse
 from warren.live.training.app.model_contract import check_memory
 from warren.live.training.isolation.outside_state import OutsideState, OutsideTasks
-from warren.live.training.memory.shared_memory import same_bytes
+from warren.live.training.memory.shared_memory import first_difference
 from warren.live.training.tensor_layout import tensors
 from warren.model.job import Job
 
@@ -69,8 +69,7 @@ class TaskRules:
         self._task = 0, 0
         self._here = all(parameter.is_cpu for parameter in self._params)
         nbytes = sum(parameter.nbytes for parameter in self._params)
-        # On a device the state would have to come over its bus once more.
-        self._every = min(_MOST, _LEAST + nbytes // _EACH_BYTES) if self._here else _MOST
+        self._every = min(_MOST, _LEAST + nbytes // _EACH_BYTES)
         self._outside = OutsideTasks(built, job)
         self._app = vars(built.app)
         # An app may keep its optimizer or schedule; in a task a stand-in takes their places.
@@ -166,9 +165,9 @@ class TaskRules:
 
     def _compare(self, before: Iterable[Tensor]) -> None:
         """Refuse parameters whose bytes are not those of the round's state."""
-        for name, parameter, old in zip(self._names, self._params, before, strict=False):
-            if not same_bytes(parameter, old):
-                raise self._refuse(f"writes parameter {name!r}; {_ALLOWED}")
+        at = first_difference(zip(self._params, before, strict=False))
+        if at is not None:
+            raise self._refuse(f"writes parameter {self._names[at]!r}; {_ALLOWED}")
 
     def _refuse(self, message: str) -> Exception:
         return refuse(self._job, "loss()", message)

@@ -102,6 +102,22 @@ def same_bytes(one: Tensor, other: Tensor) -> bool:
     return torch.equal(_bytes(one), _bytes(other).to(one.device))
 
 
+def first_difference(pairs: Iterable[tuple[Tensor, Tensor]]) -> int | None:
+    """Return the position of the first two tensors whose bytes differ; None: no two do.
+
+    A device is waited for once, and not for each pair.
+    """
+    there: list[tuple[int, Tensor]] = []
+    for at, (one, other) in enumerate(pairs):
+        if one.is_cpu or (one.shape, one.dtype) != (other.shape, other.dtype):
+            if not same_bytes(one, other):
+                return at
+        elif one.numel():
+            there.append((at, (_bytes(one) != _bytes(other).to(one.device)).any()))
+    flags = torch.stack([differs for _, differs in there]).tolist() if there else ()
+    return next((at for (at, _), differs in zip(there, flags, strict=True) if differs), None)
+
+
 def _bytes(tensor: Tensor) -> Tensor:
     plain = tensor.detach().resolve_conj().resolve_neg()
     return plain.contiguous().view(-1).view(torch.uint8)
