@@ -178,6 +178,14 @@ def _place_of_tasks(
     return _Here(built if job.sync == "ring" else build(tasks, job), job)
 
 
+def _built(app: TorchApp, job: Job, device: torch.device | None) -> BuiltApp:
+    """Return an app whose barriers are made in this process, where they are made."""
+    built = build(app, job)
+    if device is not None and job.sync != "ring":
+        move(built, device)
+    return built
+
+
 def train(
     app: TorchApp,
     job: Job,
@@ -208,11 +216,8 @@ def train(
     """
     check_job(app, job)
     tasks = _copied(app) if tasks is None else tasks
-    built = build(app, job)
-    if device is not None and job.sync != "ring":
-        move(built, device)
-    model = built.model
-    home = device_of(model)
+    built = _built(app, job, device)
+    model, home = built.model, device_of(built.model)
     optimizer, schedule = built.optimizer, built.schedule
     at = _place_of_tasks(built, job, tasks, device)
     kept = at.rules.kept
