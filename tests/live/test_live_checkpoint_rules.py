@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ from server_world import first_server
 
 from warren.live.control.recovery import Recovery
 from warren.live.server.checkpoint_schedule import CheckpointSchedule
-from warren.live.training.checkpoints.files import latest_round, load_parts
+from warren.live.training.checkpoints.files import latest_round, load_parts, save_part
 from warren.live.transport.server_messages import BeginRound, PartSaved, RoundReport
 from warren.model.events import RoundsDone
 from warren.model.job import Checkpoint
@@ -43,7 +44,11 @@ def test_a_barrier_waits_until_all_servers_have_put_the_state_before_it_on_disk(
 
 def _schedule(folder: Path, begin: int = 0) -> CheckpointSchedule:
     store: Any = SimpleNamespace(
-        checkpoint_part=lambda: b"state", restore=lambda parts: None, version=begin, disk=None
+        checkpoint_part=lambda: b"state",
+        restore=lambda parts: None,
+        version=begin,
+        disk=None,
+        device=None,
     )
     return CheckpointSchedule(store, job(0, checkpoint=EACH), str(folder), begin, 0, 1)
 
@@ -67,6 +72,39 @@ def test_no_checkpoint_goes_before_the_journal_has_passed_a_newer_one(tmp_path: 
     again.save(7)
     assert _rounds(tmp_path) == [5, 6, 7]
     assert load_parts(tmp_path, 5) == [b"state"]
+
+
+def test_rounds_of_a_device_go_on_while_a_thread_writes_their_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there: Any = SimpleNamespace(
+        begin_checkpoint=lambda: lambda: b"state", restore=None, version=0, disk=None, device="gpu"
+    )
+    schedule = CheckpointSchedule(there, job(0, checkpoint=EACH), str(tmp_path), 0, 0, 1)
+    may_write = Event()
+
+    def slow(*given: Any, **named: Any) -> None:
+        assert may_write.wait(60)
+        save_part(*given, **named)
+
+    monkeypatch.setattr("warren.live.server.checkpoint_schedule.save_part", slow)
+    schedule.save(1)
+    schedule.settle()
+    assert schedule.published  # no barrier waits
+    assert (schedule.last, _rounds(tmp_path)) == (0, [])  # a loss goes back to the one before
+    may_write.set()
+    schedule.save(2)  # the next one waits for the one under way
+    assert (schedule.previous, schedule.last) == (0, 1)
+    schedule.settle(wait=True)
+    assert (schedule.previous, schedule.last, _rounds(tmp_path)) == (1, 2, [1, 2])
+    assert load_parts(tmp_path, 2) == [b"state"]
+    monkeypatch.setattr(
+        "warren.live.server.checkpoint_schedule.save_part", lambda *_, **__: tmp_path.read_bytes()
+    )
+    schedule.save(3)
+    with pytest.raises(IsADirectoryError):
+        schedule.settle(wait=True)
+    assert schedule.last == 2
 
 
 def test_servers_hear_of_a_checkpoint_when_its_barrier_is_in_the_journal_and_not_before() -> None:

@@ -84,12 +84,12 @@ class RingRank:
         memory_of, turn = _place_of(role)
         # To wait for memory is not the app's doing: its time does not run yet.
         with turn(), self._alarm.within(job.task_limit_ns):
+            # Steps are made in main memory, as the plain loop of a ring makes them.
             steps = build_app(job, role.base)
             app = steps if role.gpu is None else build_app(job, role.base, copy=True)
             numerics.pin()  # the app's modules may have changed any setting
             self._runner = TaskRunner(app, job, memory_of)
-            device = None if role.gpu is None else torch_device_of(role.gpu)
-            self.store = ParameterStore(steps, job, runner=self._runner, device=device)
+            self.store = ParameterStore(steps, job, runner=self._runner)
             self.schedule = CheckpointSchedule(self.store, job, role.store, role.round, 0, 1)
             self._copy = RestoredCopy(self.store, job, role.base)
             if role.rehearse:
@@ -277,13 +277,6 @@ class RingRank:
             if not torch.equal(own, other):
                 message = f"is not deterministic: rank {rank} of its ring has other parameters"
                 raise refuse(self._job, "optimizer()", message)
-
-
-def torch_device_of(gpu: int) -> torch.device:
-    """Return the device of a GPU by its number; its code is loaded only where it is used."""
-    from warren.live.gpu.trainer_device import torch_device
-
-    return torch_device(gpu)
 
 
 def _place_of(role: RankRole) -> tuple[MemoryOf, Callable[[], AbstractContextManager[object]]]:

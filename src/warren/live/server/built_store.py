@@ -41,10 +41,7 @@ def _built(role: ServerRole, inputs: InputMemory | None) -> Built:
     """Build what a server has before it listens."""
     store = _built_store(role, inputs)
     part, parts = role.part, role.parts
-    beside = store.device is not None and parts == 1
-    schedule = CheckpointSchedule(
-        store, role.job, role.store, role.round, part, parts, beside=beside
-    )
+    schedule = CheckpointSchedule(store, role.job, role.store, role.round, part, parts)
     # Tasks that ran before a loss have to give the same hashes again.
     marks = HashLog(marks_path(role.store, part, parts), len(store.layout.entries))
     if not role.donors:  # else one of them may still write to that file

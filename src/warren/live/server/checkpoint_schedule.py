@@ -1,7 +1,12 @@
-"""The times at which a server saves its part of a checkpoint, and a checkpoint is whole."""
+"""The times at which a server saves its part of a checkpoint, and a checkpoint is whole.
+
+State in main memory is saved before the round goes on. State of a device leaves it beside the
+rounds that follow, and a thread writes it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -24,8 +29,8 @@ class CheckpointSchedule:
     ``last`` and ``previous`` are the rounds of the newest two. ``kept`` is the round of a
     checkpoint that the controller's journal has reached: older ones are not needed any more. A
     barrier does not pass before the checkpoint at its round's beginning is complete, so that a loss
-    costs at most one interval. Of one server on a device a thread may write it ``beside`` the rounds
-    that follow; what is lost meanwhile goes back to the checkpoint before.
+    costs at most one interval. A thread writes that of a store on a device meanwhile: then a loss
+    costs at most one interval and the time of writing, and the next save waits for it.
 
     Parameters
     ----------
@@ -37,33 +42,23 @@ class CheckpointSchedule:
         The round that the job goes on from.
     part, parts
         Which server this is, and how many the job has.
-    beside
-        Whether a thread writes while the only server goes on.
     """
 
     def __init__(
-        self,
-        store: ParameterStore,
-        job: Job,
-        folder: str,
-        begin: int,
-        part: int,
-        parts: int,
-        *,
-        beside: bool = False,
+        self, store: ParameterStore, job: Job, folder: str, begin: int, part: int, parts: int
     ) -> None:
         self._store = store
         self._folder = Path(folder)
         self._part = part
         self._parts = parts
-        self._beside = beside
         self._every = None if job.checkpoint is None else job.checkpoint.every
         self.not_before_ns = run_clock.now_ns() + EVERY_NS
-        # The state of a store on a device that is being written, and its round.
-        self._thread: ThreadPoolExecutor | None = None
-        self._writing: tuple[int, Future[None]] | None = None
         # On the first server: the others whose part of the newest checkpoint is not on disk.
         self._missing: set[int] = set()
+        # Several servers tell each other when their parts are on disk, and wait for that.
+        beside = store.device is not None and parts == 1
+        self._writer = ThreadPoolExecutor(1, "checkpoint") if beside else None
+        self._writing: tuple[int, int, Future[int]] | None = None
         self.previous = self.last = self.kept = begin
         if begin:
             store.restore(load_parts(self._folder, begin, store.disk))
@@ -88,60 +83,52 @@ class CheckpointSchedule:
 
     def due(self, round_no: int) -> bool:
         """Tell whether the state that a round begins with should be saved."""
-        self.go_on()
         if self._every is not None:
             return round_no % self._every == 0
         return self._writing is None and run_clock.now_ns() >= self.not_before_ns
 
     def save(self, round_no: int) -> None:
-        """Put this server's part of the state that a round begins with on disk."""
-        if self._beside:
-            self._begin(round_no)
-            return
+        """Put this server's part of the state that a round begins with on disk, or begin to."""
+        self.settle(wait=True)
         begin_ns = run_clock.now_ns()
+        if self._writer is not None:
+            written = self._writer.submit(self._write, round_no, self._store.begin_checkpoint())
+            self._writing = round_no, begin_ns, written
+            return
         forget = self._store.disk is not None
         save_part(self._folder, round_no, self._part, self._store.checkpoint_part(), forget=forget)
         self.previous, self.last = self.last, round_no
         if self._part == 0:
             self._missing = set(range(1, self._parts))
             self._publish()
-        took_ns = run_clock.now_ns() - begin_ns
-        # A large model is saved less often: an interval is at least _SHARE times the time of a
-        # save.
-        self.not_before_ns = begin_ns + max(EVERY_NS, _SHARE * took_ns)
+        self._wait_for_next(begin_ns, run_clock.now_ns())
 
-    def _begin(self, round_no: int) -> None:
-        """Begin to save a store on a device: it goes on, and a thread writes."""
-        if self._writing is not None:  # an interval that the user has stated is kept
-            self._writing[1].result()
-            self.go_on()
-        begin_ns = run_clock.now_ns()
-        encoded = self._store.begin_checkpoint()
-
-        def write() -> None:
-            save_part(self._folder, round_no, self._part, encoded())
-            took_ns = run_clock.now_ns() - begin_ns
-            self.not_before_ns = begin_ns + max(EVERY_NS, _SHARE * took_ns)
-
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "checkpoints")
-        self._writing = round_no, self._thread.submit(write)
-
-    def go_on(self) -> None:
-        """Publish the checkpoint that a thread has written since.
+    def settle(self, *, wait: bool = False) -> None:
+        """Note a checkpoint that the thread has written, if it has; ``wait``: until it has.
 
         Raises
         ------
         OSError
-            It could not be written.
+            With the name of the file that could not be written.
         """
-        if self._writing is None or not self._writing[1].done():
+        if self._writing is None or not (wait or self._writing[2].done()):
             return
-        (round_no, written), self._writing = self._writing, None
-        written.result()
+        round_no, begin_ns, written = self._writing
+        self._writing = None
+        end_ns = written.result()
         self.previous, self.last = self.last, round_no
-        self._missing = set()
-        self._publish()
+        self._wait_for_next(begin_ns, end_ns)
+
+    def _write(self, round_no: int, state: Callable[[], memoryview]) -> int:
+        """Write and publish a checkpoint of one part, in the thread; return the time of the end."""
+        save_part(self._folder, round_no, 0, state())
+        publish(self._folder, round_no, 1)
+        prune(self._folder, self.kept)
+        return run_clock.now_ns()
+
+    def _wait_for_next(self, begin_ns: int, end_ns: int) -> None:
+        """Let a large model be saved less often: an interval is at least _SHARE times a save."""
+        self.not_before_ns = begin_ns + max(EVERY_NS, _SHARE * (end_ns - begin_ns))
 
     def part_saved(self, part: int, round_no: int) -> None:
         """Note that another server's part is on disk; publish the checkpoint if it was the last."""

@@ -479,6 +479,7 @@ class Server:
     def _hand_over(self, to: Migrate) -> None:
         """Let the round at hand begin at other servers; ownership moves before the blocks do."""
         saves = self._schedule
+        saves.settle(wait=True)
         times = saves.kept, saves.last, saves.not_before_ns
         last = LastRound(self._passed, self._since_ns, *times, to)
         self._peers.tell(last)
@@ -493,6 +494,8 @@ class Server:
             return
         self._left = None
         self._acknowledge()
+        # The folder of a job that has ended goes, and nothing may be written to it then.
+        self._schedule.settle(wait=left.outcome.finished)
         left.report(self._control, self._schedule.last, self._sha256)
         waits = self._delayed.at_ns is not None or self._donor.gave
         if not (left.outcome.finished or waits):
