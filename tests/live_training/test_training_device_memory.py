@@ -415,12 +415,14 @@ class FastApp(NetApp):
 def test_a_rehearsal_is_pinned_whatever_building_the_model_has_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("warren.live.device.trainer.build_app", lambda *_: FastApp())
-    role: Any = SimpleNamespace(base="", rehearse=True)
-    trainer = object.__new__(Trainer)
-    trainer._runner, trainer._inputs, trainer._memory_of = None, None, in_main_memory
-    trainer._job, trainer._role = JOB, role
-    Trainer._built(trainer)
+    role: Any = SimpleNamespace(
+        base="", rehearse=True, gpu=None, verifies=False, tmp=None, inputs=None, job=JOB
+    )
+    trainer: Any = SimpleNamespace(
+        _runner=None, _job=JOB, _role=role, _memory_of=in_main_memory, _inputs=None,
+        _prebuilt=None, _workers=None, _app=FastApp, _settle=lambda runner: runner.settle(),
+    )  # fmt: skip
+    Trainer._make_runner(trainer, Trainer._build_app(trainer))
     assert set(FastApp.seen) == {False}
 
 

@@ -96,6 +96,19 @@ def test_a_job_states_its_class_and_hosts_and_they_read_back() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "number", "hosts"),
+    [(4, 4, ()), (0, 0, ()), ({"hosts": ["h"], "processes": 2}, 2, ("h",)), (None, None, ())],
+)
+def test_a_job_states_its_workers_and_they_read_back(
+    given: Any, number: int | None, hosts: tuple[str, ...]
+) -> None:
+    run = described({} if given is None else {"workers": given})
+    (job,) = run.workload.jobs
+    assert (job.workers, job.worker_hosts) == (number, hosts)
+    assert reread(run).workload.jobs == run.workload.jobs
+
+
+@pytest.mark.parametrize(
     ("job", "line"),
     [
         ({"class": 0}, "workload.jobs[0].class: must be at least 1, got 0"),
@@ -108,6 +121,11 @@ def test_a_job_states_its_class_and_hosts_and_they_read_back() -> None:
         ({"servers": {"hosts": ["h"]}, "sync": "ring"}, "a ring has no servers; leave servers out"),
         ({"workers": {"hosts": ["h", "h"]}}, "workers: names a host twice"),
         ({"workers": ["h"]}, "workers: expected a mapping"),
+        ({"workers": -1}, "workers: must be at least 0, got -1"),
+        ({"workers": 300}, "workers: must be at most 256, got 300"),
+        ({"workers": "four"}, "workers: expected a whole number, got 'four'"),
+        ({"workers": True}, "workers: expected a whole number, got "),
+        ({"workers": {"hosts": ["h"], "processes": -1}}, "workers.processes: must be at least 0"),
         ({"types": []}, "types: needs at least 1 item"),
         ({"types": ["a", "b", "a"]}, "types names a type twice"),
     ],

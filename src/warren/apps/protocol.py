@@ -6,7 +6,7 @@ Importing this module is cheap; torch is imported only where a default needs it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from warren.model.errors import Problem, SpecError
@@ -35,7 +35,9 @@ class TorchApp:
     - ``model()``, ``dataset()``, ``optimizer()`` and ``schedule()`` are called in this order,
       once in every process that trains or serves the job.
     - Randomness comes from the global generators of ``random``, ``numpy`` and ``torch``; they
-      are reseeded before each of these four, before each task and at each barrier.
+      are reseeded before each of these four, before each task and at each barrier. Before each
+      sample of a ``Dataset`` they are reseeded by the job's seed, the round, the task and the
+      number of the sample in it, and once more before ``collate``.
     - A task may change gradients and buffers of the model. Parameters written in ``loss``, and
       values kept elsewhere that make a task depend on those before it, are refused by name.
     - What a task changes in the model and the next task needs must be a buffer. Float buffers
@@ -82,12 +84,20 @@ class TorchApp:
     def collate(self, samples: list[Any]) -> Any:
         """Return a batch made of samples of a ``Dataset``. Default: torch's ``default_collate``.
 
-        Define it where samples differ in length. It runs in the task, so it may draw random
-        numbers. Tensors given by ``dataset()`` are indexed, and need none.
+        Define it where samples differ in length. It may draw random numbers. Tensors given by
+        ``dataset()`` are indexed, and need none.
         """
         from torch.utils.data import default_collate
 
         return default_collate(samples)
+
+    def sampler(self, epoch: int, length: int) -> Sequence[int]:
+        """Return the samples of an epoch in their order. Default: a shuffle by the job's seed.
+
+        Any list of indices below ``length``, the number of samples: one may be left out or come
+        several times. Each epoch has equally many, a batch or more. It may draw random numbers.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no order of its own")
 
     def loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
         """Return the mean loss of one batch, a scalar that can be differentiated."""

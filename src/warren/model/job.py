@@ -102,10 +102,11 @@ class Job:
     task or a barrier that has not ended ends the job. ``nan_loss``: treatment of a job whose loss
     is NaN after a round. ``flow_class`` is the class of its bytes that flow ``fixed`` gives it (0:
     not stated); shape ``fixed`` uses ``server_hosts``, ``server_bytes`` and ``worker_hosts``; other
-    policies of these questions need not look at them. ``schedule`` None: the learning rate is not
-    stated; predictions of the curve use the schedule. ``types`` are the device types on which its
-    tasks may run, empty: all. ``source`` is where the user wrote it (``FILE:LINE``, for messages);
-    empty: unknown.
+    policies of these questions need not look at them. ``workers``: processes of each trainer that
+    build batches of a data set; None: as ``workers_of`` says. ``schedule`` None: the learning rate
+    is not stated; predictions of the curve use the schedule. ``types`` are the device types on
+    which its tasks may run, empty: all. ``source`` is where the user wrote it (``FILE:LINE``, for
+    messages); empty: unknown.
     """
 
     index: int
@@ -137,6 +138,7 @@ class Job:
     server_hosts: tuple[str, ...] = ()
     server_bytes: tuple[int, ...] = ()
     worker_hosts: tuple[str, ...] = ()
+    workers: int | None = None
     # Jobs that differ in where they were written only are equal.
     source: str = field(default="", compare=False, repr=False)
 

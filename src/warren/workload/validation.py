@@ -21,6 +21,7 @@ MAX_PROBLEMS: Final = 200
 _TAGS: Final = (
     "<path>",
     "<inline>",
+    "<word>",
     "<workload>",
     "<hare-mix>",
     "<gavel-mix>",

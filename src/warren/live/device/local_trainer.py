@@ -15,14 +15,17 @@ from typing import Final
 
 from warren.apps.protocol import TorchApp
 from warren.live import run_clock
-from warren.live.device.trainer import Trainer
+from warren.live.device.trainer import EarlyBuild, Trainer, workers_for
 from warren.live.process.specs import TrainerRole
+from warren.live.process.time_limit import Alarm
 from warren.live.server.local_tasks import LocalTasks
 from warren.live.training import numerics
+from warren.live.training.app.app_calls import build
 from warren.live.training.app.app_loader import build_app
+from warren.live.training.data_order import start_workers
 from warren.live.training.task_hashes import TaskResult
 from warren.live.training.task_runner import StartedTask, TaskRunner
-from warren.live.transport.messages import RunTask, StageState, Staged, TaskComputed
+from warren.live.transport.messages import RunTask, Staged, StageState, TaskComputed
 from warren.model.errors import SpecError
 
 _AHEAD: Final = 2
@@ -46,8 +49,10 @@ class LocalTrainer(Trainer):
 
     _pieces = False
 
-    def __init__(self, role: TrainerRole, local: LocalTasks) -> None:
-        super().__init__(role)
+    def __init__(
+        self, role: TrainerRole, local: LocalTasks, early: EarlyBuild | None = None
+    ) -> None:
+        super().__init__(role, early)
         self._local = local
         # The result is there soon after the gradients; the device is free then.
         self._computed = None
@@ -158,8 +163,27 @@ class LocalTrainer(Trainer):
         self._link.send(Staged(message.job, message.round))
 
     def _app(self) -> TorchApp:
-        # The store in this process has built the app already: the tasks' one has globals and
-        # classes of its own, as in a process of its own.
-        with suppress(SpecError):
-            return build_app(self._job, self._role.base, copy=True)
-        return build_app(self._job, self._role.base)
+        return _app_of_tasks(self._role)
+
+
+def build_early(role: TrainerRole) -> EarlyBuild | None:
+    """Build the app of a job's tasks before its server is made; None: it has no workers.
+
+    Workers are forked here, since a server uses the device.
+    """
+    count = workers_for(role)
+    if not count:
+        return None
+    with Alarm().within(role.job.task_limit_ns):
+        built = build(_app_of_tasks(role), role.job)
+        workers = start_workers(built, role.job, count)
+    numerics.pin()  # the app's module, or its model's constructor, may change any setting
+    return built, workers
+
+
+def _app_of_tasks(role: TrainerRole) -> TorchApp:
+    # The store in this process builds the app too: the tasks' one has globals and classes of its
+    # own, as in a process of its own.
+    with suppress(SpecError):
+        return build_app(role.job, role.base, copy=True)
+    return build_app(role.job, role.base)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import torch
 from msgspec.structs import replace
 
 from warren.apps.protocol import TorchApp
@@ -23,9 +24,12 @@ from warren.live.process.linux import (
 from warren.live.process.specs import Role, TrainerRole
 from warren.live.process.time_limit import Alarm
 from warren.live.training import numerics
+from warren.live.training.app.app_calls import BuiltApp, build
 from warren.live.training.app.app_contract import refuse
 from warren.live.training.app.app_errors import print_traceback, reason_of
 from warren.live.training.app.app_loader import build_app, forget_apps
+from warren.live.training.data_order import start_workers
+from warren.live.training.input_data.batch_workers import BatchWorkers, workers_of
 from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.memory.model_memory import ran_out
 from warren.live.training.memory.shared_memory import MappedMemories
@@ -64,13 +68,27 @@ def main(role: Role, lifeline: int) -> None:
     Trainer(role).serve(lifeline)
 
 
+EarlyBuild: TypeAlias = tuple[BuiltApp, BatchWorkers | None]
+"""An app that was built before its process has used a device, and its workers."""
+
+
+def workers_for(role: TrainerRole) -> int:
+    """Return the number of workers of a trainer."""
+    # No budget counts the memory of workers. A trainer that computes tasks again builds its batches
+    # itself: what differs in a worker shows there.
+    return 0 if role.inputs or role.verifies else workers_of(role.job, role.gpu)
+
+
 class Trainer:
-    """One job's app on one device: it computes its executor's tasks in shared memory."""
+    """One job's app on one device: it computes its executor's tasks in shared memory.
+
+    ``early``: the app is built already.
+    """
 
     _pieces = True
     """Whether states come to a GPU piece by piece."""
 
-    def __init__(self, role: TrainerRole) -> None:
+    def __init__(self, role: TrainerRole, early: EarlyBuild | None = None) -> None:
         self._role = role
         self._job = role.job
         # A task that is computed again has the device to itself.
@@ -81,8 +99,8 @@ class Trainer:
         self._runner: TaskRunner | None = None
         self._memory_of: MemoryOf = in_main_memory
         self._computed: Callable[[], None] | None = None
-        # Context held while the app is built, and a task rehearsed.
-        self._turns: list[Callable[[], AbstractContextManager[object]]] = []
+        self._prebuilt = early
+        self._workers: BatchWorkers | None = None
         self._settled = 0, 0, True
         if role.inputs is None:
             self._inputs = None
@@ -90,7 +108,6 @@ class Trainer:
             # A server builds the same with less: it computes no task.
             inputs = role.inputs if role.gpu is None else replace(role.inputs, model_on_disk=False)
             self._inputs = InputMemory(inputs, role.tmp, 2 * role.job.index + 1)
-            self._turns.append(self._inputs.building)
         # A state may lie in its server's own memory, which user code must not change.
         self._states = MappedMemories(read_only=True)
         self._updates = MappedMemories()
@@ -147,7 +164,6 @@ class Trainer:
             device.states,
             device.updates,
         )
-        self._turns.append(device.turn)
         if not self._role.verifies:
             self._computed = lambda: self._link.send(DeviceFree(self._job.index))
 
@@ -176,10 +192,9 @@ class Trainer:
         job = self._job.index
         shortages = self._shortages()
         try:
-            while self._runner is None:
+            while (runner := self._runner) is None:
                 self._build()
             with self._alarm.within(self._job.task_limit_ns):
-                runner = self._built()
                 rest = None if task is None else self._compute(runner, task)
             if task is None or rest is None:
                 self._link.send(Prepared(job, *self._settled))
@@ -201,11 +216,13 @@ class Trainer:
         """Build the app in its turn; after a lack of memory the next try has the model on disk."""
         try:
             # To wait for memory is not the app's doing: its time does not run yet.
-            with ExitStack() as held:
-                for turn in self._turns:
-                    held.enter_context(turn())
+            with nullcontext() if self._inputs is None else self._inputs.building():
                 with self._alarm.within(self._job.task_limit_ns):
-                    self._built()
+                    built = self._build_app()
+                # Workers can be forked by now, so the device may be used.
+                turn = nullcontext() if self._device is None else self._device.turn()
+                with turn, self._alarm.within(self._job.task_limit_ns):
+                    self._make_runner(built)
         except InputDataError as error:
             self._runner = None
             if self._inputs is None or not self._inputs.spill_model(error):
@@ -272,20 +289,40 @@ class Trainer:
         done = task.job, task.round, task.shard, result.loss, result.present, result.marks
         return TaskComputed(*done, data_ns=result.data_ns)
 
-    def _built(self) -> TaskRunner:
-        """Return the job's task runner, built if there is none."""
-        if self._runner is None:
-            app = self._app()
-            disk = None if self._inputs is None else self._inputs.disk
-            self._runner = TaskRunner(app, self._job, self._memory_of, self._inputs, disk)
-            numerics.pin()  # the app's module, or its model's constructor, may change any setting
-            if self._role.rehearse:
-                self._runner.warm()
-            numerics.pin()
-            self._settled = self._settle(self._runner)
-            if self._inputs is not None:
-                self._inputs.reserve(self._runner.layout, 0, may_spill=False)
-        return self._runner
+    def _build_app(self) -> BuiltApp:
+        """Build the app, and fork the workers that build its batches, unless that is done."""
+        if self._prebuilt is not None:
+            (built, self._workers), self._prebuilt = self._prebuilt, None
+            return built
+        disk = None if self._inputs is None else self._inputs.disk
+        built = build(self._app(), self._job, disk)
+        # A process that uses CUDA keeps the workers that it has.
+        if self._workers is None or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            if self._workers is not None:
+                self._workers.close()
+            self._workers = start_workers(built, self._job, workers_for(self._role))
+        return built
+
+    def _make_runner(self, built: BuiltApp) -> None:
+        """Make the task runner of a built app, and rehearse a task."""
+        disk = None if self._inputs is None else self._inputs.disk
+        self._runner = TaskRunner(
+            built.app,
+            self._job,
+            self._memory_of,
+            self._inputs,
+            disk,
+            built=built,
+            workers=self._workers,
+            shared=self._role.tmp,
+        )
+        numerics.pin()  # the app's module, or its model's constructor, may change any setting
+        if self._role.rehearse:
+            self._runner.warm()
+        numerics.pin()
+        self._settled = self._settle(self._runner)
+        if self._inputs is not None:
+            self._inputs.reserve(self._runner.layout, 0, may_spill=False)
 
     def _app(self) -> TorchApp:
         """Return the job's app, to be built."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -75,6 +76,33 @@ def moved(batch: Any, device: torch.device) -> Any:
 def pinned_batch(batch: Any) -> Any:
     """Return a batch with all its tensors in memory that a GPU reads by itself."""
     return with_tensors(batch, lambda one: one.pin_memory() if one.is_cpu else one)
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedBatch:
+    """A batch that is copied to a device on a stream of its own; ``copied`` tells the end of it."""
+
+    batch: Any
+    copied: torch.cuda.Event
+
+    def arrived(self, device: torch.device) -> Any:
+        """Return the batch; computations from now on wait for its copy."""
+        stream = torch.cuda.current_stream(device)
+        stream.wait_event(self.copied)
+
+        def used(tensor: Tensor) -> Tensor:
+            """Keep the memory of a tensor until the computations that use it are over."""
+            if tensor.is_cuda:
+                tensor.record_stream(stream)
+            return tensor
+
+        return with_tensors(self.batch, used)
+
+
+def copied_ahead(batch: Any, device: torch.device, stream: torch.cuda.Stream) -> CopiedBatch:
+    """Begin to copy a batch from pinned memory to a GPU, beside what is computed there."""
+    with torch.cuda.stream(stream):
+        return CopiedBatch(moved(pinned_batch(batch), device), stream.record_event())
 
 
 def _of_data(name: str) -> bool:

@@ -18,7 +18,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from warren.live.gpu.app_tensors import apart, bring, moved, pinned_batch
+from warren.live.gpu.app_tensors import (
+    CopiedBatch,
+    apart,
+    bring,
+    copied_ahead,
+    moved,
+    pinned_batch,
+)
 from warren.live.gpu.device_hashes import DeviceHashes, read, reading_of
 from warren.live.gpu.device_turn import most_is_free
 from warren.live.gpu.pinned_memory import pinned
@@ -87,6 +94,7 @@ class DeviceMemory(ModelMemory):
         """Brings the states that were not staged."""
         self._shortages = shortages(device) if device.type == "cuda" else 0
         self._thread = ThreadPoolExecutor(1, "batches", self._in_thread)
+        self._batches = _stream(device)
 
     def stage(self, state: Buffer, round_no: int) -> None:
         """Bring a round's state into the model; wait until it is here."""
@@ -199,12 +207,16 @@ class DeviceMemory(ModelMemory):
             torch.cuda.set_device(self._device)
 
     def in_thread(self, build: Callable[[], Any]) -> Future[Any]:
-        """Begin to build a batch in a thread, and to bring it to memory that is pinned."""
-        cuda = self._device.type == "cuda"
-        return self._thread.submit(lambda: pinned_batch(build()) if cuda else build())
+        """Begin to build a batch in a thread, and to copy it to the device by pinned memory."""
+        stream = self._batches
+        if stream is None:
+            return self._thread.submit(build)
+        return self._thread.submit(lambda: copied_ahead(build(), self._device, stream))
 
     def batch(self, batch: Any) -> Any:
         """Return a batch on the device."""
+        if isinstance(batch, CopiedBatch):
+            return batch.arrived(self._device)
         # Memory that is not pinned is copied only once the device has done all before.
         cuda = self._device.type == "cuda"
         return moved(pinned_batch(batch) if cuda else batch, self._device)
@@ -270,6 +282,12 @@ class DeviceMemory(ModelMemory):
         for tensor, view in zip(targets, self._home, strict=True):
             if tensor.data_ptr() != view.data_ptr() or tensor.device != view.device:
                 tensor.data = view
+
+
+def _stream(device: torch.device) -> torch.cuda.Stream | None:
+    if device.type != "cuda":
+        return None
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 def shortages(device: torch.device) -> int:

@@ -39,11 +39,14 @@ class TrainerDevice:
 
 
 def torch_device(gpu: int) -> torch.device:
-    """Return the device of a GPU by its number, on which this process computes from now on."""
+    """Return the device of a GPU by its number, on which this process computes from now on.
+
+    CUDA begins with its first use: until then workers of the input can be forked.
+    """
     if gpu == STAND_IN:
         return torch.device("cpu")
     device = torch.device("cuda", gpu)
-    torch.cuda.set_device(device)
+    torch.cuda._lazy_call(lambda: torch.cuda.set_device(device))  # type: ignore[no-untyped-call]
     return device
 
 

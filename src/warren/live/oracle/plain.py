@@ -24,10 +24,9 @@ from warren.live.training.app.app_contract import (
     check_job,
     checked_loss,
     ends,
-    own_collate,
 )
 from warren.live.training.checkpoints.barrier_state import BarrierState
-from warren.live.training.data_order import Batches
+from warren.live.training.data_order import batches_of
 from warren.live.training.evaluation import Evaluation
 from warren.live.training.gradient_clipping import factor_of, squares_of
 from warren.live.training.isolation.task_rules import TaskRules
@@ -132,7 +131,7 @@ class _Here:
     def __init__(self, built: BuiltApp, job: Job) -> None:
         self.built, self.model, self._job = built, built.model, job
         self.rules = TaskRules(built, job)
-        self._batches = Batches(built.dataset, job, collate=own_collate(built.app))
+        self._batches = batches_of(built, job)
 
     def compute(self, r: int, k: int, state: Buffers) -> Tensor:
         """Compute task k of round r from the state of that round; return the loss."""

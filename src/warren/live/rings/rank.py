@@ -25,8 +25,11 @@ from warren.live.rings.round_summary import RoundSummary, exchanged
 from warren.live.server.checkpoint_schedule import CheckpointSchedule
 from warren.live.server.restored_copy import RestoredCopy
 from warren.live.training import numerics
+from warren.live.training.app.app_calls import build
 from warren.live.training.app.app_contract import refuse
 from warren.live.training.app.app_loader import build_app
+from warren.live.training.data_order import start_workers
+from warren.live.training.input_data.batch_workers import workers_of
 from warren.live.training.memory.shared_memory import fresh
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.training.task_hashes import (
@@ -82,13 +85,19 @@ class RingRank:
         """Build the app, and go to the checkpoint that the gang begins with."""
         role, job = self._role, self._job
         memory_of, turn = _place_of(role)
-        # To wait for memory is not the app's doing: its time does not run yet.
-        with turn(), self._alarm.within(job.task_limit_ns):
+        with self._alarm.within(job.task_limit_ns):
             # Steps are made in main memory, as the plain loop of a ring makes them.
             steps = build_app(job, role.base)
             app = steps if role.gpu is None else build_app(job, role.base, copy=True)
+            built = build(app, job)
+            # Before the device is used: a process that uses CUDA cannot be forked.
+            self._workers = start_workers(built, job, workers_of(job, role.gpu))
+        # To wait for memory is not the app's doing: its time does not run yet.
+        with turn(), self._alarm.within(job.task_limit_ns):
             numerics.pin()  # the app's modules may have changed any setting
-            self._runner = TaskRunner(app, job, memory_of)
+            self._runner = TaskRunner(
+                app, job, memory_of, built=built, workers=self._workers, shared=role.tmp
+            )
             self.store = ParameterStore(steps, job, runner=self._runner)
             self.schedule = CheckpointSchedule(self.store, job, role.store, role.round, 0, 1)
             self._copy = RestoredCopy(self.store, job, role.base)

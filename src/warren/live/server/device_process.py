@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from warren.live.device.local_trainer import LocalTrainer
+from collections.abc import Callable
+
+from warren.live.device.local_trainer import LocalTrainer, build_early
 from warren.live.process.specs import TrainerRole
 from warren.live.server.server import Server
 
 
-def serve(server: Server, role: TrainerRole, lifeline: int) -> None:
+def serve(make_server: Callable[[], Server], role: TrainerRole, lifeline: int) -> None:
     """Serve a job and compute its tasks until the zygote closes the lifeline."""
+    early = build_early(role)
+    server = make_server()
     assert server.local is not None
-    trainer = LocalTrainer(role, server.local)
+    trainer = LocalTrainer(role, server.local, early)
     server.listen()
     trainer.listen(server.poller)
     ahead = False

@@ -21,14 +21,13 @@ def main(role: Role, lifeline: int) -> None:
     own_temporary_folder(role.tmp)
     control = link_to_controller(role.folder, role.identity)
     try:
-        server = Server(role, lifeline, control)
         if role.trainer is None:
-            server.serve()
+            Server(role, lifeline, control).serve()
         else:
             # Its code is loaded only where it is used.
             from warren.live.server.device_process import serve
 
-            serve(server, role.trainer, lifeline)
+            serve(lambda: Server(role, lifeline, control), role.trainer, lifeline)
     except BaseException as error:  # user code may raise anything, SystemExit too
         print_traceback(error)
         control.send(last_words(role, "its server", error))

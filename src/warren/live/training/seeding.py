@@ -18,6 +18,16 @@ def reseed(seed: int, round_no: int, shard: int) -> None:
     _set_generators(f"task {seed} {round_no} {shard}")
 
 
+def reseed_sample(seed: int, round_no: int, shard: int, at: int) -> None:
+    """Set the generators on the CPU for sample ``at`` of a task; one more is for ``collate``."""
+    _set_generators(f"sample {seed} {round_no} {shard} {at}", devices=False)
+
+
+def seed_sampler(seed: int, epoch: int) -> None:
+    """Set the generators on the CPU for ``app.sampler()`` of an epoch."""
+    _set_generators(f"sampler {seed} {epoch}", devices=False)
+
+
 def seed_model(seed: int) -> None:
     """Set the generators for ``app.model()``."""
     _set_generators(f"model {seed}")
@@ -75,7 +85,7 @@ def _hash(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def _set_generators(text: str) -> None:
+def _set_generators(text: str, *, devices: bool = True) -> None:
     # Three disjoint parts of one hash: 64 bits for random, 32 for numpy (its limit), 64 for torch.
     digest = _hash(text)
     random.seed(int.from_bytes(digest[:8], "little"))
@@ -83,5 +93,5 @@ def _set_generators(text: str) -> None:
     value = int.from_bytes(digest[16:24], "little")
     # torch.manual_seed formats a stack trace for CUDA on every call until CUDA is in use.
     torch.default_generator.manual_seed(value)
-    if _uses_gpu():
+    if devices and _uses_gpu():
         torch.cuda.manual_seed_all(value)

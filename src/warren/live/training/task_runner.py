@@ -13,8 +13,9 @@ from torch import Tensor
 
 from warren.apps.protocol import TorchApp
 from warren.live.training.app.app_calls import BuiltApp, build
-from warren.live.training.app.app_contract import checked_loss, own_collate, refuse
-from warren.live.training.data_order import Batches
+from warren.live.training.app.app_contract import checked_loss, refuse
+from warren.live.training.data_order import batches_of
+from warren.live.training.input_data.batch_workers import BatchWorkers, WorkersLost
 from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.isolation.task_rules import TaskRules
 from warren.live.training.memory.device_bytes import DeviceBytes
@@ -61,7 +62,9 @@ class TaskRunner:
 
     ``memory`` says where the model lies; numbers of one kind of device differ from another's.
     ``inputs`` spills the data as soon as they are there; None: they stay in memory. ``disk``: where
-    large tensors of the model lie, and of updates without a place of their own.
+    large tensors of the model lie, and of updates without a place of their own. ``built``: the app
+    is built already, and ``workers`` of it build batches ahead. ``shared``: a folder of all the
+    job's processes on this host; None: there is none.
     """
 
     def __init__(
@@ -71,10 +74,14 @@ class TaskRunner:
         memory: MemoryOf = in_main_memory,
         inputs: InputMemory | None = None,
         disk: DiskMemory | None = None,
+        *,
+        built: BuiltApp | None = None,
+        workers: BatchWorkers | None = None,
+        shared: str | None = None,
     ) -> None:
         self._app, self._job = app, job
         self._disk = disk
-        self.built = build(app, job, disk)
+        self.built = build(app, job, disk) if built is None else built
         reader = None if inputs is None else inputs.spill(self.built.dataset)
         self._model = self.built.model
         self.layout = Layout.of(self._model)
@@ -82,13 +89,16 @@ class TaskRunner:
         self._memory.disk = disk
         self._gradients = None if disk is None else GradientsOnDisk(self._model, disk)
         self.rules = TaskRules(self.built, job)
-        self._batches = Batches(self.built.dataset, job, reader, collate=own_collate(app))
+        self._batches = batches_of(self.built, job, reader, workers=workers, shared=shared)
         self._places = TensorPlaces(self._model)
         self._params = len(self.layout.params)
-        # User code never runs early, so only batches of plain tensors are built ahead.
+        # User code never runs early here, so only batches of plain tensors are built ahead.
         self._builds_ahead = self._batches.plain and not self._batches.spilled
-        # For a coming task: a batch that a thread builds, and a batch that is ready.
-        self._coming: tuple[tuple[int, int], Future[Any]] | None = None
+        # For coming tasks: batches that a thread gets ready, and a batch that is ready.
+        self._coming: dict[tuple[int, int], Future[Any]] = {}
+        self.data_wait_ns = 0
+        """How long the tasks so far have waited for their batches, in ns."""
+        self._compared = workers is None
         self._expected: tuple[tuple[int, int], Any] | None = None
         # How long the last task has waited for its batch.
         self._data_ns = 0
@@ -112,14 +122,15 @@ class TaskRunner:
     def build_ahead(self, round_no: int, shard: int) -> None:
         """Let a thread build the batch of a coming task while this one computes, if there is one.
 
-        Indexing plain tensors draws from no generator.
+        Indexing plain tensors draws from no generator. Of workers it takes the batch.
         """
-        if self._builds_ahead:
+        if self._builds_ahead or self._batches.workers is not None:
             build = self._memory.in_thread(self._batches.later(round_no, shard))
-            self._coming = None if build is None else ((round_no, shard), build)
+            if build is not None:
+                self._coming[round_no, shard] = build
 
     def read_ahead(self, round_no: int, shard: int) -> None:
-        """Begin to read a coming task's data from disk, if data are spilled."""
+        """Begin to read a coming task's data from disk, or to build its batch in a worker."""
         self._batches.ahead(round_no, shard)
 
     def expect_nothing(self) -> None:
@@ -137,7 +148,7 @@ class TaskRunner:
     def evict(self) -> None:
         """Give the memory of the device back until the next state comes."""
         self.expect_nothing()
-        self._coming = None
+        self._coming.clear()
         self._memory.evict()
 
     def settle(self) -> tuple[int, int, bool]:
@@ -235,11 +246,28 @@ class TaskRunner:
         return batch
 
     def _moved(self, round_no: int, shard: int) -> Any:
-        task, build = self._coming or (None, None)
-        if build is not None and task == (round_no, shard):
-            self._coming = None
-            return self._memory.batch(build.result())
-        return self._memory.batch(self._batches.of(round_no, shard))
+        task = round_no, shard
+        coming = self._coming.pop(task, None)
+        for passed in [one for one in self._coming if one < task]:
+            del self._coming[passed]
+        began_ns = time.monotonic_ns()
+        try:
+            if self._batches.workers is not None and self.rules.looking:
+                batch = self._here(*task)
+            else:
+                batch = self._batches.of(*task) if coming is None else coming.result()
+        except WorkersLost:
+            batch = self._batches.here(*task)
+        self.data_wait_ns += time.monotonic_ns() - began_ns
+        return self._memory.batch(batch)
+
+    def _here(self, round_no: int, shard: int) -> Any:
+        """Return the batch of a task whose user code must run here; once, workers build it too."""
+        batch = self._batches.here(round_no, shard)
+        if not self._compared:
+            self._compared = True
+            self._batches.compare(round_no, shard, batch)
+        return batch
 
     def warm(self) -> None:
         """Compute a task and forget it, so that the first real one pays for no loading."""
@@ -250,7 +278,9 @@ class TaskRunner:
             disk=self._disk,
         )
         self._memory.rehearse(lambda: self._trial(state), state)
+        self.build_ahead(1, 0)  # beside each later task a batch is brought, too
         self.run(state, 0, 0)
+        self._coming.clear()
         self._reset(state, 0)
         self._memory.forget()  # that of the rehearsal is not needed again
 

@@ -32,12 +32,17 @@ from warren.workload.text import hint
 from warren.workload.yaml_document import Document, Path
 
 MAX_SCALE = 1_000_000
+MAX_WORKERS = 256
 
 
 def _cost_kind(value: object) -> str | None:
     if isinstance(value, Mapping):
         return "<inline>"
     return "<word>" if isinstance(value, str) else None
+
+
+def _workers_kind(value: object) -> str:
+    return "<word>" if isinstance(value, int | float | str) else "<inline>"
 
 
 class EvaluateSpec(Spec):
@@ -101,9 +106,12 @@ class JobServersSpec(Spec):
 
 
 class JobWorkersSpec(Spec):
-    """Where the tasks of a job may run, under shape ``fixed``."""
+    """Where the tasks of a job may run, under shape ``fixed``; and what ``workers: N`` states."""
 
     hosts: list[Line] = Field(min_length=1, description="Each host once.")
+    processes: int | None = Field(
+        None, ge=0, le=MAX_WORKERS, description="As `workers: N` without hosts."
+    )
 
     @model_validator(mode="after")
     def _each_once(self) -> JobWorkersSpec:
@@ -196,7 +204,18 @@ class JobSpec(Spec):
         None, alias="class", ge=1, le=7, description="Of its bytes, under flow: fixed; 1 first."
     )
     servers: JobServersSpec | None = Field(None, description="Its servers, under shape: fixed.")
-    workers: JobWorkersSpec | None = Field(None, description="Hosts of its tasks, the same.")
+    workers: (
+        Annotated[
+            Annotated[int, Field(ge=0, le=MAX_WORKERS), Tag("<word>")]
+            | Annotated[JobWorkersSpec, Tag("<inline>")],
+            Discriminator(_workers_kind),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="N: processes of each trainer that build batches; default: 0 on processors. "
+        "{hosts: ...}: hosts of its tasks, under shape: fixed.",
+    )
 
     @model_validator(mode="after")
     def _complete(self) -> JobSpec:
@@ -329,7 +348,7 @@ def _epoch_cost(spec: JobSpec) -> EpochCost | None:
 
 def _job(spec: JobSpec, index: int, batch: int, context: JobContext, source: str) -> Job:
     seed = job_seed(context.run_seed, spec.name) if spec.seed is None else spec.seed
-    stop, servers = spec.stop, spec.servers
+    stop, servers, workers = spec.stop, spec.servers, spec.workers
     return Job(
         index=index,
         name=spec.name,
@@ -360,6 +379,7 @@ def _job(spec: JobSpec, index: int, batch: int, context: JobContext, source: str
         flow_class=spec.flow_class or 0,
         server_hosts=tuple(servers.hosts) if servers else (),
         server_bytes=tuple(servers.bytes or ()) if servers else (),
-        worker_hosts=tuple(spec.workers.hosts) if spec.workers else (),
+        worker_hosts=tuple(workers.hosts) if isinstance(workers, JobWorkersSpec) else (),
+        workers=workers.processes if isinstance(workers, JobWorkersSpec) else workers,
         source=source,
     )

@@ -250,9 +250,15 @@ def _job(job: Job) -> dict[str, Any]:
             "params": dict(job.params) or None,
             "class": job.flow_class or None,
             "servers": _servers(job),
-            "workers": {"hosts": list(job.worker_hosts)} if job.worker_hosts else None,
+            "workers": _workers(job),
         }
     )
+
+
+def _workers(job: Job) -> Any:
+    if not job.worker_hosts:
+        return job.workers
+    return _stated({"hosts": list(job.worker_hosts), "processes": job.workers})
 
 
 def _epoch_cost(cost: EpochCost) -> dict[str, Any]:

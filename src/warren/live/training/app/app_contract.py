@@ -83,6 +83,11 @@ def own_collate(app: TorchApp) -> Callable[[list[Any]], Any] | None:
     return None if type(app).collate is TorchApp.collate else app.collate
 
 
+def own_sampler(app: TorchApp) -> Callable[[int, int], Any] | None:
+    """Return the app's ``sampler`` if it defines one, otherwise None."""
+    return None if type(app).sampler is TorchApp.sampler else app.sampler
+
+
 def length(dataset: Any) -> int:
     """Return the number of samples of a dataset."""
     parts = list(dataset.values()) if isinstance(dataset, dict) else dataset

@@ -118,6 +118,11 @@ class OutsideTasks:
         self._is_first = self._is_looked_at = True
         self.watching = True
 
+    @property
+    def looking(self) -> bool:
+        """Tell whether the present task is looked at."""
+        return self.watching and self._is_looked_at
+
     def passes(self) -> Iterator[None]:
         """Yield once for each time that the present task must be computed."""
         self._is_first = True

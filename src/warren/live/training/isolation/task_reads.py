@@ -1,8 +1,9 @@
 """Find the values of an app that its tasks read, by the code that they run.
 
-A task runs ``loss``, ``collate``, the ``forward`` of modules and their hooks, and the methods of
-the data set. The names that this code loads from ``self``, from the model and from globals show the
-values that it reads, and these are followed. What no name shows, such as a computed one, is missed.
+A task runs ``loss``, ``collate``, ``sampler``, the ``forward`` of modules and their hooks, and the
+methods of the data set. The names that this code loads from ``self``, from the model and from
+globals show the values that it reads, and these are followed. What no name shows, such as a
+computed one, is missed.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class TaskReads:
         # Objects stay alive, so that no other has the same identity meanwhile.
         self._alive: list[Any] = []
         self._app = built.app
-        for name in ("loss", "collate"):
+        for name in ("loss", "collate", "sampler"):
             self._method(built.app, name, model=built.model)
         for module in built.model.modules():
             self._method(module, "forward")

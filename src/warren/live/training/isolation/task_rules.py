@@ -86,6 +86,11 @@ class TaskRules:
         return self._outside.passes()
 
     @property
+    def looking(self) -> bool:
+        """Tell whether the present task is looked at, so that its user code must run here."""
+        return self._outside.looking
+
+    @property
     def kept(self) -> OutsideState:
         """Return the state that tasks have left outside the model."""
         return self._outside.kept
