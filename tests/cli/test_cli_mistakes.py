@@ -100,13 +100,12 @@ def test_explain_names_the_policies_that_prepare_something(warren: Warren, tiny:
         assert warren("policies", name, "--explain", cluster).code == 0
 
 
-@pytest.mark.parametrize("engine", ["", "engine: {ray: '127.0.0.1:6379'}\n"])
 def test_gpus_of_other_machines_are_told_as_such(
-    warren: Warren, tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+    warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("warren.runs.machine.gpus_here", lambda: ())
-    told = warren("run", write_run(tmp_path, cluster=engine + ON_GPUS)).complaint
-    assert "GPUs of other machines are not supported yet (n1, n2), and this machine has no " in told
+    told = warren("run", write_run(tmp_path, cluster=ON_GPUS)).complaint
+    assert "GPUs of other machines (n1, n2) need `engine: {ray: HOST:PORT}`, and this " in told
     one = CLUSTER.replace("emulate: {time_scale: 0.001}\n", "")
     one = one.replace(
         "  - {name: k, count: 1, devices: {K80: 1}, memory: 61 GB, nic: 10 Gbps}\n", ""

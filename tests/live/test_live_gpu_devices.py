@@ -91,7 +91,10 @@ def test_a_gpu_is_part_of_the_numerics_class() -> None:
 def test_jobs_that_stay_in_one_class_are_refused_where_there_are_two(sync: Sync) -> None:
     two = devices("cpu", "cuda")
     strict = job(0, sync=sync)
-    with pytest.raises(SpecError, match=r"job job-0 \(numerics: strict\).*80GB HBM3, processors;"):
+    with pytest.raises(
+        SpecError,
+        match=r"job job-0 \(numerics: strict\).* HBM3 \(h/cuda-1\), processors \(h/cpu-0\);",
+    ):
         classes_of(two, (None, H100), [strict])
     mixed = replace(strict, numerics="mixed")
     assert classes_of(two, (None, H100), [mixed]) == (f"{H100.numerics} | processors",)
@@ -101,7 +104,9 @@ def test_a_job_has_the_class_of_the_types_that_it_names() -> None:
     three = devices("cpu", "cuda", "H100")
     jobs = [job(0, types=("cpu",)), job(1, types=("H100", "cuda"))]
     assert classes_of(three, (None, H100, OTHER), jobs) == ("", H100.numerics)
-    with pytest.raises(SpecError, match=r"NVIDIA H100 80GB HBM3, Tesla T4; allowed: .*`types`"):
+    with pytest.raises(
+        SpecError, match=r"HBM3 \(h/cuda-1\), Tesla T4 \(h/cuda-2\); allowed: .*`types`"
+    ):
         classes_of(devices("cpu", "cuda", "cuda"), (None, H100, T4), jobs)
 
 

@@ -93,21 +93,24 @@ def hosts_here() -> list[dict[str, Any]]:
 def check_device_types(cluster: Cluster, file: str, field: str) -> None:
     """Refuse device types that this machine lacks, unless they are emulated.
 
+    Types of hosts of Ray are not looked at: their agents find their GPUs when the run starts.
+
     Raises
     ------
     SpecError
         With the types, and the way out.
     """
     others = other_types(cluster)
-    if cluster.emulate is not None or not others:
+    if cluster.emulate is not None or cluster.ray is not None or not others:
         return
     gpus = gpus_here()
     absent = [name for name in others if not any(gpu.is_called(name) for gpu in gpus)]
     if absent:
         hosts = list(dict.fromkeys(one.host for one in cluster.devices if one.type in absent))
-        # One host is this machine; several hosts, and hosts of Ray, are others.
-        if len(hosts) > 1 or cluster.ray is not None:
-            away = f"GPUs of other machines are not supported yet ({', '.join(hosts[:5])}), and "
+        # One host is this machine; several hosts are others.
+        if len(hosts) > 1:
+            named = ", ".join(hosts[:5])
+            away = f"GPUs of other machines ({named}) need `engine: {{ray: HOST:PORT}}`, and "
         else:
             away = ""
         here = "".join(f", {gpu.name.replace(' ', '-')} or cuda" for gpu in gpus[:1])
@@ -125,15 +128,26 @@ def measured_device(cluster: Cluster) -> tuple[str, str, list[str]]:
     Returns
     -------
     name, libraries
-        Of the GPU, both empty if the device is a processor.
+        Of the GPU, both empty if the device is a processor. Under Ray, what the file calls it, and
+        where the Ray cluster is.
     others
         Types that are not measured, but assumed to be equally fast.
     """
     others = other_types(cluster)
     if cluster.emulate is not None or not others:
         return "", "", []
-    gpu = gpus_of(cluster.devices)[0]
     first = cluster.devices[0].type
+    if cluster.ray is not None:
+        # It is on another machine, of which no more is known before a run.
+        here = first.upper().startswith(PROCESSOR)
+        name, libraries = ("", "") if here else (first, f"Ray at {cluster.ray}")
+        return name, libraries, others if here else _but(cluster, first)
+    gpu = gpus_of(cluster.devices)[0]
     if gpu is None:
         return "", "", others
-    return gpu.name, gpu.libraries, [name for name in cluster.type_names if name != first]
+    return gpu.name, gpu.libraries, _but(cluster, first)
+
+
+def _but(cluster: Cluster, first: str) -> list[str]:
+    """Return the device types except this one."""
+    return [name for name in cluster.type_names if name != first]

@@ -28,7 +28,8 @@ from warren.live.process.agents.leased_processes import LeasedProcesses
 from warren.live.process.agents.messages import StartZygote
 from warren.live.process.agents.ray_helper import RayPlan
 from warren.live.process.agents.ray_launcher import RayLauncher
-from warren.live.process.agents.spec import AgentSpec
+from warren.live.process.agents.spec import AgentSpec, WantedGpus
+from warren.live.process.device_claims import claims_folder, shares
 from warren.live.process.host_placement import HostPlacement
 from warren.live.process.leases.lease_grants import LeaseGrants
 from warren.live.process.leases.timing import LeaseTiming
@@ -36,7 +37,7 @@ from warren.live.testbed.namespaces import HERE, inside
 from warren.live.training.checkpoints.files import write_whole
 from warren.live.transport.sockets import controller_address
 from warren.live.transport.tcp_listener import SUFFIX, TcpListener
-from warren.model.cluster import Cluster
+from warren.model.cluster import PROCESSOR, Cluster
 from warren.model.decision import Shape
 from warren.model.errors import Problem, SpecError
 from warren.model.events import HostJoined, HostLeft, ServersMoved
@@ -134,6 +135,7 @@ def agent_pool(
             lock=_lock_name(log, host),
             place=HERE if cluster.local.testbed is None else placement.places_H[host],
             timing=timing,
+            gpus=wanted_gpus(cluster, log.parent, host),
         )
         for host in range(len(cluster.hosts))
     )
@@ -148,11 +150,37 @@ def agent_pool(
     hub = Path(controller_address(str(folder)) + SUFFIX)
     own = {**files, hub.name: hub.read_bytes()}
     processes = LeasedProcesses(
-        placement, grants, names_H, str(folder), folders_H, zygote, own, cluster.opportunistic
+        placement,
+        grants,
+        names_H,
+        str(folder),
+        folders_H,
+        zygote,
+        own,
+        cluster.opportunistic,
+        [device for spec in specs_H for device in spec.gpus.devices],
     )
     return AgentPool(
         processes, len(names_H), listener, epoll, launcher, lambda: _is_last(log.parent, epoch)
     )
+
+
+def gpus_found_by_agents(cluster: Cluster) -> bool:
+    """Tell whether agents find the GPUs of devices; all hosts of a testbed are this machine."""
+    far = cluster.lease_ns is not None and cluster.local.testbed is None
+    return far and cluster.emulate is None
+
+
+def wanted_gpus(cluster: Cluster, out_dir: Path, host: int) -> WantedGpus:
+    """Return the devices of a host for which its agent finds GPUs, and how it claims them."""
+    if not gpus_found_by_agents(cluster):
+        return WantedGpus()
+    devices = tuple(
+        device
+        for device in cluster.devices
+        if device.host == cluster.hosts[host].name and not device.type.upper().startswith(PROCESSOR)
+    )
+    return WantedGpus(devices, str(out_dir.absolute()), claims_folder(), shares())
 
 
 def _lock_name(log: Path, host: int) -> str:

@@ -11,10 +11,10 @@ from typing import ClassVar, Self
 
 from warren.core.ports import Restart
 from warren.live.clock import ClusterClock
-from warren.live.control.agent_hosts import agent_pool
+from warren.live.control.agent_hosts import agent_pool, gpus_found_by_agents
 from warren.live.control.event_queue import PendingEvents
 from warren.live.control.run_files import RunFiles
-from warren.live.gpu.discovery import class_of, classes_of, gpus_of
+from warren.live.gpu.discovery import Gpu, class_of, classes_of, gpus_of
 from warren.live.process.agents.agent_pool import AgentPool
 from warren.live.process.agents.messages import StartZygote
 from warren.live.process.child_limits import USERS
@@ -151,9 +151,18 @@ class LiveEngine(ABC):
             refuse_another_class(self._journal, self._jobs, self._restart, self.numerics)
 
     def _find_gpus(self) -> None:
-        """Find which devices are GPUs of this machine; where times are emulated none is one."""
-        emulated = self._run.cluster.emulate is not None
-        gpus = (None,) * len(self._devices) if emulated else gpus_of(self._devices)
+        """Find which devices are GPUs of this machine: none, if times are emulated.
+
+        Agents find those of their machines later.
+        """
+        cluster = self._run.cluster
+        if cluster.emulate is not None or gpus_found_by_agents(cluster):
+            self._use_gpus((None,) * len(self._devices))
+        else:
+            self._use_gpus(gpus_of(self._devices))
+
+    def _use_gpus(self, gpus: Sequence[Gpu | None]) -> None:
+        """Let each device be this GPU."""
         self._gpus = tuple(None if gpu is None else gpu.index for gpu in gpus)
         self._of_gpus = class_of(gpus)
         self._of_gpus_J = classes_of(self._devices, gpus, self._jobs)
@@ -184,6 +193,9 @@ class LiveEngine(ABC):
                 )
         with self._saying_need():
             found = self._pool.await_zygote().numerics
+        if gpus_found_by_agents(self._run.cluster) and isinstance(self._pool, AgentPool):
+            of_device = self._pool.gpus
+            self._use_gpus([of_device.get(device.index) for device in self._devices])
         self.numerics, *of_jobs = (
             f"{found}; {added}" if added else found for added in (self._of_gpus, *self._of_gpus_J)
         )

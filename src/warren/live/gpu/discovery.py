@@ -138,17 +138,21 @@ def classes_of(
     SpecError
         A job would get other bits on one device than on another and has to stay in one class.
     """
-    found = []
+    found, used = [], list(zip(devices, gpus, strict=True))
     for job in jobs:
-        mine = {gpu for one, gpu in zip(devices, gpus, strict=True) if job.may_use(one.type)}
-        kinds = {gpu.numerics if gpu else _PROCESSORS for gpu in mine}
+        # By kind, the first device of it.
+        kinds: dict[str, str] = {}
+        for one, gpu in used:
+            if job.may_use(one.type):
+                kinds.setdefault(gpu.numerics if gpu else _PROCESSORS, one.name)
         if len(kinds) > 1 and job.numerics == "strict":
-            names = ", ".join(sorted(kind.partition(",")[0] for kind in kinds))
+            rows = sorted(kinds.items())
+            names = ", ".join(f"{kind.partition(',')[0]} ({name})" for kind, name in rows)
             message = (
                 f"job {job.name} (numerics: strict) would get other bits on one device than on "
                 f"another: {names}; allowed: devices of one kind, `types` that are, or "
                 "numerics: mixed"
             )
             raise SpecError(Problem(file="cluster", field="devices", message=message))
-        found.append(class_of(mine))
+        found.append(class_of(gpu for one, gpu in used if job.may_use(one.type)))
     return tuple(found)

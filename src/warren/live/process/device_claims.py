@@ -36,6 +36,7 @@ _TEXT_BYTES: Final = 1000
 _READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _WRITE: Final = _READ | os.O_RDWR
 _covered: ContextVar[bool] = ContextVar("covered", default=False)
+_share: ContextVar[bool] = ContextVar("share", default=False)
 
 
 @contextlib.contextmanager
@@ -43,7 +44,7 @@ def devices_held(run: Run, folder: Path | str, *, share: bool = False) -> Iterat
     """Hold the devices of a run; engines that are started within claim nothing.
 
     Only real devices of this machine are claimed: none if times are emulated, since many emulated
-    devices share few processors, and none under Ray.
+    devices share few processors, and none under Ray, where agents claim the GPUs of their machines.
 
     Parameters
     ----------
@@ -61,8 +62,12 @@ def devices_held(run: Run, folder: Path | str, *, share: bool = False) -> Iterat
     """
     cluster = run.cluster
     real = cluster.live_emulate is None and cluster.engine != "ray"
-    if _covered.get() or not real or not _path():
-        yield
+    if _covered.get() or not real or not claims_folder():
+        token = _share.set(share or _share.get())
+        try:
+            yield
+        finally:
+            _share.reset(token)
         return
     gpus = gpus_of(cluster.devices)
     # The plain engine trains one job after the other, on the first device.
@@ -201,9 +206,9 @@ def _take(path: Path, text: bytes, held: list[int]) -> str | None:
 @contextlib.contextmanager
 def _claiming(held: list[int]) -> Iterator[Path | None]:
     """Give the folder of claims while no other process claims anything; None: there is none."""
-    path, lock = Path(_path()), -1
+    path, lock = Path(claims_folder()), -1
     try:
-        if _path():
+        if claims_folder():
             with contextlib.suppress(FileExistsError):
                 path.mkdir(parents=True)
                 path.chmod(0o1777)
@@ -222,9 +227,14 @@ def _claiming(held: list[int]) -> Iterator[Path | None]:
             os.close(lock)
 
 
-def _path() -> str:
+def claims_folder() -> str:
     """Return the folder of claims; empty: there is none."""
     return os.environ.get(VARIABLE, _FOLDER)
+
+
+def shares() -> bool:
+    """Tell whether the surrounding ``devices_held`` lets its run share devices."""
+    return _share.get()
 
 
 def _wait_for(file: int) -> None:

@@ -91,8 +91,9 @@ def _tell_others(cluster: Cluster, jobs: Sequence[Job]) -> None:
     gpu, _, others = measured_device(cluster)
     used = [name for name in others if any(job.may_use(name) for job in jobs)]
     if used:
+        where = "this machine's" if cluster.ray is None else f"host {cluster.devices[0].host}'s"
         say_once(
-            f"{_names(jobs)}: measured on this machine's {gpu or 'processor'}, and taken to be as "
+            f"{_names(jobs)}: measured on {where} {gpu or 'processor'}, and taken to be as "
             f"long on {', '.join(used)}; a `model`, or rows of profiles, give times of their own"
         )
 

@@ -4,7 +4,8 @@ It is started as ``python -m warren.live.process.agents.agent`` and reads an ``A
 of JSON from its standard input. The agent ends when that input ends. It connects to the controller
 again and again, and listens nowhere. Under a lease it has one zygote, which forks as on a machine
 without agents. When the lease ends, all of that is ended by force and the folder is emptied. The
-agent loads no torch and never runs user code.
+agent loads no torch and never runs user code. If devices of its host are GPUs, it finds and claims
+those of its machine first; if there are too few, or one is lost later, it says so and ends.
 """
 
 from __future__ import annotations
@@ -19,24 +20,28 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from warren.live.gpu.discovery import Gpu, gpus_here
 from warren.live.process.agents.folder_watch import FolderWatch
+from warren.live.process.agents.host_gpus import HostGpus
 from warren.live.process.agents.machine_lock import MachineLock
 from warren.live.process.agents.messages import (
     AGENT_DECODER,
     AgentBody,
+    GpusFound,
     Listens,
     PutFile,
     StartZygote,
     ZygoteFailed,
 )
 from warren.live.process.agents.spec import AgentSpec
+from warren.live.process.device_claims import VARIABLE
 from warren.live.process.host_placement import HostPlacement
 from warren.live.process.leases.host_lease import (
     AgentEffect,
@@ -60,6 +65,8 @@ _RETRY_NS: Final = 300_000_000
 """Real nanoseconds between two tries to connect."""
 _NAMES: Final = 2
 """Most path parts in the name of a file that the controller puts into the folder."""
+_LOOK_AGAIN_S: Final = 10.0
+"""Seconds that an agent without its GPUs waits before it ends, and the next looks for them."""
 
 
 def main() -> None:
@@ -72,25 +79,32 @@ def main() -> None:
     # User code may leave a process with another environment; it is found only as a child.
     adopt_orphans()
     enter_network(spec.place)
-    agent = HostAgent(spec)
+    os.environ[VARIABLE] = spec.gpus.claims
+    agent = HostAgent(spec, gpus_here() if spec.gpus.devices else ())
     try:
         agent.serve()
     finally:
         agent.close()
+    if agent.lacks_gpus:
+        select.select([sys.stdin], [], [], _LOOK_AGAIN_S)
 
 
 class HostAgent:
     """The loop of an agent: it carries out the effects that the lease asks for."""
 
-    def __init__(self, spec: AgentSpec) -> None:
+    def __init__(self, spec: AgentSpec, gpus: Sequence[Gpu] = ()) -> None:
         self._spec, self._folder = spec, Path(spec.folder)
         lock = MachineLock(Path(tempfile.gettempdir(), spec.lock), self._folder)
         # It holds the lock too: until it has cleaned up after this agent, there is no other.
         self._guard = CleanupGuard(self._folder, keep=(lock.fileno(),))
         self._lease = HostLease(spec.host, lock.machine, lock.agent, spec.timing)
         self._lock = lock
+        # Only now: the agent before this one has ended, and with it its claims.
+        self._gpus = HostGpus(spec.gpus, gpus)
+        self._lost_gpu = self._gpus.watch()
         self._epoll = select.epoll()
         self._epoll.register(sys.stdin.fileno(), select.EPOLLIN)
+        self._epoll.register(self._lost_gpu, select.EPOLLIN)
         self._stream: Stream | None = None
         self._retry_ns = self._heard_ns = 0
         self._pool: ProcessPool | None = None
@@ -101,6 +115,11 @@ class HostAgent:
         # The address at which other hosts reach this host: that of its way to the controller.
         self._address = ""
 
+    @property
+    def lacks_gpus(self) -> bool:
+        """Whether devices of its host cannot have the GPUs that they are to have."""
+        return bool(self._gpus.problem)
+
     def serve(self) -> None:
         """Connect, ask, obey."""
         while not self._over:
@@ -110,6 +129,9 @@ class HostAgent:
             self._do(self._lease.tick(now_ns))
             for fd, _ in self._epoll.poll(self._timeout_s()):
                 if fd == sys.stdin.fileno():
+                    self._over = True
+                elif fd == self._lost_gpu:
+                    self._fail("one of its GPUs is lost: the driver does not find it any more")
                     self._over = True
                 elif self._stream is not None and fd == self._stream.fileno():
                     self._hear_controller()
@@ -127,6 +149,7 @@ class HostAgent:
         self._end_all()
         self._disconnect()
         self._epoll.close()
+        self._gpus.close()
         self._guard.close()
 
     def _timeout_s(self) -> float:
@@ -217,7 +240,12 @@ class HostAgent:
         match order:
             case PutFile(name=name, data=data):
                 self._put(name, data)
+            case StartZygote() if self._gpus.problem:
+                self._say(GpusFound(problem=self._gpus.problem))
+                self._do(self._lease.give_back())
+                self._over = True
             case StartZygote(libraries=libraries, log=log, log_bytes=log_bytes):
+                self._say(GpusFound(self._gpus.found))
                 here = HostPlacement((self._spec.place,))
                 self._pool = ProcessPool(
                     self._folder, Path(log), libraries, self._guard, "", here, log_bytes

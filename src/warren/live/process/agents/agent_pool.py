@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from warren.live.gpu.discovery import Gpu
 from warren.live.process.agents.launcher import Launcher
 from warren.live.process.agents.leased_processes import LeasedProcesses
 from warren.live.process.leases.messages import TO_CONTROLLER, AskLease
@@ -92,6 +93,18 @@ class AgentPool:
     def strangers(self) -> int:
         """Number of connections that ended without showing the run's secret."""
         return self._listener.refused
+
+    @property
+    def gpus(self) -> dict[int, Gpu]:
+        """The GPU of each device that is one, by the device's number.
+
+        Raises
+        ------
+        SpecError
+            If a type is only on hosts that are not there.
+        """
+        with self._lock:
+            return self.processes.gpus
 
     def pids(self) -> dict[int, Role]:
         """Return the processes and their roles, by the process ids of their hosts."""

@@ -13,9 +13,12 @@ from typing import Final
 
 import msgspec
 
+from warren.live.gpu.discovery import Gpu
+from warren.live.process.agents.leased_gpus import LeasedGpus
 from warren.live.process.agents.messages import (
     AGENT_DECODER,
     AgentBody,
+    GpusFound,
     Listens,
     PutFile,
     StartZygote,
@@ -46,6 +49,7 @@ from warren.live.transport.frames import BadFrame
 from warren.live.transport.messages import ENCODER
 from warren.live.transport.sockets import server_address
 from warren.live.transport.tcp_listener import SUFFIX
+from warren.model.cluster import Device
 from warren.model.errors import EngineError
 
 AWAY: Final = "its host was lost"
@@ -74,6 +78,8 @@ class LeasedProcesses:
         The files, by name, that each host's folder gets before its zygote is started.
     optional
         The hosts that need not be there. What is wrong with one of them keeps it out, and no more.
+    devices
+        The devices that are to be GPUs.
 
     Attributes
     ----------
@@ -97,6 +103,7 @@ class LeasedProcesses:
         zygote: StartZygote,
         files: Mapping[str, bytes],
         optional: Collection[int] = (),
+        devices: Sequence[Device] = (),
     ) -> None:
         self._placement, self._grants, self._names_H = placement, grants, names_H
         self.folder, self.folders_H = folder, folders_H
@@ -116,6 +123,7 @@ class LeasedProcesses:
         self._waiting: list[int] = []
         self._ready: dict[int, ZygoteReady] = {}
         self._numerics = ""
+        self._gpus = LeasedGpus(names_H, devices, self._optional)
         # Times at which zygotes of each host have failed.
         self._failed: list[deque[int]] = [deque(maxlen=_ZYGOTES) for _ in names_H]
 
@@ -146,6 +154,11 @@ class LeasedProcesses:
         """Return the processes and their roles, by the process ids of their hosts."""
         pids = self._pids.items()
         return {pid: self._roles[ticket] for ticket, pid in pids if ticket in self._roles}
+
+    @property
+    def gpus(self) -> dict[int, Gpu]:
+        """The GPU of each device that is one; see ``LeasedGpus.of_devices``."""
+        return self._gpus.of_devices()
 
     def wake_ns(self) -> int | None:
         """Return the time at which ``tick`` has something to do; None: only after another event."""
@@ -251,6 +264,9 @@ class LeasedProcesses:
 
     def _heard(self, host: int, body: AgentBody, now_ns: int) -> None:
         match body:
+            case GpusFound(gpus=gpus, problem=problem):
+                if self._gpus.found(host, dict(gpus), problem):
+                    self._note_failure(host, problem, now_ns)
             case ZygoteReady() as ready:
                 if self._is_fit(host, ready):
                     self._ready[host] = ready
@@ -270,20 +286,26 @@ class LeasedProcesses:
                     if other != host:
                         self._say(other, PutFile(name, data), now_ns)
             case ZygoteFailed(how=how):
-                times = self._failed[host]
-                if host in self._optional:
-                    return
-                if len(times) == _ZYGOTES and now_ns - times[0] < _WITHIN_NS:
-                    raise EngineError(f"host {self._names_H[host]}: {how}")
-                times.append(now_ns)
+                self._note_failure(host, how, now_ns)
             case _:
                 raise BadFrame(f"an agent says {type(body).__name__}")
+
+    def _note_failure(self, host: int, how: str, now_ns: int) -> None:
+        """Count a host that gave its lease back; a host that has to be there may not go on so."""
+        times = self._failed[host]
+        if host in self._optional:
+            return
+        if len(times) == _ZYGOTES and now_ns - times[0] < _WITHIN_NS:
+            raise EngineError(f"host {self._names_H[host]}: {how}")
+        times.append(now_ns)
 
     def _is_fit(self, host: int, ready: ZygoteReady) -> bool:
         """Refuse a zygote that must not fork, or whose numerics class differs from the others'.
 
         One on a host that need not be there is left alone: False.
         """
+        if not self._gpus.fits(host):
+            return False
         name = self._names_H[host]
         if len(ready.threads) != 1:
             raise EngineError(f"host {name}: its zygote has threads: {', '.join(ready.threads)}")
@@ -316,13 +338,15 @@ class LeasedProcesses:
                 self._say(host, Fork(ticket, self._at_home(self._roles[ticket], host)), now_ns)
 
     def _at_home(self, role: AnyRole, host: int) -> AnyRole:
-        """Return a role as its process gets it: with its host's identity and folder."""
+        """Return a role as its process gets it: with its host's identity, folder and GPU."""
         texts = {name: getattr(role, name, "") for name in ("folder", "tmp")}
-        moved = {
+        moved: dict[str, str | int] = {
             name: f"{self.folders_H[host]}{text.removeprefix(self.folder)}"
             for name, text in texts.items()
             if text.startswith(self.folder)
         }
+        if (gpu := self._gpus.of(getattr(role, "device", -1))) is not None:
+            moved["gpu"] = gpu.index
         return msgspec.structs.replace(self._placement.with_identity(role), **moved)
 
     def _say(self, host: int, body: AgentBody, now_ns: int) -> None:

@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from warren.live.gpu.discovery import Gpu
 from warren.live.process.specs import ZygoteMessage
 from warren.live.transport.message import Message
 
@@ -41,6 +42,17 @@ class ZygoteFailed(Message, frozen=True, tag="ZygoteFailed", array_like=True):
     how: str
 
 
-AgentBody: TypeAlias = ZygoteMessage | PutFile | StartZygote | Listens | ZygoteFailed
+class GpusFound(Message, frozen=True, tag="GpusFound", array_like=True):
+    """Agent to controller, before its zygote is warm: the GPU of each device that is one.
+
+    ``gpus`` is by the cluster's number of the device. ``problem``: why the devices cannot have
+    GPUs; the lease is given back then. Empty: they have.
+    """
+
+    gpus: tuple[tuple[int, Gpu], ...] = ()
+    problem: str = ""
+
+
+AgentBody: TypeAlias = ZygoteMessage | PutFile | StartZygote | Listens | ZygoteFailed | GpusFound
 
 AGENT_DECODER: Final = msgspec.msgpack.Decoder(AgentBody)

@@ -6,6 +6,28 @@ import msgspec
 
 from warren.live.process.leases.timing import LeaseTiming
 from warren.live.testbed.namespaces import HERE, HostNamespace
+from warren.model.cluster import Device
+
+
+class WantedGpus(msgspec.Struct, frozen=True):
+    """The devices of a host that are to be GPUs of its machine.
+
+    Attributes
+    ----------
+    devices
+        The devices, as the cluster numbers and names them.
+    run
+        The run's folder, which claims show to other runs.
+    claims
+        The folder of claims on the machine; empty: nothing is claimed.
+    share
+        Whether the run goes on although other runs have some of its GPUs.
+    """
+
+    devices: tuple[Device, ...] = ()
+    run: str = ""
+    claims: str = ""
+    share: bool = False
 
 
 class AgentSpec(msgspec.Struct, frozen=True):
@@ -27,6 +49,8 @@ class AgentSpec(msgspec.Struct, frozen=True):
         The network and the quota of the host, if it is one of a testbed.
     timing
         The times of the run's leases.
+    gpus
+        The devices that are to be GPUs.
     """
 
     host: int
@@ -37,3 +61,4 @@ class AgentSpec(msgspec.Struct, frozen=True):
     lock: str
     timing: LeaseTiming
     place: HostNamespace = HERE
+    gpus: WantedGpus = WantedGpus()
