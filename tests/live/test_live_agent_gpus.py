@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from agent_worlds import KIND, agents_with, cut_of, on_agents, stand_in
-from live_worlds import drive, hashes, job, of, plain_hashes, shuffled, world
+from live_worlds import drive, hashes, job, of, plain_hashes, world
 
 from warren.live.control.agent_hosts import wanted_gpus
 from warren.live.control.local_engine import LivePort
@@ -24,8 +24,10 @@ from warren.live.process.agents.leased_processes import AWAY
 from warren.live.process.agents.spec import WantedGpus
 from warren.live.process.device_claims import devices_held
 from warren.model.cluster import Device, Emulate
+from warren.model.decision import Assignment
 from warren.model.errors import EngineError, SpecError
 from warren.model.events import AnyEvent, ParamsSaved, RolledBack, RoundsDone
+from warren.model.job import Checkpoint
 
 pytestmark = pytest.mark.live
 
@@ -42,13 +44,21 @@ def agent_pids(port: LivePort) -> tuple[int, ...]:
 def test_jobs_on_gpus_of_two_agents_have_the_bits_of_plain_though_one_is_killed_and_one_cut_off(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    often = Checkpoint(every=2)
     jobs = [
-        job(0, rounds=10, params={"width": 3000, "sleep_s": 0.05}),
-        job(1, rounds=40, params={"sleep_s": 0.05}, user="bob"),
+        job(0, rounds=10, params={"width": 3000, "sleep_s": 0.05}, checkpoint=often),
+        job(1, rounds=40, params={"sleep_s": 0.1}, user="bob", sync="ring", checkpoint=often),
     ]
     agents_with(monkeypatch, tmp_path, [[stand_in(0)], [stand_in(1)]])
     run, costs = world(tmp_path, jobs, 2, servers=2)
     run, faults = on_agents(run, TWO), []
+    rows = [
+        Assignment(shard, one.index, round_no, 1, (shard,))
+        for round_no in range(40)
+        for one in jobs
+        if round_no < (one.rounds or 0)
+        for shard in range(2)
+    ]
 
     def strike(event: AnyEvent) -> None:
         if isinstance(event, RoundsDone) and event.job == 1:
@@ -63,7 +73,7 @@ def test_jobs_on_gpus_of_two_agents_have_the_bits_of_plain_though_one_is_killed_
 
     with LivePort(run, costs, tmp_path / "out") as port:
         assert port._gpus == (-1, -1)
-        events = drive(port, shuffled(run, seed=1), strike)
+        events = drive(port, rows, strike)
     assert faults == ["killed", "cut off"]
     assert not cut_of(tmp_path, 0).exists()
     assert any(AWAY in event.reason for event in of(events, RolledBack))

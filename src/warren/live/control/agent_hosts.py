@@ -51,11 +51,16 @@ _EPOCH: Final = "epoch"
 
 
 def refuse_agents(cluster: Cluster, jobs: tuple[Job, ...]) -> None:
-    """Refuse jobs that hosts with agents cannot run: rings, whose ranks meet in one folder."""
+    """Refuse jobs that hosts with agents cannot run: rings, where hosts may come and go."""
     ring = next((job for job in jobs if job.sync == "ring"), None)
-    if cluster.lease_ns is not None and ring is not None:
-        message = f"is for jobs with servers: {ring.name!r} has sync: ring"
-        raise SpecError(Problem(file="cluster", field="local.lease", message=message))
+    if cluster.lease_ns is not None and cluster.opportunistic and ring is not None:
+        host = min(cluster.opportunistic)
+        message = (
+            f"{cluster.hosts[host].name} may come and go, which rings cannot: {ring.name!r} has "
+            "sync: ring; allowed: sync: ps, or only hosts that stay"
+        )
+        field = f"hosts[{host}].opportunistic"
+        raise SpecError(Problem(file="cluster", field=field, message=message))
     if cluster.local.testbed is not None and 0 in cluster.opportunistic:
         message = f"{cluster.hosts[0].name} is where the run's controller is: it cannot come and go"
         raise SpecError(Problem(file="cluster", field="hosts[0].opportunistic", message=message))

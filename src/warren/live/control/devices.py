@@ -67,6 +67,10 @@ class DeviceManager:
         self._peers[device] = peer
         return True
 
+    def is_up(self, device: int) -> bool:
+        """Tell whether a device's executor listens."""
+        return device in self._peers
+
     def incarnation(self, device: int) -> int:
         """Return the number of earlier executors of the device."""
         return self._incarnations[device]

@@ -123,6 +123,12 @@ class GangManager:
         self._manager = manager
         self._ledger = ledger
         self._opens_ns = opens_ns
+        # Hosts with agents may be away.
+        self._agents = context.run.cluster.lease_ns is not None
+        # Ranks on one machine talk over the loopback; hosts of a testbed each have a link. With
+        # agents each finds the interface of its host.
+        near = LOOPBACK if context.local.testbed is None else NIC
+        self._interface = "" if self._agents else near
         self._rings = [_RingState() for _ in context.jobs]
         # Jobs with stretches whose executors do not know their gang yet.
         self._waiting: set[int] = set()
@@ -271,6 +277,9 @@ class GangManager:
                 return False
             gang = None
         if gang is None:
+            # Ranks would run out of time if they waited for one whose host is away.
+            if self._agents and not all(map(self._manager.is_up, stretch.devices)):
+                return False
             if self._forming() and not self._begins(job):
                 return False
             gang = self._form(spec, ring, stretch.devices)
@@ -335,8 +344,7 @@ class GangManager:
             generation=gang.generation,
             round=gang.begin,
             meeting=_meeting(str(context.folder), job.index, gang.incarnation),
-            # Ranks on one machine talk over the loopback; hosts of a testbed each have a link.
-            interface=LOOPBACK if context.local.testbed is None else NIC,
+            interface=self._interface,
             secret=gang.secret,
             pads=self._pads.table(context.run.cluster.type_of_device[device]),
             delay_ns=self._rings[job.index].delay_ns or 0,

@@ -115,7 +115,8 @@ class RankRole(JobStateRole, frozen=True, tag="RankRole", array_like=True):
     """Fork rank ``rank`` of the ring of a job, for ``device``; see ``transport.ring_messages``.
 
     ``incarnation`` counts the job's gangs, ``executor`` is the incarnation of the device's
-    executor. Ranks find each other through ``meeting``, talk over ``interface`` and prove by
+    executor. Ranks find each other through ``meeting``, or through rank 0 if their hosts have
+    agents. They talk over ``interface`` (empty: that of their host's address) and prove by
     ``secret`` that they are of this gang. ``delay_ns``: delay of the round behind the first
     barrier. ``verify``: share of the rounds whose tasks other ranks compute again. ``gpu``: the GPU
     on which it computes tasks; None: the CPU.
@@ -137,6 +138,7 @@ class RankRole(JobStateRole, frozen=True, tag="RankRole", array_like=True):
     core: int | None = None
     memory: MemoryLimit | None = None
     gpu: int | None = None
+    identity: HostIdentity = NOWHERE
 
 
 class PlainRole(Message, frozen=True, tag="PlainRole", array_like=True):

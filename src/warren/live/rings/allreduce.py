@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from warren.live.rings.meeting_store import MeetingStore
 from warren.live.rings.rank_proof import PROOF_BYTES, RankProofs
 
 BLOCK_BYTES: Final = 1 << 24
@@ -40,14 +41,16 @@ class Ring:
     rank, size
         Number of this process, from 0, and the number of processes in the ring.
     meeting
-        A file that all ranks can write and that does not exist yet: through it they find each
-        other.
+        A file that does not exist yet, and the name of the ring. Unless there is a ``store``, all
+        ranks write it, and find each other through it.
     interface
         The network interface on which this rank listens to its neighbors, like ``lo``.
     limit_s
         Longest time of one sum, in seconds.
     secret
         The secret of the ranks of this ring: ``warren.live.rings.rank_proof``.
+    store
+        The store through which they find each other instead of the file.
 
     Raises
     ------
@@ -57,15 +60,22 @@ class Ring:
     """
 
     def __init__(
-        self, rank: int, size: int, meeting: str, interface: str, limit_s: float, secret: bytes
+        self,
+        rank: int,
+        size: int,
+        meeting: str,
+        interface: str,
+        limit_s: float,
+        secret: bytes,
+        store: MeetingStore | None = None,
     ) -> None:
         self.rank, self.size = rank, size
         # gloo takes the interface from the environment only.
         os.environ["GLOO_SOCKET_IFNAME"] = interface
-        store = dist.FileStore(meeting, size)  # type: ignore[attr-defined]
+        met = dist.FileStore(meeting, size) if store is None else store  # type: ignore[attr-defined]
         limit = timedelta(seconds=limit_s)
         with _told():
-            dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=limit)
+            dist.init_process_group("gloo", store=met, rank=rank, world_size=size, timeout=limit)
         self._prove(RankProofs(secret, meeting, rank), timedelta(seconds=min(limit_s, _PROOF_S)))
 
     def _prove(self, proofs: RankProofs, limit: timedelta) -> None:

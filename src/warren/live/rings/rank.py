@@ -21,6 +21,8 @@ from warren.live.process.specs import RankRole
 from warren.live.process.time_limit import Alarm
 from warren.live.rings.allreduce import Ring
 from warren.live.rings.gradient_mean import RingMeans
+from warren.live.rings.interfaces import interface_at
+from warren.live.rings.meeting_store import MeetingStore
 from warren.live.rings.round_summary import RoundSummary, exchanged
 from warren.live.server.checkpoint_schedule import CheckpointSchedule
 from warren.live.server.restored_copy import RestoredCopy
@@ -50,9 +52,12 @@ _PATIENCE_NS: Final = 60_000_000_000
 
 
 class RingRank:
-    """One rank of a ring: model, optimizer, task runner, and its place in the ring."""
+    """One rank of a ring: model, optimizer, task runner, and its place in the ring.
 
-    def __init__(self, role: RankRole) -> None:
+    ``store``: how it meets ranks on other hosts; None: through a file.
+    """
+
+    def __init__(self, role: RankRole, store: MeetingStore | None = None) -> None:
         self._role = role
         self._job = role.job
         self._alarm = Alarm()
@@ -76,9 +81,10 @@ class RingRank:
             role.rank,
             role.job.scale,
             role.meeting,
-            role.interface,
+            role.interface or interface_at(role.identity.address),
             limit_s=limit_ns / 1e9,
             secret=role.secret,
+            store=store,
         )
 
     def _build(self) -> None:

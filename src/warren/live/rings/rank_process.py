@@ -1,7 +1,8 @@
 """The process of a rank: waits for its device, then for the others, and makes rounds.
 
 Rank 0 counts the ready ranks: when every rank's device is free, it lets all begin. That goes over
-Unix sockets, where nothing runs out of time while a device is busy with other jobs.
+Unix sockets, or encrypted ones between hosts with agents, where nothing runs out of time while a
+device is busy with other jobs.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from warren.live.process.linux import (
 from warren.live.process.specs import RankRole, Role
 from warren.live.rings.allreduce import RingBroken
 from warren.live.rings.marked_connections import mark_connections
+from warren.live.rings.meeting_store import MeetingStore
 from warren.live.rings.rank import RingRank
 from warren.live.server.process import last_words
 from warren.live.training.app.app_errors import print_traceback, reason_of
 from warren.live.training.memory.model_memory import ran_out
+from warren.live.transport.host_identity import NOWHERE
 from warren.live.transport.messages import AnyMessage, Evict, Evicted
 from warren.live.transport.ring_messages import (
     BeginRing,
@@ -44,10 +47,11 @@ from warren.live.transport.sockets import (
     Hub,
     Link,
     Poller,
-    controller_address,
     executor_address,
     gang_address,
+    link_to_controller,
 )
+from warren.live.transport.tcp_listener import FAR
 from warren.model.units import NS_PER_S
 
 _MOMENT_S: Final = 1.0
@@ -61,7 +65,7 @@ def main(role: Role, lifeline: int) -> None:
     pin_to_core(role.core)
     direct_output(role.log)
     own_temporary_folder(role.tmp)
-    control = Link(controller_address(role.folder))
+    control = link_to_controller(role.folder, role.identity)
     try:
         RankProcess(role, lifeline, control).serve()
     except RingBroken as error:
@@ -90,9 +94,17 @@ class RankProcess:
         self._control = control
         # Rank 0 listens before it meets the others in the ring: they may send right after that.
         address = gang_address(role.folder, role.job.index, role.incarnation)
-        self._hub = None if role.rank else Hub(address)
-        self._first = Link(address) if role.rank else None
-        self._member = RingRank(role)
+        identity = role.identity
+        far = identity.control_far
+        self._hub = None if role.rank else Hub(address, identity if far else NOWHERE)
+        address = FAR + address if far else address
+        self._first = Link(address, identity.secret) if role.rank else None
+        self._poller = Poller()
+        # To the other ranks: a rank is rank 0, or has a link to it.
+        source = self._hub or self._first
+        assert source is not None
+        self._poller.register(source)
+        self._member = RingRank(role, MeetingStore(source, self._poller) if far else None)
         self._executor = Link(executor_address(role.folder, role.device, role.executor))
         # Of the round behind the next barrier, on rank 0; and when the next round may begin.
         self._delay_ns = role.delay_ns
@@ -104,9 +116,8 @@ class RankProcess:
         """Make the rounds that executors give, until the zygote closes the lifeline."""
         job = self._role.job.index
         incarnation = self._role.incarnation
-        poller = Poller()
-        others = [one for one in (self._hub, self._first) if one is not None]
-        for source in (self._executor, self._control, self._lifeline, *others):
+        poller = self._poller
+        for source in (self._executor, self._control, self._lifeline):
             poller.register(source)
         self._executor.send(RankReady(job, incarnation, *self._member.settled))
         if self._role.rank == 0:

@@ -20,6 +20,7 @@ from warren.live.transport.ring_messages import (
     GangReady,
     HandedOver,
     HandOver,
+    MeetingEntry,
     RankDone,
     RankGone,
     RankPresent,
@@ -428,6 +429,7 @@ AnyMessage: TypeAlias = (
     | PlainDone
     | RankReady
     | GangReady
+    | MeetingEntry
     | AssignRank
     | BeginRing
     | RankPresent

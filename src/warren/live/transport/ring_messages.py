@@ -32,6 +32,13 @@ class GangReady(Message, frozen=True, tag="GangReady", array_like=True):
     incarnation: int
 
 
+class MeetingEntry(Message, frozen=True, tag="MeetingEntry", array_like=True):
+    """Rank to rank 0, and rank 0 to the others, on several hosts: an entry of the ring's store."""
+
+    key: str
+    value: bytes
+
+
 # The rounds of a stretch: an executor learns its gang and lets its rank begin when the device is
 # free. Rank 0 begins the rounds when all ranks have reported that.
 

@@ -108,7 +108,7 @@ class LeasedGpus:
                 return self._gpus[one.index]
         message = (
             f"host {device.host} may be away, and no host that is there has a GPU of type "
-            f"{device.type}, so its numerics class is not known; allowed: such a GPU on a host that "
-            "stays, or start the run when this host is there"
+            f"{device.type}, so its numerics class is not known; allowed: such a GPU on a host "
+            "that stays, or start the run when this host is there"
         )
         raise SpecError(Problem(file="cluster", field="devices", message=message))

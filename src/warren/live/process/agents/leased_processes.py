@@ -41,13 +41,14 @@ from warren.live.process.specs import (
     Exited,
     Fork,
     Forked,
+    RankRole,
     Role,
     ServerRole,
     ZygoteReady,
 )
 from warren.live.transport.frames import BadFrame
 from warren.live.transport.messages import ENCODER
-from warren.live.transport.sockets import server_address
+from warren.live.transport.sockets import gang_address, server_address
 from warren.live.transport.tcp_listener import SUFFIX
 from warren.model.cluster import Device
 from warren.model.errors import EngineError
@@ -354,8 +355,14 @@ class LeasedProcesses:
 
 
 def _listens_at(role: Role) -> str | None:
-    """Return the name of the file with a server's address; None: no process looks for this role."""
-    if not isinstance(role, ServerRole):
+    """Return the name of the file with the address at which other hosts look for a role's process.
+
+    None: it is a process that only those of its own host look for.
+    """
+    if isinstance(role, ServerRole):
+        address = server_address("", role.job.index, role.generation, role.part)
+    elif isinstance(role, RankRole) and not role.rank:
+        address = gang_address("", role.job.index, role.incarnation)
+    else:
         return None
-    address = server_address("", role.job.index, role.generation, role.part)
     return f"{address.removeprefix('/')}{SUFFIX}"
