@@ -23,9 +23,13 @@ def row(name: str, address: str, labels: dict[str, str] | None = None, **has: fl
 
 ROWS = (
     row("yes", "10.0.0.1", CPU=4.0, memory=8.25e9, object_store_memory=1e9),
-    row("twin", "10.0.0.2", {"ray.io/accelerator-type": "A100"}, CPU=2.0, GPU=8.0),
-    row("twin", "10.0.0.3", CPU=1.0, GPU=1.0, **{"accelerator_type:T4": 1.0}),
+    row("10.0.0.2", "10.0.0.2", CPU=2.0),
     row("", "10.0.0.4", memory=2e9),
+)
+GPU_ROWS = (
+    row("twin", "10.0.0.5", {"ray.io/accelerator-type": "A100"}, CPU=2.0, GPU=8.0),
+    row("twin", "10.0.0.6", CPU=1.0, GPU=1.0, **{"accelerator_type:T4": 1.0}),
+    row("odd", "10.0.0.7", GPU=2.0, **{"accelerator_type:A (1/2)": 1.0}),
 )
 
 
@@ -35,17 +39,28 @@ def test_each_node_with_processors_is_a_host_of_a_file_that_can_be_used(tmp_path
     path.write_text(text)
     cluster = load_cluster(str(path), read)
     assert cluster.ray == "10.0.0.1:6379"
-    assert {one.name: len(one.devices) for one in cluster.hosts} == {
-        "yes": 4, "10.0.0.2": 2, "10.0.0.3": 1
-    }  # fmt: skip
-    assert [one.memory_bytes for one in cluster.hosts] == [8_200_000_000, None, None]
-    assert "# and 8 GPUs (A100): tasks run on GPUs of one machine alone" in text
-    assert "# and 1 GPUs (T4)" in text
+    assert {one.name: len(one.devices) for one in cluster.hosts} == {"yes": 4, "10.0.0.2": 2}
+    assert [one.memory_bytes for one in cluster.hosts] == [8_200_000_000, None]
     assert '# "10.0.0.4" has no processors for tasks' in text
 
 
-def test_where_no_node_has_processors_for_tasks_there_is_no_file() -> None:
-    with pytest.raises(EngineError, match="no node has processors for tasks"):
+def test_where_nodes_have_gpus_these_are_the_devices_by_the_name_that_ray_knows(
+    tmp_path: Path,
+) -> None:
+    text = cluster_yaml("10.0.0.1:6379", [node_of(one) for one in (*ROWS, *GPU_ROWS)])
+    path = tmp_path / "cluster.yaml"
+    path.write_text(text)
+    cluster = load_cluster(str(path), read)
+    assert {one.name: len(one.devices) for one in cluster.hosts} == {
+        "10.0.0.5": 8, "10.0.0.6": 1, "odd": 2
+    }  # fmt: skip
+    assert cluster.type_names == ("A100", "T4", "cuda")
+    assert '# "yes" has no GPU; {cpu: 4} would compute other bits' in text
+    assert '# "10.0.0.4" has no GPU for tasks' in text
+
+
+def test_where_no_node_has_devices_for_tasks_there_is_no_file() -> None:
+    with pytest.raises(EngineError, match="no node has processors or GPUs for tasks"):
         cluster_yaml("10.0.0.1:6379", [node_of(ROWS[-1])])
 
 

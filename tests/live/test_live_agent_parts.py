@@ -11,7 +11,7 @@ import pytest
 from warren.live.control.agent_hosts import epoch_of, next_epoch
 from warren.live.process.agents.folder_watch import FolderWatch
 from warren.live.process.agents.machine_lock import MachineLock
-from warren.live.process.agents.ray_helper import nodes_of
+from warren.live.process.agents.ray_helper import RayPlan, lacking, nodes_of
 from warren.model.errors import SpecError
 
 
@@ -81,6 +81,15 @@ def test_a_host_is_the_living_node_that_is_called_so_by_name_label_host_name_or_
     }  # fmt: skip
     # Of two that are called the same nobody knows which is meant.
     assert nodes_of([node(1, "a"), node(2, "a")], ["a"]) == {}
+
+
+def test_a_node_with_fewer_gpus_in_ray_than_its_devices_need_is_named() -> None:
+    rows = [node(1, "a") | {"Resources": {"GPU": 2.0}}, node(2, "b"), node(3, "c")]
+    names = ("a", "b", "c", "away")
+    plan = RayPlan("", names, ("",) * 4, "", (2, 1, 0, 1))
+    assert lacking(rows, nodes_of(rows, names), plan) == [
+        "the node of b has 0 GPUs in Ray, and its devices need 1"
+    ]
 
 
 def test_controllers_of_a_run_are_counted_in_its_folder(tmp_path: Path) -> None:

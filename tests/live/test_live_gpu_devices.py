@@ -41,6 +41,14 @@ def test_a_gpu_is_called_cuda_by_its_name_or_by_a_word_of_it(name: str) -> None:
     assert gpus_of(devices("V100", "cpu"), [H100]) == (None, None)
 
 
+def test_words_of_the_name_of_a_gpu_are_also_set_apart_by_dashes() -> None:
+    # Ray calls this one A100.
+    parted = replace(H100, name="NVIDIA A100-SXM4-40GB")
+    assert gpus_of(devices("A100"), [parted]) == (parted,)
+    assert gpus_of(devices("a100-sxm4-40gb"), [parted]) == (parted,)
+    assert gpus_of(devices("A10"), [parted]) == (None,)
+
+
 def test_each_device_has_a_gpu_of_its_own() -> None:
     assert gpus_of(devices("H100", "cpu", "cuda", "T4"), [H100, OTHER, T4]) == (
         H100,

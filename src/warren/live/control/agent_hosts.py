@@ -150,8 +150,9 @@ def agent_pool(
         launcher = AgentLauncher(specs_H, log)
     else:
         texts = tuple(msgspec.json.encode(spec).decode() for spec in specs_H)
-        place = specs_H[0].place
-        launcher = RayLauncher(RayPlan(cluster.ray, names_H, texts, str(log), place))
+        gpus_H = tuple(len(spec.gpus.devices) for spec in specs_H)
+        plan = RayPlan(cluster.ray, names_H, texts, str(log), gpus_H, specs_H[0].place)
+        launcher = RayLauncher(plan)
     hub = Path(controller_address(str(folder)) + SUFFIX)
     own = {**files, hub.name: hub.read_bytes()}
     processes = LeasedProcesses(

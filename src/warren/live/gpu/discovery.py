@@ -47,8 +47,9 @@ class Gpu:
 
     def is_called(self, type_name: str) -> bool:
         """Tell whether a device type means this GPU: ``cuda``, its name or a word of that."""
-        whole = self.name.replace(" ", "-")  # names of types have no spaces
-        return type_name.lower() in (ANY, whole.lower(), *self.name.lower().split())
+        # Names of types have no spaces. Some names of GPUs have dashes: ``NVIDIA A100-SXM4-40GB``.
+        whole = self.name.lower().replace(" ", "-")
+        return type_name.lower() in (ANY, whole, *self.name.lower().split(), *whole.split("-"))
 
     @property
     def numerics(self) -> str:

@@ -42,6 +42,8 @@ class RayPlan(msgspec.Struct, frozen=True):
         The specifications of their agents; see ``AgentSpec``.
     log
         The file that agents print to.
+    gpus_H
+        The numbers of GPUs that the devices of the hosts need.
     place
         The network from which Ray is reached, and this process's address there, if hosts are those
         of a testbed.
@@ -51,6 +53,7 @@ class RayPlan(msgspec.Struct, frozen=True):
     nodes_H: tuple[str, ...]
     specs_H: tuple[str, ...]
     log: str
+    gpus_H: tuple[int, ...]
     place: HostNamespace = HERE
 
 
@@ -102,6 +105,18 @@ def nodes_of(rows: Iterable[Mapping[str, Any]], names: Iterable[str]) -> dict[st
     return found
 
 
+def lacking(
+    rows: Iterable[Mapping[str, Any]], nodes: Mapping[str, str], plan: RayPlan
+) -> list[str]:
+    """Name the hosts whose node has fewer GPUs in Ray than their devices need."""
+    has = {str(row["NodeID"]): int((row.get("Resources") or {}).get("GPU", 0)) for row in rows}
+    return [
+        f"the node of {name} has {has[nodes[name]]} GPUs in Ray, and its devices need {gpus}"
+        for name, gpus in zip(plan.nodes_H, plan.gpus_H, strict=True)
+        if name in nodes and has[nodes[name]] < gpus
+    ]
+
+
 def _called(row: Mapping[str, Any], key: str) -> object:
     return (row.get("Labels") or {}).get("warren/host") if key == "label" else row.get(key)
 
@@ -114,20 +129,23 @@ class NodeActors:
         self._actor_type = ray.remote(num_cpus=0, max_restarts=-1)(NodeAgent)
         # By host: its node, the actor there, and the last request to it.
         self._at: dict[int, tuple[str, Any, Any]] = {}
-        self._missing: set[str] = set()
+        # Of the last look: hosts without a node, and what nodes lack.
+        self._missing: tuple[set[str], list[str]] = set(), []
 
     def look(self) -> None:
         """Make sure that each host whose node is alive has its agent."""
         try:
-            nodes = nodes_of(self._ray.nodes(), self._plan.nodes_H)
+            rows = self._ray.nodes()
+            nodes = nodes_of(rows, self._plan.nodes_H)
         except Exception as error:  # Ray is away; running processes go on without it
             say("problem", f"Ray: {error}")
             return
         missing = {name for name in self._plan.nodes_H if name not in nodes}
-        if missing != self._missing:
-            self._missing = missing
-            problem = f"no node of Ray is called {', '.join(sorted(missing))}" if missing else ""
-            say("problem", problem)
+        few = lacking(rows, nodes, self._plan)
+        if (missing, few) != self._missing:
+            self._missing = missing, few
+            unknown = f"no node of Ray is called {', '.join(sorted(missing))}" if missing else ""
+            say("problem", "; ".join(filter(None, (unknown, *few))))
         for host, name in enumerate(self._plan.nodes_H):
             if name in nodes:
                 try:
@@ -162,20 +180,23 @@ class NodeActors:
         if at != node:
             if actor is not None:
                 self._ray.kill(actor, no_restart=True)
-            actor = self._made(node)
+            actor = self._made(host, node)
             self._at[host] = node, actor, self._run(host, actor)
 
     def _run(self, host: int, actor: Any) -> Any:
         return actor.run.remote(self._plan.specs_H[host], self._plan.log)
 
-    def _made(self, node: str) -> Any:
-        """Make an actor on a node, and nowhere else.
+    def _made(self, host: int, node: str) -> Any:
+        """Make an actor on a node, and nowhere else. It has the GPUs of its host's devices in Ray.
 
         It has no name and ends with this process: then no other controller finds it in its way.
         """
+        if gpus := self._plan.gpus_H[host]:
+            # Until then Ray says nothing: the agent's start is the answer.
+            say("problem", f"{self._plan.nodes_H[host]} waits for {gpus} free GPUs of Ray's")
         strategies = importlib.import_module("ray.util.scheduling_strategies")
         strategy = strategies.NodeAffinitySchedulingStrategy(node, soft=False)
-        return self._actor_type.options(scheduling_strategy=strategy).remote()
+        return self._actor_type.options(num_gpus=gpus, scheduling_strategy=strategy).remote()
 
 
 if __name__ == "__main__":
