@@ -31,6 +31,7 @@ from warren.live.testbed.namespaces import inside
 from warren.live.testbed.orphans import processes
 from warren.live.testbed.ray_nodes import ray_folder, start_ray
 from warren.live.transport.tls import TlsSocket
+from warren.model.decision import Assignment
 from warren.model.events import AnyEvent, RolledBack, RoundsDone
 from warren.model.testbed import Bed
 from warren.runs.studies.ray_hosts import ray_hosts
@@ -43,6 +44,7 @@ TIME_NAMESPACES = Path("/proc/self/ns/time").exists() and shutil.which("unshare"
 JOBS = (
     job(0, rounds=12, params={"width": 6000, "sleep_s": 0.05}),
     job(1, rounds=24, params={"sleep_s": 0.05}, user="bob"),
+    job(2, rounds=24, params={"sleep_s": 0.02}, sync="ring"),
 )
 
 
@@ -97,6 +99,13 @@ def told(bed: tuple[Bed, str, str], tmp_path_factory: pytest.TempPathFactory) ->
     engine = {"engine": "ray", "ray": address} if address else {}
     run = replace(run, cluster=replace(run.cluster, local=local, **engine))
     told = Told(ray=bool(address))
+    # A rank of the ring on each host.
+    rows = [
+        one
+        if JOBS[one.job].sync == "ps"
+        else Assignment(one.shards[0], one.job, one.round, one.rounds, one.shards)
+        for one in shuffled(run, seed=1)
+    ]
 
     def strike(event: AnyEvent) -> None:
         pool = port._pool
@@ -127,7 +136,7 @@ def told(bed: tuple[Bed, str, str], tmp_path_factory: pytest.TempPathFactory) ->
             attacker = threading.Thread(target=attack, args=(port, told.attacked, over))
             attacker.start()
             try:
-                told.events += drive(port, shuffled(run, seed=1), strike)
+                told.events += drive(port, rows, strike)
             finally:
                 over.set()
                 attacker.join()

@@ -172,9 +172,9 @@ def agent_pool(
 
 
 def gpus_found_by_agents(cluster: Cluster) -> bool:
-    """Tell whether agents find the GPUs of devices; all hosts of a testbed are this machine."""
-    far = cluster.lease_ns is not None and cluster.local.testbed is None
-    return far and cluster.emulate is None
+    """Tell whether agents find the GPUs of devices; hosts of a testbed are this machine."""
+    far = cluster.ray is not None or cluster.local.testbed is None
+    return cluster.lease_ns is not None and far and cluster.emulate is None
 
 
 def wanted_gpus(cluster: Cluster, out_dir: Path, host: int) -> WantedGpus:

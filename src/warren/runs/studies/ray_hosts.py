@@ -64,7 +64,7 @@ def cluster_yaml(address: str, nodes: Sequence[RayNode], testbed: str | None = N
         name = _quoted(node.name if names[node.name] == 1 else node.address)
         tenths = int(node.memory_bytes / 1e8)
         memory = f", memory: {tenths / 10} GB" if tenths else ""
-        kind = _quoted(node.gpu_type if _TYPE.fullmatch(node.gpu_type) else ANY)
+        kind = _quoted(node.gpu_type) if _TYPE.fullmatch(node.gpu_type) else ANY
         devices = f"{kind}: {node.gpus}" if gpus else f"cpu: {node.cpus}"
         if node.gpus if gpus else node.cpus:
             lines.append(f"  - {{name: {name}, devices: {{{devices}}}{memory}}}")
@@ -77,4 +77,4 @@ def cluster_yaml(address: str, nodes: Sequence[RayNode], testbed: str | None = N
 
 def _quoted(name: str) -> str:
     """Return a name quoted so that YAML always reads it as a text."""
-    return name if re.fullmatch(r"[a-z]+[-_]?\d+", name) else json.dumps(name)
+    return name if re.fullmatch(r"[A-Za-z]+[-_]?\d+", name) else json.dumps(name)
