@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from live_worlds import drive, ended, job, of, world
 
 from warren.live.control.local_engine import LivePort
-from warren.live.control.ring_gangs import GangManager
+from warren.live.control.ring_gangs import GangManager, LiveGang
 from warren.live.process.process_pool import ProcessPool
 from warren.live.process.specs import RankRole, Role, TrainerRole
 from warren.live.transport.ring_messages import GangReady
@@ -148,3 +150,33 @@ def second_trainers(folder: Path, arrival_ms: int) -> list[tuple[bool, set[int]]
 
         drive(port, [Assignment(j, j, 0, 20, (0,)) for j in (0, 1)], watch)
     return seen
+
+
+@pytest.mark.parametrize("lease_ns", [None, 10**9])
+def test_a_gang_with_a_rank_on_a_host_that_is_away_is_formed_when_that_is_back(
+    lease_ns: int | None,
+) -> None:
+    one, rows = ring(0, [0, 1])
+    up, formed = {0}, list[tuple[int, ...]]()
+    local = SimpleNamespace(testbed=None)
+    cluster = SimpleNamespace(lease_ns=lease_ns)
+    context: Any = SimpleNamespace(jobs=[one], local=local, run=SimpleNamespace(cluster=cluster))
+    manager: Any = SimpleNamespace(is_up=up.__contains__, tell=lambda *_: None)
+    ledger: Any = SimpleNamespace(
+        passed=lambda _: 0, ended=lambda _: False, head=lambda _: None, arrived=lambda _: True
+    )
+    gangs = GangManager(context, None, manager, ledger, lambda _: 0)  # type: ignore[arg-type]
+
+    def form(job: Job, state: Any, devices: tuple[int, ...]) -> LiveGang:
+        formed.append(devices)
+        return LiveGang(1, 0, 0, devices)
+
+    gangs._form = form  # type: ignore[method-assign, assignment]
+    for row in rows:
+        gangs.assigned(row)
+    gangs.go_on()
+    # Without leases no host is away: its executor will be up soon.
+    assert formed == ([] if lease_ns else [(0, 1)])
+    up.add(1)
+    gangs.go_on()
+    assert formed == [(0, 1)]

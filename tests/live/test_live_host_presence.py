@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from live_worlds import job
 
 from warren.live.control.agent_hosts import HostPresence, absent_at_first, refuse_agents
 from warren.live.control.event_queue import PendingEvents
@@ -118,6 +119,14 @@ def test_servers_of_a_job_are_awaited_where_their_hosts_are_there(wanted: bool) 
     servers._context = SimpleNamespace(absent=absent)  # type: ignore[assignment]
     servers._stated_homes = lambda job: (0, 1)  # type: ignore[method-assign]
     assert servers.reachable(0) is wanted
+
+
+def test_rings_are_refused_where_hosts_come_and_go() -> None:
+    made = replace(cluster(1), local=Local(lease_ns=10**9))
+    refuse_agents(replace(made, local=Local()), (job(0, sync="ring"),))
+    refuse_agents(made, (job(0),))
+    with pytest.raises(SpecError, match=r"hosts\[1\].opportunistic: h1 may come and go.*'job-0'"):
+        refuse_agents(made, (job(0), job(0, sync="ring")))
 
 
 def test_the_host_of_the_controller_cannot_come_and_go() -> None:
