@@ -1,4 +1,4 @@
-"""The network interface that has an address, since gloo is told of interfaces alone."""
+"""The network interface that has an address, since gloo takes names of interfaces alone."""
 
 from __future__ import annotations
 
