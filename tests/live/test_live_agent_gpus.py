@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agent_worlds import KIND, agents_with, cut_of, on_agents, stand_in
@@ -15,6 +16,8 @@ from live_worlds import drive, hashes, job, of, plain_hashes, world
 
 from warren.live.control.agent_hosts import wanted_gpus
 from warren.live.control.local_engine import LivePort
+from warren.live.control.run_context import RunContext, refuse_servers_without_gpus
+from warren.live.control.servers import Servers
 from warren.live.gpu.gpu_watch import lost_gpus
 from warren.live.process.agents import host_gpus
 from warren.live.process.agents.agent_pool import AgentPool
@@ -28,6 +31,7 @@ from warren.model.decision import Assignment
 from warren.model.errors import EngineError, SpecError
 from warren.model.events import AnyEvent, ParamsSaved, RolledBack, RoundsDone
 from warren.model.job import Checkpoint
+from warren.model.run import Run
 
 pytestmark = pytest.mark.live
 
@@ -44,10 +48,13 @@ def agent_pids(port: LivePort) -> tuple[int, ...]:
 def test_jobs_on_gpus_of_two_agents_have_the_bits_of_plain_though_one_is_killed_and_one_cut_off(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    often = Checkpoint(every=2)
+    often, calls = Checkpoint(every=2), tmp_path / "calls"
+    calls.mkdir()
+    short = {"calls": str(calls), "short_at": [9]}
     jobs = [
         job(0, rounds=10, params={"width": 3000, "sleep_s": 0.05}, checkpoint=often),
         job(1, rounds=40, params={"sleep_s": 0.1}, user="bob", sync="ring", checkpoint=often),
+        job(2, "Short", rounds=8, params=short),
     ]
     agents_with(monkeypatch, tmp_path, [[stand_in(0)], [stand_in(1)]])
     run, costs = world(tmp_path, jobs, 2, servers=2)
@@ -72,11 +79,13 @@ def test_jobs_on_gpus_of_two_agents_have_the_bits_of_plain_though_one_is_killed_
             cut_of(tmp_path, 0).unlink(missing_ok=True)
 
     with LivePort(run, costs, tmp_path / "out") as port:
-        assert port._gpus == (-1, -1)
+        assert port._gpus == (0, 1)
         events = drive(port, rows, strike)
     assert faults == ["killed", "cut off"]
     assert not cut_of(tmp_path, 0).exists()
     assert any(AWAY in event.reason for event in of(events, RolledBack))
+    # Its memory ran out once.
+    assert (calls / "9").exists()
     assert hashes(events) == plain_hashes(tmp_path, jobs)
     assert all("stand-in" in event.numerics for event in of(events, ParamsSaved))
 
@@ -211,7 +220,7 @@ def test_agents_look_for_gpus_of_other_machines_alone(tmp_path: Path) -> None:
         assert wanted_gpus(cluster, tmp_path, 0).share
 
 
-def test_a_run_is_refused_where_a_host_has_too_few_gpus_or_gpus_of_two_classes(
+def test_a_run_is_refused_where_a_host_has_too_few_gpus(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     run, costs = world(tmp_path, [job(0)], 2)
@@ -221,11 +230,33 @@ def test_a_run_is_refused_where_a_host_has_too_few_gpus_or_gpus_of_two_classes(
         LivePort(on_agents(run, TWO), costs, tmp_path / "few"),
     ):
         pass
-    agents_with(monkeypatch, tmp_path, [[FIRST], [SECOND]])
-    with (
-        pytest.raises(
-            SpecError, match=r"another: other \(n1/cuda-1\), stand-in \(n0/cuda-0\); allow"
-        ),
-        LivePort(on_agents(run, TWO), costs, tmp_path / "mixed"),
+
+
+def context(run: Run, gpus: tuple[int | None, ...]) -> Any:
+    """As much of a run's context as says where servers may be."""
+    made: Any = RunContext.__new__(RunContext)
+    made.run, made.gpus = run, gpus
+    return made
+
+
+def test_servers_of_a_job_on_gpus_are_on_hosts_that_have_its_gpus(tmp_path: Path) -> None:
+    jobs = [job(0, types=(KIND,)), job(1, types=("cpu",)), job(2, numerics="mixed")]
+    run = on_agents(world(tmp_path, jobs, 2)[0], [["cpu"], [KIND, KIND], [KIND]])
+    run = replace(run, scheduler=replace(run.scheduler, servers=3))
+    found = context(run, (None, 1, 2, 3))
+    assert [found.server_hosts(one) for one in jobs] == [(1, 2), (0, 1, 2), (0, 1, 2)]
+    assert [found.home_of(one) for one in jobs] == [None] * 3
+    servers = Servers(found, lambda _: None, lambda *_: None)  # type: ignore[arg-type, return-value]
+    assert servers.homes(0) == (1, 2, 1)
+    assert [servers._gpu_of(jobs[0], part, servers.homes(0)[part]) for part in range(3)] == [
+        1,
+        3,
+        1,
+    ]
+    assert servers._gpu_of(jobs[1], 0, 0) is None
+    refuse_servers_without_gpus(found)
+    moving = replace(run, scheduler=replace(run.scheduler, shape="cruise"))
+    with pytest.raises(
+        SpecError, match="cruise may place servers of job job-0 on host n0, which h"
     ):
-        pass
+        refuse_servers_without_gpus(context(moving, found.gpus))

@@ -20,7 +20,7 @@ import msgspec
 from warren.live.control.event_queue import PendingEvents
 from warren.live.control.ledger import Ledger
 from warren.live.control.recovery import Recovery
-from warren.live.control.run_context import RunContext
+from warren.live.control.run_context import RunContext, gpus_found_by_agents
 from warren.live.control.startup import StartupBarrier
 from warren.live.process.agents.agent_pool import AgentPool
 from warren.live.process.agents.launcher import AgentLauncher, Launcher
@@ -169,12 +169,6 @@ def agent_pool(
     return AgentPool(
         processes, len(names_H), listener, epoll, launcher, lambda: _is_last(log.parent, epoch)
     )
-
-
-def gpus_found_by_agents(cluster: Cluster) -> bool:
-    """Tell whether agents find the GPUs of devices; hosts of a testbed are this machine."""
-    far = cluster.ray is not None or cluster.local.testbed is None
-    return cluster.lease_ns is not None and far and cluster.emulate is None
 
 
 def wanted_gpus(cluster: Cluster, out_dir: Path, host: int) -> WantedGpus:

@@ -11,8 +11,9 @@ from typing import ClassVar, Self
 
 from warren.core.ports import Restart
 from warren.live.clock import ClusterClock
-from warren.live.control.agent_hosts import agent_pool, gpus_found_by_agents
+from warren.live.control.agent_hosts import agent_pool
 from warren.live.control.event_queue import PendingEvents
+from warren.live.control.run_context import gpus_found_by_agents
 from warren.live.control.run_files import RunFiles
 from warren.live.gpu.discovery import Gpu, class_of, classes_of, gpus_of
 from warren.live.process.agents.agent_pool import AgentPool
@@ -196,6 +197,10 @@ class LiveEngine(ABC):
         if gpus_found_by_agents(self._run.cluster) and isinstance(self._pool, AgentPool):
             of_device = self._pool.gpus
             self._use_gpus([of_device.get(device.index) for device in self._devices])
+            # Agents know the number that the GPU of a device has at present.
+            self._gpus = tuple(
+                device.index if device.index in of_device else None for device in self._devices
+            )
         self.numerics, *of_jobs = (
             f"{found}; {added}" if added else found for added in (self._of_gpus, *self._of_gpus_J)
         )

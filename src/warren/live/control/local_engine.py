@@ -23,7 +23,7 @@ from warren.live.control.ledger import Ledger
 from warren.live.control.link_classes import LinkClasses, StandingClasses
 from warren.live.control.recovery import Recovery, StateOwners
 from warren.live.control.ring_gangs import GangManager
-from warren.live.control.run_context import RunContext
+from warren.live.control.run_context import RunContext, refuse_servers_without_gpus
 from warren.live.control.servers import Servers
 from warren.live.control.startup import WARM_LIMIT, StartupBarrier
 from warren.live.emulated_times import Pads
@@ -132,6 +132,7 @@ class LivePort(LiveEngine):
             inputs=self._inputs,
             absent=absent_at_first(self._run.cluster),
         )
+        refuse_servers_without_gpus(context)
         self._manager = DeviceManager(context, self._pads, self._ledger)
         standing = StandingClasses(self._jobs)
         self._servers = Servers(context, self._opens_ns, self._manager.trainer_role, standing.at)

@@ -321,7 +321,10 @@ class Recovery:
         for job in self._owners.gangs.on(device):
             self._go_back(job, reason, host_ns)
         for work in self._context.jobs:
-            if self._context.home_of(work) == device and self._owners.generation(work.index) is not None:
+            if (
+                self._context.home_of(work) == device
+                and self._owners.generation(work.index) is not None
+            ):
                 self._go_back(work.index, reason, host_ns)
         for one in list(self._ledger.in_progress(device)):
             self._ledger.tasks_lost(one, reason, host_ns)

@@ -10,7 +10,8 @@ from warren.live.control.run_files import RunFiles
 from warren.live.process.memory_limit import MemoryLimit
 from warren.live.process.processes import Processes
 from warren.live.transport.sockets import Hub
-from warren.model.cluster import Device, Local
+from warren.model.cluster import Cluster, Device, Local
+from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.model.run import Run
 
@@ -86,11 +87,53 @@ class RunContext:
         """
         run, mine = self.run, self.gpus_of(job)
         moves = run.scheduler.shape != "static" or run.scheduler.servers > 1
-        several = run.cluster.local.testbed is not None or run.cluster.ray is not None
-        if not mine or moves or several or job.sync != "ps":
+        if not mine or moves or self.has_hosts or job.sync != "ps":
             return None
         return mine[job.index % len(mine)]
+
+    @property
+    def has_hosts(self) -> bool:
+        """Whether processes are on the hosts of the cluster; else all are on this machine."""
+        cluster = self.run.cluster
+        return cluster.local.testbed is not None or cluster.lease_ns is not None
+
+    def server_hosts(self, job: Job) -> tuple[int, ...]:
+        """Return the hosts that may have servers of a job: with GPUs, if GPUs keep and step it."""
+        hosts, mine = self.run.cluster.hosts, self.gpus_of(job)
+        if not mine or not gpus_found_by_agents(self.run.cluster):
+            return tuple(range(len(hosts)))
+        names = {self.devices[one].host for one in mine}
+        return tuple(at for at, host in enumerate(hosts) if host.name in names)
 
     def tmp(self, job: int) -> str:
         """Return the temporary folder of a job's processes; it is removed with the run's own."""
         return str(self.folder / f"tmp-{job}")
+
+
+def gpus_found_by_agents(cluster: Cluster) -> bool:
+    """Tell whether agents find the GPUs of devices; hosts of a testbed are this machine."""
+    far = cluster.ray is not None or cluster.local.testbed is None
+    return cluster.lease_ns is not None and far and cluster.emulate is None
+
+
+def refuse_servers_without_gpus(context: RunContext) -> None:
+    """Refuse a shape policy that may place servers where they cannot compute as their job does.
+
+    Raises
+    ------
+    SpecError
+        Names the policy, the first such job, and a host.
+    """
+    run = context.run
+    if run.scheduler.shape == "static" or not gpus_found_by_agents(run.cluster):
+        return
+    for job in context.jobs:
+        hosts = context.server_hosts(job)
+        lacks = [host for at, host in enumerate(run.cluster.hosts) if at not in hosts]
+        if job.sync == "ps" and lacks:
+            message = (
+                f"{run.scheduler.shape} may place servers of job {job.name} on host "
+                f"{lacks[0].name}, which has no GPU of the types that the job may use; allowed: "
+                "static, or such a GPU on each host"
+            )
+            raise SpecError(Problem(file=run.name, field="scheduler.shape", message=message))

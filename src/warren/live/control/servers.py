@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from warren.live.control.run_context import RunContext
+from warren.live.control.run_context import RunContext, gpus_found_by_agents
 from warren.live.process.specs import ServerRole, TrainerRole
 from warren.live.training.checkpoints.files import latest_round
 from warren.live.training.helpers import HELPERS
@@ -395,16 +395,21 @@ class Servers:
             inputs=context.inputs.of_host(homes[part]),
             # Processors of a run on GPUs wait for them.
             helpers=HELPERS if any(gpu is not None for gpu in context.gpus) else 0,
-            gpu=self._gpu_of(job, part),
+            gpu=self._gpu_of(job, part, homes[part]),
             trainer=self._trainer_of(job),
         )
 
-    def _gpu_of(self, job: Job, part: int) -> int | None:
+    def _gpu_of(self, job: Job, part: int, host: int) -> int | None:
         """Return the GPU on which a server keeps its part of a job; None: in main memory."""
         mine, home = self._context.gpus_of(job), self._context.home_of(job)
         if not mine:
             return None
-        return self._context.gpus[mine[(job.index + part) % len(mine)] if home is None else home]
+        if home is not None:
+            return self._context.gpus[home]
+        if gpus_found_by_agents(self._context.run.cluster):
+            name = self._context.run.cluster.hosts[host].name
+            mine = tuple(one for one in mine if self._context.devices[one].host == name)
+        return self._context.gpus[mine[(job.index + part) % len(mine)]]
 
     def _trainer_of(self, job: Job) -> TrainerRole | None:
         """Return the role of the trainer in a server's process; None: there is none."""
@@ -417,14 +422,15 @@ class Servers:
         if shape is not None:
             return shape.servers
         if job not in self._static:  # asked for each assignment
-            self._static[job] = static_server_hosts(run.cluster.hosts, job, run.scheduler.servers)
+            may = self._context.server_hosts(self._context.jobs[job])
+            hosts = [run.cluster.hosts[host] for host in may]
+            found = static_server_hosts(hosts, job, run.scheduler.servers)
+            self._static[job] = tuple(may[at] for at in found)
         return self._static[job]
 
     def _on_places(self, hosts: tuple[int, ...]) -> tuple[int, ...]:
         """Return the places of processes of these hosts: all on this machine for a single host."""
-        cluster = self._context.run.cluster
-        several = cluster.local.testbed is not None or cluster.ray is not None
-        return hosts if several else (0,) * len(hosts)
+        return hosts if self._context.has_hosts else (0,) * len(hosts)
 
     def _model_bytes(self, job: int) -> tuple[int, ...]:
         """Return the bytes of the model that each server holds; empty: about the same."""

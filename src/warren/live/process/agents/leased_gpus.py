@@ -75,9 +75,9 @@ class LeasedGpus:
             raise EngineError(f"host {self._names_H[host]}: {self._unfit[host]}")
         return host not in self._unfit
 
-    def of(self, device: int) -> Gpu | None:
-        """Return the GPU that a device is at present; None: it is a process on the CPU."""
-        return self._gpus.get(device)
+    def of(self, device: int) -> Gpu:
+        """Return the GPU that a device is at present; its host is there."""
+        return self._gpus[device]
 
     def of_devices(self) -> dict[int, Gpu]:
         """Return the GPU of each device; one whose host is not there yet has one of its type.

@@ -346,8 +346,9 @@ class LeasedProcesses:
             for name, text in texts.items()
             if text.startswith(self.folder)
         }
-        if (gpu := self._gpus.of(getattr(role, "device", -1))) is not None:
-            moved["gpu"] = gpu.index
+        # The controller names the GPU of a device by the device.
+        if (device := getattr(role, "gpu", None)) is not None:
+            moved["gpu"] = self._gpus.of(device).index
         return msgspec.structs.replace(self._placement.with_identity(role), **moved)
 
     def _say(self, host: int, body: AgentBody, now_ns: int) -> None:
