@@ -84,7 +84,7 @@ def agents_with(
     monkeypatch.setattr(launcher, "program", program)
 
 
-def on_agents(run: Run, kinds_H: Sequence[Sequence[str]], optional: Sequence[int] = ()) -> Run:
+def on_agents(run: Run, kinds_H: Sequence[Sequence[str]], memory_bytes: int | None = None) -> Run:
     """The same run on hosts with agents, each with devices of these types."""
     names = [f"n{host}" for host in range(len(kinds_H))]
     rows = [(name, kind) for name, kinds in zip(names, kinds_H, strict=True) for kind in kinds]
@@ -93,18 +93,14 @@ def on_agents(run: Run, kinds_H: Sequence[Sequence[str]], optional: Sequence[int
         for index, (name, kind) in enumerate(rows)
     )
     hosts = tuple(
-        Host(
-            name=name,
-            devices=tuple(one.name for one in devices if one.host == name),
-            opportunistic=host in optional,
-        )
-        for host, name in enumerate(names)
+        Host(name=name, devices=tuple(one.name for one in devices if one.host == name))
+        for name in names
     )
     cluster = replace(
         run.cluster,
         hosts=hosts,
         devices=devices,
         types=tuple(DeviceType(name=kind) for kind in dict.fromkeys(kind for _, kind in rows)),
-        local=replace(run.cluster.local, lease_ns=LEASE_NS),
+        local=replace(run.cluster.local, lease_ns=LEASE_NS, memory_bytes=memory_bytes),
     )
     return replace(run, cluster=cluster)

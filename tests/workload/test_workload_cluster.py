@@ -190,3 +190,16 @@ def test_data_are_spilled_within_a_memory_that_is_stated_or_by_a_ratio() -> None
     assert on_disk == Local(spill=True, disk_ratio=1, model_on_disk=True)
     with pytest.raises(SpecError, match=r"local.spill: needs the memory of every host, or disk_r"):
         read_local("", "spill: true")
+
+
+def test_hosts_with_agents_limit_memory_and_spill_no_data() -> None:
+    for wanted in (
+        "engine: {ray: '10.0.0.1:6379'}\nlocal: {",
+        "local: {testbed: lab, lease: 9 s, ",
+    ):
+        text = f"hosts: [{{name: a, devices: {{cuda: 1}}, memory: 2 GB}}]\n{wanted}"
+        limited = load_cluster("c.yaml", reader({"c.yaml": f"{text}memory: 2 GB}}"}))
+        assert limited.local.memory_bytes == 2 * 10**9
+        for other in ("spill", "pin"):
+            with pytest.raises(SpecError, match=f"local.{other}: cannot be had with "):
+                load_cluster("c.yaml", reader({"c.yaml": f"{text}{other}: true}}"}))

@@ -141,6 +141,7 @@ def agent_pool(
             place=HERE if cluster.local.testbed is None else placement.places_H[host],
             timing=timing,
             gpus=wanted_gpus(cluster, log.parent, host),
+            memory_bytes=cluster.local.memory_bytes,
         )
         for host in range(len(cluster.hosts))
     )

@@ -135,14 +135,18 @@ class LiveEngine(ABC):
         with NoInterrupt(), self._saying_need():
             self._folder = free_path(short=True)
             limit_bytes = self._run.cluster.local.memory_bytes
-            cgroups = cgroups_of(limit_bytes, self._folder.name, self._placement.quotas)
+            # Agents limit the processes of their machines.
+            here_bytes = None if self._placement.agents else limit_bytes
+            cgroups = cgroups_of(here_bytes, self._folder.name, self._placement.quotas)
             # The guard is there before anything that a kill could leave behind.
             self._guard = CleanupGuard(self._folder, cgroups)
             self._folder.mkdir(mode=0o700)
             with inside(self._placement.places_H[0] if self._placement.agents else HERE):
                 mine = self._placement.identity(0) if self._placement.agents else NOWHERE
                 self._hub_or_none = Hub(controller_address(str(self._folder)), mine)
-            self._memory = memory_limit(limit_bytes, cgroups, self._outputs.run_log)
+            self._memory = memory_limit(here_bytes, cgroups, self._outputs.run_log)
+            if self._placement.agents and limit_bytes is not None:
+                self._memory = MemoryLimit(limit_bytes, "")
             self._poller_or_none = Poller()
             self._poller.register(self._hub)
         save_pins(self._folder / APPS, self._sources)

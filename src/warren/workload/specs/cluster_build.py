@@ -318,7 +318,7 @@ def _wrong_lease(spec: ClusterSpec) -> Iterator[tuple[Path, str]]:
         return
     if local.testbed is None and not ray:
         yield ("local", "lease"), "is read with testbed: NAME or engine: {ray: HOST:PORT} only"
-    for name in ("memory", "spill", "pin"):
+    for name in ("spill", "pin"):
         if getattr(local, name):
             yield ("local", name), f"cannot be had with {'engine: ray' if ray else 'lease'}"
 

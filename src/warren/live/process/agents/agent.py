@@ -53,6 +53,7 @@ from warren.live.process.leases.host_lease import (
 )
 from warren.live.process.leases.messages import TO_AGENT
 from warren.live.process.linux import adopt_orphans, set_name
+from warren.live.process.memory_limit import MemoryLimit, cgroups_of, memory_limit
 from warren.live.process.process_pool import CleanupGuard, ProcessPool
 from warren.live.process.specs import Close, End, Fork, SetClock, ZygoteReady
 from warren.live.testbed.namespaces import enter_network
@@ -95,8 +96,11 @@ class HostAgent:
     def __init__(self, spec: AgentSpec, gpus: Sequence[Gpu] = ()) -> None:
         self._spec, self._folder = spec, Path(spec.folder)
         lock = MachineLock(Path(tempfile.gettempdir(), spec.lock), self._folder)
+        quotas = [spec.place.cgroup] if spec.place.cgroup else []
+        self._cgroups = cgroups_of(spec.memory_bytes, self._folder.name, quotas)
+        self._memory: MemoryLimit | None = None
         # It holds the lock too: until it has cleaned up after this agent, there is no other.
-        self._guard = CleanupGuard(self._folder, keep=(lock.fileno(),))
+        self._guard = CleanupGuard(self._folder, self._cgroups, keep=(lock.fileno(),))
         self._lease = HostLease(spec.host, lock.machine, lock.agent, spec.timing)
         self._lock = lock
         # Only now: the agent before this one has ended, and with it its claims.
@@ -247,8 +251,10 @@ class HostAgent:
             case StartZygote(libraries=libraries, log=log, log_bytes=log_bytes):
                 self._say(GpusFound(self._gpus.found))
                 here = HostPlacement((self._spec.place,))
+                limit = memory_limit(self._spec.memory_bytes, self._cgroups, Path(log))
+                self._memory, cgroups = limit, "" if limit is None else limit.cgroups
                 self._pool = ProcessPool(
-                    self._folder, Path(log), libraries, self._guard, "", here, log_bytes
+                    self._folder, Path(log), libraries, self._guard, cgroups, here, log_bytes
                 )
                 # A zygote that hangs must not keep this process from ending it.
                 self._pool.pipes[0].give_up_after(self._spec.timing.stop_ns / 2e9)
@@ -265,7 +271,7 @@ class HostAgent:
         sent = self._pool is not None
         if self._pool is not None and isinstance(order, Fork):
             sent = self._pool.pipes[0].send(SetClock(self._lease.clock.ahead_ns))
-            order = self._with_address(order)
+            order = self._with_limit(self._with_address(order))
         if self._pool is None or not sent or not self._pool.pipes[0].send(order):
             raise OSError(errno.EPIPE, "the zygote takes no orders")
 
@@ -276,6 +282,12 @@ class HostAgent:
             return order
         identity = msgspec.structs.replace(identity, address=self._address)
         return Fork(order.ticket, msgspec.structs.replace(order.role, identity=identity))
+
+    def _with_limit(self, order: Fork) -> Fork:
+        """Return the order with the limit on memory as it is set on this machine."""
+        if getattr(order.role, "memory", None) is None:
+            return order
+        return Fork(order.ticket, msgspec.structs.replace(order.role, memory=self._memory))
 
     def _put(self, name: str, data: bytes) -> None:
         """Write a file in the folder, completely or not at all."""

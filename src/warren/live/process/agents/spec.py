@@ -51,6 +51,8 @@ class AgentSpec(msgspec.Struct, frozen=True):
         The times of the run's leases.
     gpus
         The devices that are to be GPUs.
+    memory_bytes
+        Most memory of one process that runs user code; None: not limited.
     """
 
     host: int
@@ -62,3 +64,4 @@ class AgentSpec(msgspec.Struct, frozen=True):
     timing: LeaseTiming
     place: HostNamespace = HERE
     gpus: WantedGpus = WantedGpus()
+    memory_bytes: int | None = None
