@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 from live_worlds import job, virtual
 
+from warren.live.control.run_context import RunContext
 from warren.live.control.servers import Migration, ServerGroup, Servers
 from warren.live.transport.server_messages import OwnershipMoved
 from warren.model.cluster import Host, Local, static_server_hosts
@@ -27,8 +27,9 @@ def servers_on(memory: list[int | None], servers: int, testbed: str | None = "be
     cluster = replace(run.cluster, hosts=hosts, local=Local(testbed=testbed))
     scheduler = replace(run.scheduler, servers=servers)
     run = replace(run, cluster=cluster, scheduler=scheduler)
-    context: Any = SimpleNamespace(run=run, local=cluster.local)
-    return Servers(context, lambda job: None)
+    context: Any = RunContext.__new__(RunContext)
+    context.run, context.gpus = run, (None,)
+    return Servers(context, lambda job: None, lambda *_: None)  # type: ignore[arg-type, return-value]
 
 
 @given(MEMORY, st.integers(1, 4), st.integers(0, 2))
