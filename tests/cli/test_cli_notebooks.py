@@ -49,7 +49,7 @@ def test_own_trace_and_policy_two_baselines_means_and_a_figure_take_at_most_12_l
     assert len([line for line in task.splitlines() if line.strip()]) <= MOST_LINES
     names, values = run("compare_policies")
     table = names["table"]
-    assert list(table["place"]) == ["fifo", "las-2d", "mine.py:NarrowFirst"]
+    assert list(table["place"]) == ["fifo", "las-2d", "python:NarrowFirst"]
     assert set(table["seeds"]) == {5}
     assert (table["mean_jct_s_ci95"] > 0).all()
     assert table["against_mean"].notna().tolist() == [False, True, True]

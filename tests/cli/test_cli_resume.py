@@ -18,7 +18,9 @@ import warren as from_python
 from warren.core.journal import MAGIC, Record, Step
 from warren.core.journal_reader import frames, read_history
 from warren.live.control.engine import refuse_another_class
+from warren.model.errors import SpecError
 from warren.model.events import AnyEvent
+from warren.policy.place.hare.srtf import Srtf
 from warren.runs import train as training
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
@@ -135,6 +137,24 @@ def test_json_is_alone_and_python_does_the_same(world: World) -> None:
     world.begin(10)
     world.cut_at = None
     assert from_python.resume(world.out).summary["finished"] == 3
+
+
+class Given(Srtf):
+    """A policy that only Python knows."""
+
+
+def test_a_run_under_a_class_of_python_goes_on_only_with_that_class(world: World) -> None:
+    world.cut_at = 10
+    with pytest.raises(KeyboardInterrupt):
+        from_python.run(world.run_file, out=world.out, place=Given)
+    told = world.resume()
+    assert told.code == 2
+    assert "python:Given: place: Given is a class or object of the Python session" in told.err[-1]
+    with pytest.raises(SpecError, match=r"^place: the run began with python:Given, not with srtf"):
+        from_python.resume(world.out, place="srtf")
+    world.cut_at = None
+    assert from_python.resume(world.out, place=Given).summary["finished"] == 3
+    assert world.warren("report", world.out, "--check").code == 0
 
 
 def test_a_run_that_has_ended_has_nothing_left_and_ends_as_it_did(world: World) -> None:

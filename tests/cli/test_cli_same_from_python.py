@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -134,25 +132,10 @@ def test_an_online_policy_decides_over_a_few_rounds_before_the_engine_of_a_live_
         assert one.world == SIMULATED
 
 
-def test_a_notebook_sees_public_names_short_results_and_what_a_place_is(tiny: str) -> None:
+def test_a_notebook_sees_public_names_and_short_results(tiny: str) -> None:
     names = [name for name in dir(from_python) if not name.startswith("__")]
     plots = ["plot_cdf", "plot_gantt", "plot_means", "plot_sweep", "plot_use", "plot_users"]
     assert names == ["compare", "load", *plots, "resume", "run", "simulate"]
     assert all(hasattr(from_python, name) for name in dir(from_python))
     result = from_python.simulate(tiny)
     assert repr(result) == "Result('tiny', place srtf, 3 of 3 jobs finished, no folder)"
-
-    class SmallFirst:
-        """What a notebook defines."""
-
-    told = r"^place: expected a name or 'FILE.py:Class', got .*SmallFirst; give "
-    calls: list[Any] = [
-        lambda: from_python.simulate(tiny, place=SmallFirst),  # type: ignore[arg-type]
-        lambda: from_python.simulate(tiny, place=SmallFirst()),  # type: ignore[arg-type]
-    ]
-    if find_spec("pandas"):
-        calls.append(lambda: from_python.compare(tiny, place=SmallFirst))  # type: ignore[arg-type]
-        calls.append(lambda: from_python.compare(tiny, place=["srtf", SmallFirst()]))  # type: ignore[list-item]
-    for call in calls:
-        with pytest.raises(SpecError, match=told):
-            call()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,11 @@ from warren.report.record import LIVE
 from warren.runs.compose import PreparedRun
 from warren.runs.compose import simulate as simulate_run
 from warren.runs.history_source import recorded, recorded_elsewhere
-from warren.runs.inputs import named_after, placed, with_absolute_base
+from warren.runs.inputs import named_after, renamed, with_absolute_base
 from warren.runs.machine import hosts_here
 from warren.runs.results import read_summary
 from warren.runs.train import train
+from warren.runs.user_policies.from_python import PolicyLike, given
 from warren.store.files import read, read_dir
 from warren.store.run_folder import RunFolder, default_dir
 
@@ -177,7 +179,16 @@ class Result:
         return self.jobs[name]
 
 
-def simulate(run: RunLike, *, out: str | Path | None = None, place: str | None = None) -> Result:
+def simulate(
+    run: RunLike,
+    *,
+    out: str | Path | None = None,
+    place: PolicyLike | None = None,
+    flow: PolicyLike | None = None,
+    group: PolicyLike | None = None,
+    shape: PolicyLike | None = None,
+    joint: PolicyLike | None = None,
+) -> Result:
     """Predict a run in virtual time; with ``out``, write its folder.
 
     Parameters
@@ -186,8 +197,9 @@ def simulate(run: RunLike, *, out: str | Path | None = None, place: str | None =
         A run file's path, the same content as a mapping, or a ``Run``.
     out
         A new folder for the results; None: none is written.
-    place
-        The place policy, in place of the run file's: a name, or ``FILE.py:Class``.
+    place, flow, group, shape, joint
+        Policies that replace those of the run file: a name, ``FILE.py:Class``, a class of Python or
+        an object of it. Results know a class as ``python:Class``.
 
     Raises
     ------
@@ -197,13 +209,15 @@ def simulate(run: RunLike, *, out: str | Path | None = None, place: str | None =
     from warren.report.metrics import summary
     from warren.report.tables import jobs_csv
 
-    resolved, file = _resolve(run, place), _file_of(run)
-    if out is None:
-        with named_after(file, resolved):
-            record = simulate_run(resolved)
-        return _result(summary(record), jobs_csv(record).encode(), None)
-    with named_after(file, resolved), RunFolder(str(out)) as folder:
-        simulate_run(resolved, folder)
+    policies = {"place": place, "flow": flow, "group": group, "shape": shape, "joint": joint}
+    with _given(policies) as names:
+        resolved, file = _resolve(run, names), _file_of(run)
+        if out is None:
+            with named_after(file, resolved):
+                record = simulate_run(resolved)
+            return _result(summary(record), jobs_csv(record).encode(), None)
+        with named_after(file, resolved), RunFolder(str(out)) as folder:
+            simulate_run(resolved, folder)
     return load(out)
 
 
@@ -211,7 +225,11 @@ def run(
     run: RunLike,
     *,
     out: str | Path | None = None,
-    place: str | None = None,
+    place: PolicyLike | None = None,
+    flow: PolicyLike | None = None,
+    group: PolicyLike | None = None,
+    shape: PolicyLike | None = None,
+    joint: PolicyLike | None = None,
     history: bool = True,
     share: bool = False,
 ) -> Result:
@@ -221,8 +239,8 @@ def run(
 
     Parameters
     ----------
-    run, out, place
-        As for ``simulate``.
+    run, out, place, flow, group, shape, joint
+        As for ``simulate``. A run under a class of Python goes on by ``resume`` with that class.
     history
         Whether to use known costs from the history database, and store the finished jobs and their
         task times in it.
@@ -234,35 +252,71 @@ def run(
     SpecError
         If an input is wrong or missing, ``out`` exists already, or another run holds its devices.
     """
-    resolved = _resolve(run, place, history=history)
-    path = str(out) if out else default_dir(resolved)
-    to = RunFolder(path, durable=True, numbered=not out)
-    prepared = PreparedRun(run=resolved, world=LIVE, history=history)
-    train(prepared, to, file=_file_of(run), share=share)
+    policies = {"place": place, "flow": flow, "group": group, "shape": shape, "joint": joint}
+    with _given(policies) as names:
+        resolved = _resolve(run, names, history=history)
+        path = str(out) if out else default_dir(resolved)
+        to = RunFolder(path, durable=True, numbered=not out)
+        prepared = PreparedRun(run=resolved, world=LIVE, history=history)
+        train(prepared, to, file=_file_of(run), share=share)
     return load(to.path)
 
 
 def resume(
-    folder: str | Path, *, history: bool = True, app: str = "pinned", share: bool = False
+    folder: str | Path,
+    *,
+    place: PolicyLike | None = None,
+    flow: PolicyLike | None = None,
+    group: PolicyLike | None = None,
+    shape: PolicyLike | None = None,
+    joint: PolicyLike | None = None,
+    history: bool = True,
+    app: str = "pinned",
+    share: bool = False,
 ) -> Result:
     """Go on with a run that was cut off, from its folder; ``history``, ``share`` as for ``run``.
 
-    ``app``: ``pinned``, with the texts of apps that the run has, or ``new``, with those on disk.
+    Parameters
+    ----------
+    folder
+        The folder of the run.
+    place, flow, group, shape, joint
+        Classes or objects of Python that the run began with. Its other policies are in its folder.
+    app
+        ``pinned``, with the texts of apps that the run has, or ``new``, with those on disk.
+
+    Raises
+    ------
+    SpecError
+        If the folder is not that of a live run, or the run began with another policy.
     """
+    from warren.runs.results import load_folders_run
     from warren.runs.resume import resume as go_on
 
-    go_on(str(folder), remember=history, app=app, share=share)
+    policies = {"place": place, "flow": flow, "group": group, "shape": shape, "joint": joint}
+    with _given(policies) as names:
+        if names:
+            began = load_folders_run(str(folder), read_dir(str(folder))).scheduler
+            for question, name in names.items():
+                if name != (own := getattr(began, question)):
+                    message = f"the run began with {own}, not with {name}; a run keeps its policies"
+                    raise SpecError(Problem(file=question, message=message))
+        go_on(str(folder), remember=history, app=app, share=share)
     return load(folder)
 
 
 def compare(
     runs: str | Path | Sequence[str | Path],
     *,
-    place: str | Sequence[str] = (),
+    place: PolicyLike | Sequence[PolicyLike] = (),
+    flow: PolicyLike | None = None,
+    group: PolicyLike | None = None,
+    shape: PolicyLike | None = None,
+    joint: PolicyLike | None = None,
     seeds: int = 1,
     sweep: Mapping[str, Sequence[object]] | None = None,
     override: Mapping[str, object] | None = None,
-    against: str | None = None,
+    against: PolicyLike | None = None,
     processes: int = 1,
 ) -> pandas.DataFrame:
     """Put runs side by side, as ``warren compare`` does: a row a policy, means over its seeds.
@@ -272,7 +326,11 @@ def compare(
     runs
         Run files to simulate, or folders of runs to read.
     place
-        Place policies to simulate each run file under; none: the run file's own.
+        Place policies to simulate each run file under; none: the run file's own. Each is a name,
+        ``FILE.py:Class``, a class of Python or an object of it. The table names a class
+        ``python:Class``, and an object ``python:Class(option=value)``.
+    flow, group, shape, joint
+        One policy each that replaces the run file's, in the same forms.
     seeds
         Number of seeds to simulate each policy with. With two or more, ``KEY_ci95`` is half the
         95 % interval of the mean in column ``KEY``.
@@ -293,22 +351,33 @@ def compare(
     from contextlib import nullcontext
 
     from warren.runs.comparison.compared import compared
-    from warren.runs.comparison.variations import Variations
+    from warren.runs.comparison.variations import Variations, places_of
 
     frame = _pandas().DataFrame
-    names = [place] if isinstance(place, str | type) else list(place)
-    for name in names:
-        _check_place(name)
-    wanted = Variations(
-        place=",".join(names) or None,
-        seeds=seeds,
-        sweeps=[f"{key}={','.join(map(_yaml, values))}" for key, values in (sweep or {}).items()],
-        overrides=[f"{key}={_yaml(value)}" for key, value in (override or {}).items()],
-    )
+    places = [place] if isinstance(place, str) or not isinstance(place, Sequence) else place
+    others = {"flow": flow, "group": group, "shape": shape, "joint": joint}
     paths = [str(one) for one in ([runs] if isinstance(runs, str | Path) else runs)]
-    found = compared(
-        paths, wanted, processes=processes, against=against, attend=lambda core: nullcontext()
-    )
+    with (
+        given([("place", one) for one in places]) as names,
+        _given(others) as rest,
+        _given({"against": against}) as versus,
+    ):
+        wanted = Variations(
+            places=[one for name in names for one in places_of(name)],
+            others=rest,
+            seeds=seeds,
+            sweeps=[
+                f"{key}={','.join(map(_yaml, values))}" for key, values in (sweep or {}).items()
+            ],
+            overrides=[f"{key}={_yaml(value)}" for key, value in (override or {}).items()],
+        )
+        found = compared(
+            paths,
+            wanted,
+            processes=processes,
+            against=versus.get("against"),
+            attend=lambda core: nullcontext(),
+        )
     table: pandas.DataFrame = frame(found.table())
     return table
 
@@ -357,22 +426,19 @@ def _file_of(run: RunLike) -> str | None:
     return None if isinstance(run, Run | Mapping) else str(run)
 
 
-def _check_place(place: object) -> None:
-    """Refuse a class or an object where the name of a policy is expected."""
-    if isinstance(place, str):
-        return
-    found = getattr(place, "__qualname__", None) or type(place).__qualname__
-    message = f"expected a name or 'FILE.py:Class', got {found}; give 'FILE.py:{found}'"
-    raise SpecError(Problem(file="place", message=message))
+@contextmanager
+def _given(policies: Mapping[str, PolicyLike | None]) -> Iterator[dict[str, str]]:
+    """Yield the names of those policies that are not None, by question, while runs may use them."""
+    stated = [(question, one) for question, one in policies.items() if one is not None]
+    with given(stated) as names:
+        yield {question: name for (question, _), name in zip(stated, names, strict=True)}
 
 
-def _resolve(run: RunLike, place: str | None, *, history: bool = True) -> Run:
-    """Return the resolved run, under ``place`` if it is given."""
+def _resolve(run: RunLike, policies: Mapping[str, str], *, history: bool = True) -> Run:
+    """Return the resolved run, under the given policies, by question."""
     from warren.profile.published import TABLE
     from warren.workload.run_file import load_run, run_from_dict
 
-    if place is not None:
-        _check_place(place)
     # ``past`` reads the history database if the run names it; a mapping's paths are relative to
     # the working folder, those of a file to the file.
     past = recorded if history else recorded_elsewhere
@@ -386,6 +452,4 @@ def _resolve(run: RunLike, place: str | None, *, history: bool = True) -> Run:
         named = os.path.abspath(run)
         loaded = load_run(str(run), read, named=named, rows=TABLE, recorded=past, here=hosts_here)
         resolved = with_absolute_base(loaded)
-    if place is not None:
-        resolved = placed(resolved, place)
-    return resolved
+    return renamed(resolved, policies) if policies else resolved

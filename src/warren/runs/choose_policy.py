@@ -1,22 +1,17 @@
-"""The choice of a run's policies: by name, or as a class in a file of the user's.
+"""The choice of a run's policies: shipped ones by name, and those that users write.
 
 The answers of policies are checked in ``warren.core.decision_checks``.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from time import perf_counter
-from types import ModuleType
-from typing import Any, Final
+from typing import Any
 
 from warren.model.decision import Decision, Question
-from warren.model.errors import Problem, SpecError, one_line, text_of
-from warren.model.events import Event
+from warren.model.errors import Problem, SpecError, text_of
 from warren.model.run import Run
 from warren.model.view import View
 from warren.policy.group.fixed import FixedGroups
@@ -31,129 +26,27 @@ from warren.policy.protocol import (
 from warren.policy.registry import (
     BASELINES,
     JOINT,
-    build,
     policy_of,
     ring_policies,
     shaped_policies,
 )
 from warren.policy.shape.fixed import FixedShapes
 from warren.runs.notices import COMPILING
+from warren.runs.user_policies.from_file import foreign, is_foreign
+from warren.runs.user_policies.from_python import given_policy, is_given, is_users
 from warren.store.signals import raise_if_told
-
-_DATA: Final[Mapping[str, type]] = {
-    "name": str,
-    "source": str,
-    "offline": bool,
-    "needs_rounds": bool,
-    "triggers": frozenset,
-}
-_METHODS: Final = ("initial", "decide", "explain")
-
-
-def is_foreign(place: str) -> bool:
-    """Tell whether a policy is named as ``FILE.py:Class``."""
-    path, _, attribute = place.rpartition(":")
-    return (path or attribute).endswith(".py")
-
-
-def foreign(
-    name: str, options: Mapping[str, object], base: str = "", question: str = "place"
-) -> AnyPolicy:
-    """Load and make the policy ``FILE.py:Class``; its path is relative to here, else to ``base``.
-
-    ``question``: the question that it is named for, one of the four or ``joint``.
-
-    Raises
-    ------
-    SpecError
-        If the class does not exist, or is no policy of this question.
-    """
-    path, _, attribute = name.rpartition(":")
-    unnamed = not path
-    if unnamed:
-        path, attribute = attribute, ""
-    candidates = [Path(path), Path(base) / path]
-    file = next((candidate for candidate in candidates if candidate.is_file()), None)
-    try:
-        if file is None:
-            raise _Refused("no such file; a policy of your own is given as FILE.py:Class")
-        module = _load(file)
-        if unnamed:
-            raise _Refused(
-                f"names no class; {_classes(module)}; a policy is given as FILE.py:Class"
-            )
-        cls: Any = getattr(module, attribute, None)
-        if not isinstance(cls, type):
-            raise _Refused(f"{file} has no class {attribute!r}; {_classes(module)}")
-        if wrong := list(_what_is_wrong(cls)):
-            raise _Refused(f"is not a {question} policy: {'; '.join(wrong)}")
-        return build(cls, name, options, "" if question == "place" else f"{question}.")
-    except SpecError:
-        raise
-    except _Refused as error:
-        message = str(error)
-    except (Exception, SystemExit) as error:
-        message = f"cannot be made: {one_line(error)}"
-    raise SpecError(Problem(file=name, field=question, message=message))
-
-
-class _Refused(Exception):
-    """Why a class in a file of the user's cannot be taken as a policy."""
-
-
-def _load(file: Path) -> ModuleType:
-    """Import a file of the user's as a module of its own."""
-    spec = importlib.util.spec_from_file_location(f"warren_foreign_{file.stem}", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    try:
-        spec.loader.exec_module(module)
-    # A script that was taken for a policy may call ``sys.exit``.
-    except (Exception, SystemExit) as error:
-        raise _Refused(f"cannot be imported: {one_line(error)}") from None
-    return module
-
-
-def _classes(module: ModuleType) -> str:
-    """Tell the policies of a file; where it has none, all its classes."""
-    # Classes that the file imports are not its own.
-    own = {
-        name: one
-        for name, one in vars(module).items()
-        if isinstance(one, type) and one.__module__ == module.__name__
-    }
-    policies = [name for name, one in own.items() if not any(_what_is_wrong(one))]
-    return f"it has: {', '.join(policies or own) or 'none'}"
-
-
-def _what_is_wrong(cls: type) -> Iterator[str]:
-    """Yield the faults of a class that is no policy; nothing if it is one."""
-    for name, kind in _DATA.items():
-        if not isinstance(getattr(cls, name, None), kind):
-            yield f"{name} must be a {kind.__name__}"
-    for name in _METHODS:
-        if not callable(getattr(cls, name, None)):
-            yield f"{name} must be a method"
-    triggers = getattr(cls, "triggers", ())
-    if isinstance(triggers, frozenset) and not all(map(_is_event, triggers)):
-        yield "triggers must be event types of warren.model.events"
-    stated = answers(cls)
-    if not isinstance(stated, frozenset) or not stated or not stated <= set(Question):
-        yield "answers must be a frozenset of Questions of warren.model.decision"
-
-
-def _is_event(one: object) -> bool:
-    return isinstance(one, type) and issubclass(one, Event)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenPolicies:
-    """The policies of a run: ``place`` places its tasks, ``others`` answer other questions."""
+    """The policies of a run: ``place`` places its tasks, ``others`` answer other questions.
+
+    ``place_name``: the name of ``place`` in the run's records, where that is not its own.
+    """
 
     place: AnyPolicy
     others: tuple[AnyPolicy, ...] = ()
+    place_name: str | None = None
 
 
 def choose(run: Run) -> AnyPolicy:
@@ -203,7 +96,8 @@ def choose_all(run: Run) -> ChosenPolicies:
     _check_rings(run, scheduler.place, place)
     _check_bound_hosts(run, place, named)
     _check_opportunistic(run, named)
-    return ChosenPolicies(place=place, others=tuple(named.values()))
+    given = scheduler.place if is_given(scheduler.place) else None
+    return ChosenPolicies(place=place, others=tuple(named.values()), place_name=given)
 
 
 def _check_questions(run: Run, named: Mapping[str, AnyPolicy]) -> None:
@@ -242,7 +136,7 @@ def _check_rounds(run: Run, question: str, policy: AnyPolicy) -> None:
 def _check_bound_hosts(run: Run, place: AnyPolicy, named: Mapping[str, AnyPolicy]) -> None:
     """Refuse shapes and groups that bind tasks to hosts beside a policy that ignores them."""
     name = run.scheduler.place
-    if keeps_to_shapes(place) or is_foreign(name):
+    if keeps_to_shapes(place) or is_users(name):
         return
     for question, policy in named.items():
         if not (binds_workers(policy) or _leaves_hosts_out(run, policy)):
@@ -287,7 +181,7 @@ def _leaves_hosts_out(run: Run, policy: AnyPolicy) -> bool:
 def _check_rings(run: Run, name: str, policy: AnyPolicy) -> None:
     """Refuse rings that the policy does not place whole, or that the cluster is too small for."""
     rings = [job.name for job in run.workload.jobs if job.sync == "ring"]
-    if rings and not plans_rings(policy) and not is_foreign(name):
+    if rings and not plans_rings(policy) and not is_users(name):
         some = ", ".join(map(repr, rings[:5])) + (", ..." if len(rings) > 5 else "")
         jobs = f"job {some} has" if len(rings) == 1 else f"jobs {some} have"
         message = (
@@ -309,6 +203,8 @@ def _check_rings(run: Run, name: str, policy: AnyPolicy) -> None:
 
 def _policy(question: str, name: str, options: Mapping[str, object], base: str) -> AnyPolicy:
     """Make the policy that a run names for a question, or as ``joint``."""
+    if is_given(name):
+        return given_policy(name, options, question)
     if is_foreign(name):
         return foreign(name, options, base, question)
     return policy_of(question, name, options)
@@ -371,9 +267,9 @@ class TimedPolicy:
     kernels.
     """
 
-    def __init__(self, policy: AnyPolicy) -> None:
+    def __init__(self, policy: AnyPolicy, name: str | None = None) -> None:
         self._policy = policy
-        self.name, self.source = policy.name, policy.source
+        self.name, self.source = name or policy.name, policy.source
         self.offline, self.needs_rounds = policy.offline, policy.needs_rounds
         self.triggers = policy.triggers
         self.answers = answers(policy)
@@ -409,7 +305,7 @@ class TimedPolicies:
     """The policies of a run, each counting the seconds that its decisions take."""
 
     def __init__(self, policies: ChosenPolicies) -> None:
-        self.place = TimedPolicy(policies.place)
+        self.place = TimedPolicy(policies.place, policies.place_name)
         self.others = tuple(map(TimedPolicy, policies.others))
 
     @property

@@ -99,14 +99,6 @@ _NESTED: Final = ("flow", "group", "shape", "joint")
 """Questions whose options are only under a key of ``policy``."""
 
 
-def placed(run: Run, place: str, values: Mapping[str, str] = MappingProxyType({})) -> Run:
-    """Return the run under another place policy.
-
-    Options in the file are those of the file's own policy, so another policy goes without them.
-    """
-    return renamed(run, {"place": place}, values)
-
-
 def renamed(
     run: Run, names: Mapping[str, str], values: Mapping[str, str] = MappingProxyType({})
 ) -> Run:

@@ -15,12 +15,13 @@ from warren.model.events import RoundsDone
 from warren.model.job import Workload
 from warren.model.run import Run
 from warren.report.record import Record
-from warren.runs.choose_policy import TimedPolicies, is_foreign
+from warren.runs.choose_policy import TimedPolicies
 from warren.runs.compose import Attend, Options, PreparedRun, RunParts, simulate
 from warren.runs.inputs import named_after
 from warren.runs.notices import COMPILING, say
 from warren.runs.pinned_apps import text_files
 from warren.runs.results import hash_of, input_files, result_files
+from warren.runs.user_policies.from_python import is_users
 from warren.store.files import DISK_ERRORS, refused, unwritable
 from warren.store.run_folder import RunFolder
 from warren.store.signals import held
@@ -171,8 +172,8 @@ def _rehearse(prepared: PreparedRun) -> None:
     scheduler = run.scheduler
     named = (scheduler.place, scheduler.flow, scheduler.group, scheduler.shape)
     # A plan was made already; and policies of users are called only for real events.
-    foreign = any(map(is_foreign, (*named, scheduler.joint or "")))
-    if prepared.is_plain or policy.offline or foreign:
+    own = any(map(is_users, (*named, scheduler.joint or "")))
+    if prepared.is_plain or policy.offline or own:
         return
     few = run.workload.jobs[:_REHEARSED_JOBS]
     jobs = tuple(

@@ -12,7 +12,7 @@ from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.cli.views.progress import simulation_view
 from warren.model.errors import Problem, SpecError
 from warren.runs.comparison.compared import Comparison, compared
-from warren.runs.comparison.variations import Variations
+from warren.runs.comparison.variations import Variations, places_of
 from warren.store.files import refused, write_atomic
 
 _RUN: Final = "examples/quickstart/run.yaml"
@@ -107,7 +107,8 @@ def compare(
     if against is not None and seeds < 2:
         message = "sets policies against one seed by seed; it needs --seeds of 2 or more"
         raise SpecError(Problem(file="--against", message=message))
-    wanted = Variations(place=place, seeds=seeds, sweeps=sweep or [], overrides=set_ or [])
+    places = [] if place is None else places_of(place)
+    wanted = Variations(places=places, seeds=seeds, sweeps=sweep or [], overrides=set_ or [])
     found = compared(what, wanted, processes=jobs, against=against, attend=simulation_view)
     if out is not None:
         _write_page(out, found, against)

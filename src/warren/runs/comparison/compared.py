@@ -245,7 +245,8 @@ def compared(
 def _check_use(wanted: Variations, runs: Sequence[PlannedSimulation]) -> None:
     """Refuse options of simulations where only folders of runs are compared."""
     given = {
-        "--place": wanted.place is not None,
+        "--place": bool(wanted.places),
+        **dict.fromkeys(wanted.others, True),
         "--seeds": wanted.seeds > 1,
         "--sweep": bool(wanted.sweeps),
         "--set": bool(wanted.overrides),

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.runs.compose import PreparedRun
 from warren.runs.inputs import named_after, run_of
+from warren.runs.user_policies.from_python import is_given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variations:
     """The variations in which a comparison simulates each run file.
 
-    ``place``: policies with commas between; None: the run file's own. ``seeds``: the number of
-    seeds, from 1; 1: the run file's own seed. ``sweeps``: ``KEY=a,b,c`` each, as for ``--sweep``.
-    ``overrides``: ``KEY=VALUE`` each, as for ``--set``.
+    ``places``: place policies; none: the run file's own. ``others``: policies of other questions,
+    by question. ``seeds``: the number of seeds, from 1; 1: the run file's own seed. ``sweeps``:
+    ``KEY=a,b,c`` each, as for ``--sweep``. ``overrides``: ``KEY=VALUE`` each, as for ``--set``.
     """
 
-    place: str | None = None
+    places: Sequence[str] = ()
+    others: Mapping[str, str] = field(default_factory=dict)
     seeds: int = 1
     sweeps: Sequence[str] = ()
     overrides: Sequence[str] = ()
@@ -41,22 +43,33 @@ class PlannedSimulation:
         return self.prepared.run
 
 
+def places_of(text: str) -> list[str]:
+    """Return the place policies of a text with commas between them; an object's name has its own.
+
+    Raises SpecError if one is empty.
+    """
+    if is_given(text):
+        return [text]
+    names = [name.strip() for name in text.split(",")]
+    if "" in names:
+        message = f"{text!r} has an empty name; give policies with commas between"
+        raise SpecError(Problem(file="--place", message=message))
+    return names
+
+
 def planned_simulations(path: str, wanted: Variations) -> Iterator[PlannedSimulation]:
     """Yield the simulations of a run file, each checked as far as that is quick.
 
     Raises SpecError if the file, a policy or an option is wrong.
     """
-    names = [None] if wanted.place is None else [name.strip() for name in wanted.place.split(",")]
-    if "" in names:
-        message = f"{wanted.place!r} has an empty name; give policies with commas between"
-        raise SpecError(Problem(file="--place", message=message))
+    names: Sequence[str | None] = wanted.places or [None]
     several = wanted.seeds > 1
     # Seeds vary fastest: the runs of one policy stand together.
     for sets, name, seed in product(_swept(wanted.sweeps), names, range(1, wanted.seeds + 1)):
         chosen = [*wanted.overrides, *sets]
         # Both: the seed of the run's own draws, and that of the simulator's hidden truth.
         chosen += [f"seed={seed}", f"truth.seed={seed}"] if several else []
-        run = run_of(path, name, chosen)
+        run = run_of(path, name, chosen, others=wanted.others)
         # ``warren.report.seeds`` joins runs whose names differ only in ``seed N``.
         said = [run.name, *sets, *([f"seed {seed}"] if several else [])]
         prepared = PreparedRun(run=replace(run, name=" ".join(said)))

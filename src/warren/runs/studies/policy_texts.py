@@ -9,8 +9,8 @@ from typing import Final
 from warren.model.errors import Problem, SpecError
 from warren.policy.protocol import AnyPolicy
 from warren.policy.registry import BASELINES, BY_QUESTION, policy_of
-from warren.runs.choose_policy import foreign, is_foreign
 from warren.runs.machine import hosts_here
+from warren.runs.user_policies.from_file import foreign, is_foreign
 from warren.store.files import read
 
 
