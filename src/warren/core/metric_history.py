@@ -35,7 +35,7 @@ class MetricHistory:
     _points: dict[int, _Points] = field(init=False, default_factory=dict)
 
     def note(self, event: RoundsDone) -> None:
-        """Keep the value at the end of these rounds, if the event has one. O(1), amortised."""
+        """Keep the value at the end of these rounds, if the event has one. O(1), amortized."""
         job = self.jobs[event.job]
         if job.stop is None:
             return

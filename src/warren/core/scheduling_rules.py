@@ -238,7 +238,7 @@ def _torn_stretch(state: State, plan: Plan) -> int | None:
     """
     if not np.any(plan.rounds_R > 1):
         return None
-    # Blocks (axis B) of neighbouring rows that agree in job, first round and rounds.
+    # Blocks (axis B) of neighboring rows that agree in job, first round and rounds.
     keys = np.stack((plan.job_R, plan.round_R, plan.rounds_R))
     first_B = np.flatnonzero(np.append(True, np.any(keys[:, 1:] != keys[:, :-1], axis=0)))
     rows_B = np.diff(np.append(first_B, len(plan)))

@@ -98,7 +98,7 @@ class State:
     """The state of one run: columns over jobs (J) and devices (D), queues, outstanding rounds.
 
     ``queues[d]`` holds assignments whose COMP has not ended, head first; ``syncing[d]`` those
-    whose COMP has ended and whose synchronisation has not. ``groups[j]`` maps the first round of
+    whose COMP has ended and whose synchronization has not. ``groups[j]`` maps the first round of
     each outstanding round or stretch to its count of finished shards. ``races``: tasks that run
     twice. ``answers``: the class, shape and group of each job. ``blind``: the policy that places
     knows neither the future nor how many rounds a job has.
@@ -287,7 +287,7 @@ class State:
         return early
 
     def _comp_done(self, event: CompDone) -> None:
-        """Move the head of the device's queue from COMP to synchronisation."""
+        """Move the head of the device's queue from COMP to synchronization."""
         queue = self.queues[event.device]
         if not queue or not is_of(event, queue[0]):
             raise self.invalid(event, f"device runs {queue[0] if queue else 'nothing'}")
@@ -295,7 +295,7 @@ class State:
         self.queued_D[event.device] = len(queue)
 
     def _tasks_done(self, event: TasksDone) -> None:
-        """End an assignment's synchronisation and count its shards for the barrier."""
+        """End an assignment's synchronization and count its shards for the barrier."""
         syncing = self.syncing[event.device]
         match = [one for one in syncing if is_of(event, one)]
         if not match:
