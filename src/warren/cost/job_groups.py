@@ -1,4 +1,4 @@
-"""Jobs that share machines, one COMP and one COMM step at a time: iteration time and utilisation.
+"""Jobs that share machines, one COMP and one COMM step at a time: iteration time and utilization.
 
 *Source.* Harmony (dissertation 2020), 4.3.2: (4.1) to (4.4). Symbols, paper and here, in seconds::
 
@@ -41,7 +41,7 @@ import numpy as np
 from warren.model.costs import FloatArray, IntArray
 
 CPU_WEIGHT: Final = 2 / 3
-"""Weight of CPU utilisation out of 1; the rest is the network's."""
+"""Weight of CPU utilization out of 1; the rest is the network's."""
 JOB_WEIGHT: Final = 1e-9
 """Cost of each job that shares a machine: this decides between equals."""
 

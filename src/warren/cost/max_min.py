@@ -15,7 +15,7 @@ That a worker sends 2 m (w - 1) / w bytes a round, and what each host adds (xi2)
 nothing (alpha = 0), and the number of senders at a time is no parameter (xi1): ``fluid_round_s_J``
 holds where all rings send at once, and ``warren.sim.network.fluid`` asks for the rates of those
 that do. There is no C: adding gradients is part of the computation. A ring on several hosts is
-limited by ``intra``, too, where it has neighbours within one.
+limited by ``intra``, too, where it has neighbors within one.
 
 *Classes.* A strict priority between flows needs no more than this: rates of the first class, then
 those of the next on the remaining capacity.

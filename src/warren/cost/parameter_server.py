@@ -37,7 +37,7 @@ b_i). If all links are equal the three readings are one.
 - (3.4) has whole mini-batches, ceil(d_i / B), and (3.5) parts of them. ``epoch_s_W`` is (3.4).
 - (3.5) is given as a search for the least; its closed form is here, derived: the derivative of
   C / w + k / (N - w) is 0 at N / (1 + sqrt(k / C)), k = M / (b B), and no w below N / 2 is better
-  than N / 2. It is rounded to the better neighbour, and leaves at least one worker and one server.
+  than N / 2. It is rounded to the better neighbor, and leaves at least one worker and one server.
 - Harmony's T_net is measured and said not to depend on the machines of a group (4.2). If every
   machine has a worker and a server (W = S), (16) says so: M / b each way.
 """
@@ -267,7 +267,7 @@ def best_workers(
         )
         return item / workers
 
-    # Convex on each side of N / 2, so the best whole number is a neighbour; of ties the fewer.
+    # Convex on each side of N / 2, so the best whole number is a neighbor; of ties the fewer.
     low = min(max(1, math.floor(best)), machines - 1)
     high = min(low + 1, machines - 1)
     return min((low, high), key=epoch_s)

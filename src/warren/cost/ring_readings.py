@@ -6,7 +6,7 @@
     tau - comp - sent / (2 C) = xi2 servers + (1 / b^e) sent k + (alpha / b^e) sent (k - 1)
 
 is linear in three unknowns that cannot be negative. Over xi1 in (0, 1] the best is looked for: on a
-grid, then between its neighbours.
+grid, then between its neighbors.
 
 *What the data tell.* See ``ring_fit``; ``unsure`` says it of given points. Of two parameters that
 only show together, ``published`` gives the larger xi1, as ``ours`` does.
@@ -117,7 +117,7 @@ def _alike(points: RingPoints) -> Iterator[BoolArray]:
 
 
 def _published(points: RingPoints, ours: RingFit, inner: float) -> RingNetwork:
-    """Fit ``published``: the best xi1 on a grid, then between its neighbours; the rest by it."""
+    """Fit ``published``: the best xi1 on a grid, then between its neighbors; the rest by it."""
 
     def lost(xi1: float) -> float:
         return _linear(points, xi1, ours.xi2_s > 0)[1]

@@ -50,7 +50,7 @@ def moved_parts(
     """Return the bytes that each old server sends each new one when a job's servers change.
 
     Rows are (host it leaves, host it comes to, bytes), in order of the model's bytes. Servers hold
-    runs of neighbours, so each pair shares one range of the model at most; bytes that stay on a
+    runs of neighbors, so each pair shares one range of the model at most; bytes that stay on a
     host move from its process to the process that follows it.
     """
     moved = []

@@ -14,7 +14,7 @@ models, 7.1 for B = 15.75 GB/s (PCIe 3 x16).
 - ``pipeswitch`` keeps contexts ready and sends a model layer by layer while it computes, so that
   part of the transfer is hidden. Both constants are the least squares fit to Table 3 (R2 0.95).
 - ``hare`` also frees each layer's memory early and keeps models on the device. Fitted likewise (R2
-  0.76). Both are in the means of Table 3, so neither is modelled on its own.
+  0.76). Both are in the means of Table 3, so neither is modeled on its own.
 
 - ``copied`` and ``staged`` are Warren's own, measured on an NVIDIA H200 whose bus copies 55.2 GB/s
   (see the page of reproduction on GPUs). *copied*: the state is copied when its task begins, in
