@@ -62,7 +62,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """The model that prices synchronisation, and its parameters.
+    """The model that prices synchronization, and its parameters.
 
     All but ``model`` are parameters of ``contention``, (6)-(8) of SJF-BCO (``warren.cost.ring``):
     how many of the rings that share a host's link are felt (``xi1``, read as ``reading`` says), how
@@ -227,7 +227,7 @@ def static_server_hosts(hosts: Sequence[Host], job: int, servers: int) -> tuple[
 
     Hosts stand in order of their memory, most first; a host that states none stands before all
     others, and equal hosts stand as in the cluster. Server p of job j is on number j + p of them,
-    round and round, so that neighbours in the workload have their first servers on different hosts.
+    round and round, so that neighbors in the workload have their first servers on different hosts.
     """
     memory_H = [inf if one.memory_bytes is None else float(one.memory_bytes) for one in hosts]
     # The sort is stable, so that hosts of one memory stay in the cluster's order.

@@ -38,10 +38,10 @@ class CompDone(Event, frozen=True, tag="CompDone", array_like=True):
 
 
 class TasksDone(Event, frozen=True, tag="TasksDone", array_like=True):
-    """An assignment is done, its last synchronisation included: one row of the timeline.
+    """An assignment is done, its last synchronization included: one row of the timeline.
 
     ``start_ns`` COMP of the first task began; ``comp_end_ns`` COMP of the last ended;
-    ``busy_ns`` COMP time on the device; ``end_ns`` the last synchronisation ended. In live runs
+    ``busy_ns`` COMP time on the device; ``end_ns`` the last synchronization ended. In live runs
     that is stamped where it happened, in ``ended_ns``, and the core may learn of it a moment
     later, at ``time_ns``; -1 says that both are one.
     """
@@ -58,7 +58,7 @@ class TasksDone(Event, frozen=True, tag="TasksDone", array_like=True):
 
     @property
     def end_ns(self) -> int:
-        """Return when the last synchronisation ended."""
+        """Return when the last synchronization ended."""
         return self.time_ns if self.ended_ns < 0 else self.ended_ns
 
 

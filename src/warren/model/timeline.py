@@ -17,7 +17,7 @@ class Timeline:
     """One row an assignment, int64 columns of length R, sorted by (start, device, job, round).
 
     ``shard_R`` is -1 where a row stands for several shards; ``tasks_R`` counts tasks (rounds
-    times shards); ``end_ns_R`` is when the last synchronisation ended; ``busy_ns_R`` is COMP
+    times shards); ``end_ns_R`` is when the last synchronization ended; ``busy_ns_R`` is COMP
     time on the device.
     """
 
@@ -81,7 +81,7 @@ _TIES: Final = ("shard_R", "round_R", "job_R", "device_R")
 
 def _in_order(table: dict[str, IntArray]) -> bool:
     """Tell whether rows are in order already, as those of a journal are."""
-    # Ties are narrowed column by column: only neighbours that agree so far are looked at.
+    # Ties are narrowed column by column: only neighbors that agree so far are looked at.
     start_ns_R = table["start_ns_R"]
     if (start_ns_R[1:] < start_ns_R[:-1]).any():
         return False

@@ -68,7 +68,7 @@ def seconds_to_ns(seconds: float) -> int:
     """
     if not math.isfinite(seconds) or abs(seconds) * NS_PER_S >= NEVER_NS:
         raise ValueError(f"{seconds!r} s is outside the range of times")
-    # Python's ``round`` takes ties to the even neighbour.
+    # Python's ``round`` takes ties to the even neighbor.
     return round(seconds * NS_PER_S)
 
 
