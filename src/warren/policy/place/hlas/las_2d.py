@@ -8,7 +8,7 @@ What
     A gang keeps all its devices to the barrier, fast ones too.
 Source
     HLAS (TCC'24), sections IV-B and VI-D, "2D-LAS"; after Tiresias (Gu et al., NSDI'19), which
-    introduced discretised 2D-LAS.
+    introduced discretized 2D-LAS.
 Differs
     Tiresias looks again at fixed times and restarts a job from its checkpoint; here a job may be
     preempted between stretches of rounds, for nothing. Devices are drawn from the free ones by the
