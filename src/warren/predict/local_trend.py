@@ -86,7 +86,7 @@ def speed_of(rounds_P: IntArray, short_P: FloatArray, noise: float, errors: floa
     fastest = 0.0
     for share in (2, 4, 8):
         part = min(_RECENT, max(3, len(short_P) // share))
-        # slope = sum c s / sum c^2 with centred rounds c; its standard error is noise / sqrt(sum).
+        # slope = sum c s / sum c^2 with centered rounds c; its standard error is noise / sqrt(sum).
         centred = rounds_P[-part:] - rounds_P[-part:].mean()
         spread = float(np.dot(centred, centred))
         slope = -float(np.dot(centred, short_P[-part:])) / spread
