@@ -77,7 +77,7 @@ def with_taken(row: Profile, taken: Iterable[TaskAverages], at: float) -> Profil
 
     ``at`` is Unix time.
     """
-    # A synchronisation time counts as one task's, however many tasks there were.
+    # A synchronization time counts as one task's, however many tasks there were.
     seen = tuple(taken)
     return replace(
         row,

@@ -1,6 +1,6 @@
 """Measured costs: the inputs they depend on, and their profile row.
 
-A measurement holds as long as the app's source, its parameters, the batch, how it is synchronised,
+A measurement holds as long as the app's source, its parameters, the batch, how it is synchronized,
 the numerics class and the machine are the same; the key is a hash of exactly these.
 """
 

@@ -112,7 +112,7 @@ def _derived(one: Repeat, sizes: Sizes) -> Mapping[str, float]:
     more_bytes = sizes.large_bytes - sizes.small_bytes
     task_ns, round_ns = _split(one.own_ns, one.own_scaled_ns, sizes.scale)
     task_large_ns, round_large_ns = _split(one.own_large_ns, one.own_large_scaled_ns, sizes.scale)
-    # A barrier carries each byte there and back, and takes the optimiser's step over it.
+    # A barrier carries each byte there and back, and takes the optimizer's step over it.
     step = 1e9 / one.step_bytes_per_s
     ring_start_ns, ring_rank_ns = _start(one, sizes)
     carried = (one.barrier_large_ns - one.barrier_ns) / more_bytes - step
