@@ -1,7 +1,7 @@
 """The times that tasks of a live run took, where nothing was padded: for averages of the history.
 
 COMP is the time on the device, from handing the task to its trainer until the executor has the
-answer. Synchronisation is seen once a round, on the device of the task that ended last: from the
+answer. Synchronization is seen once a round, on the device of the task that ended last: from the
 end of its COMP until the barrier has passed, so update out, sum and step, but not the next state
 in, nor waiting for another task. Left out: a first round alone, as measuring leaves out its warm
 task, and barriers that evaluate.
@@ -22,8 +22,8 @@ from warren.report.record import Record
 class TaskTimes:
     """The tasks that one assignment ran of a job on a device type (position on the type axis).
 
-    ``end_ns`` is the cluster time when their last synchronisation ended. ``comp_s`` is their mean
-    COMP; ``sync_s`` the synchronisation of the barrier that they were the last before, else None.
+    ``end_ns`` is the cluster time when their last synchronization ended. ``comp_s`` is their mean
+    COMP; ``sync_s`` the synchronization of the barrier that they were the last before, else None.
     Both are cluster seconds.
     """
 
@@ -40,7 +40,7 @@ def task_times(record: Record) -> tuple[TaskTimes, ...]:
     timeline, history = record.history.timeline, record.history
     type_D = record.run.cluster.type_of_device
     # A stretch has one barrier event, of its last round. A barrier that evaluates takes longer for
-    # a reason that is no synchronisation.
+    # a reason that is no synchronization.
     barrier_ns = {
         (event.job, event.round + event.rounds - 1): event.barrier_ns
         for event in history.rounds

@@ -1,6 +1,6 @@
 """The run as a Chrome trace (chrome://tracing, Perfetto): one track a device.
 
-A process is a host; its threads are the devices' COMP lanes. Synchronisation stands on a second
+A process is a host; its threads are the devices' COMP lanes. Synchronization stands on a second
 track of each device as asynchronous events, since it may overlap itself. A further process shows
 each job from arrival to finish. Times are microseconds of cluster time.
 """
@@ -17,13 +17,13 @@ from warren.report.slices import Slices, joined, joined_to_fit
 
 _JOBS_PROCESS: Final = 0
 _SECOND: Final = 1_000_000
-"""Added to a device's thread number to number the track of its synchronisation."""
+"""Added to a device's thread number to number the track of its synchronization."""
 
 
 def chrome_trace(record: Record, max_events: int = 200_000) -> bytes:
     """Return the trace as JSON bytes with at most about ``max_events`` events.
 
-    Beyond that, synchronisation is left out and adjacent COMP slices of one job are joined; the
+    Beyond that, synchronization is left out and adjacent COMP slices of one job are joined; the
     ``otherData`` of the trace then says so under ``capped``.
     """
     # Events are written as text one by one, without a dict for each.
@@ -31,7 +31,7 @@ def chrome_trace(record: Record, max_events: int = 200_000) -> bytes:
     fixed = [*_metadata(record), *_job_spans(record)]
     room = max(1, max_events - len(fixed))
     slices, capped = joined(line, -1), None
-    # A row of the timeline is three events: its COMP, and begin and end of its synchronisation.
+    # A row of the timeline is three events: its COMP, and begin and end of its synchronization.
     if 3 * len(line) > room:
         slices, dropped = joined_to_fit(line, room)
         capped = (
@@ -119,7 +119,7 @@ def _comp(record: Record, slices: Slices) -> Iterator[str]:
 
 
 def _sync(record: Record) -> Iterator[str]:
-    """Yield the synchronisation of each timeline row, from COMP end to end, as asynchronous events.
+    """Yield the synchronization of each timeline row, from COMP end to end, as asynchronous events.
 
     Only these may overlap on one track; complete events must nest.
     """

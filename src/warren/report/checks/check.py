@@ -2,7 +2,7 @@
 
 What is checked: names are known; arrivals are respected; every (round, shard) is done once; no
 round starts before the barrier of the one before; no device runs two COMP steps at once, and with
-network ``lane`` no two synchronisations; jobs ran only where they fit, for the time that
+network ``lane`` no two synchronizations; jobs ran only where they fit, for the time that
 ``profile.csv`` states; a device that goes to another job spends the switch of ``profile.csv``,
 where it has one; ``jobs.csv`` and ``summary.json`` follow from the timeline; no bound exceeds its
 value. Where the folder records what passed links: no link is above its rate, and each finished job

@@ -1,4 +1,4 @@
-"""Rules on devices: one COMP at a time, the times of the profile, one synchronisation a lane."""
+"""Rules on devices: one COMP at a time, the times of the profile, one synchronization a lane."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_devices(run: FolderTables) -> list[Fault]:
         *_sync(run, rows),
         *_one_comp(run),
     ]
-    # In the network model ``constant`` synchronisations never wait, so they may overlap.
+    # In the network model ``constant`` synchronizations never wait, so they may overlap.
     return faults + (_one_sync(run, rows) if run.rules.network == "lane" else [])
 
 
@@ -106,7 +106,7 @@ def _busy(run: FolderTables, rows: DeviceRows) -> list[Fault]:
 def _spans(run: FolderTables, rows: DeviceRows) -> list[Fault]:
     """Demand that from start to COMP end a row takes its busy time, and in a stretch its waits.
 
-    In a stretch of n rounds a device waits at least for its own synchronisation n - 1 times.
+    In a stretch of n rounds a device waits at least for its own synchronization n - 1 times.
     """
     line, rules = run.timeline, run.rules
     # Live a row may take longer than its busy time, since tasks are handed over one by one; that
@@ -153,7 +153,7 @@ def _slowest_of_ring(run: FolderTables, time_ns_R: IntArray) -> IntArray:
 
 
 def _sync(run: FolderTables, rows: DeviceRows) -> list[Fault]:
-    """Demand that the last synchronisation lasts T^s, or at least that where it may wait.
+    """Demand that the last synchronization lasts T^s, or at least that where it may wait.
 
     It is exactly T^s in a simulation of the network model ``constant``.
     """
@@ -195,7 +195,7 @@ def visits_of(run: FolderTables, by_end: bool) -> Visits:
     Rows that share device and stretch (several rounds) interleave, so they are joined.
     """
     line = run.timeline
-    # Shards of one stretch on one device become neighbours; a row of one round stands alone.
+    # Shards of one stretch on one device become neighbors; a row of one round stands alone.
     order = np.lexsort((line.round_R, line.job_R, line.device_R))
     columns = (line.device_R[order], line.job_R[order], line.round_R[order])
     new = np.ones(len(order), dtype=bool)
@@ -235,11 +235,11 @@ def _one_comp(run: FolderTables) -> list[Fault]:
 
 
 def _one_sync(run: FolderTables, rows: DeviceRows) -> list[Fault]:
-    """Demand, in ``lane``, that a visit's synchronisations fit between the last end and its own.
+    """Demand, in ``lane``, that a visit's synchronizations fit between the last end and its own.
 
     The lane is served in COMP order, so those of earlier visits have all ended before.
     """
-    # With hidden noise a synchronisation may take less than T^s.
+    # With hidden noise a synchronization may take less than T^s.
     if not (run.rules.exact or run.rules.padded):
         return []
     visits = visits_of(run, by_end=True)

@@ -28,7 +28,7 @@ def check_links(run: FolderTables) -> list[Fault]:
 
 def _rates(links: FolderLinks) -> list[Fault]:
     """Return the bins of links in which more passed than the link's rate allows."""
-    # All rows of one link and bin (axis B) become neighbours: their bytes are added up.
+    # All rows of one link and bin (axis B) become neighbors: their bytes are added up.
     row_R = np.lexsort((links.start_ns_R, links.link_R))
     new_R = np.ones(len(row_R), dtype=np.bool_)
     new_R[1:] = (np.diff(links.link_R[row_R]) != 0) | (np.diff(links.start_ns_R[row_R]) != 0)

@@ -33,7 +33,7 @@ class TaskGroups:
 def groups_of(run: FolderTables) -> TaskGroups:
     """Return the rounds (at grain 1) or stretches of rounds that the timeline consists of."""
     line = run.timeline
-    # By job, round and shard: the rows of a group are neighbours, and a job's groups in order.
+    # By job, round and shard: the rows of a group are neighbors, and a job's groups in order.
     row_R = np.lexsort((line.shard_R, line.round_R, line.job_R))
     job, first_round = line.job_R[row_R], line.round_R[row_R]
     new_R = np.ones(len(row_R), dtype=bool)
@@ -115,7 +115,7 @@ def _arrivals(run: FolderTables) -> list[Fault]:
 def _once(run: FolderTables, groups: TaskGroups) -> list[Fault]:
     """Return the rows whose (job, round, shard) an earlier row has too."""
     line, row_R = run.timeline, groups.row_R
-    # Sorted rows that are equal are neighbours. Rows of several shards (-1) do not say which, so
+    # Sorted rows that are equal are neighbors. Rows of several shards (-1) do not say which, so
     # they are left to ``_complete``, which counts.
     again_R = np.zeros(len(row_R), dtype=bool)
     again_R[1:] = (np.diff(line.job_R[row_R]) == 0) & (np.diff(line.round_R[row_R]) == 0)
@@ -162,7 +162,7 @@ def _round_order(run: FolderTables, groups: TaskGroups) -> list[Fault]:
 
 
 def _barriers(run: FolderTables, groups: TaskGroups) -> list[Fault]:
-    """Return the groups that start before the last synchronisation of the group before."""
+    """Return the groups that start before the last synchronization of the group before."""
     before_ns_G = np.zeros(len(groups.job_G), dtype=np.int64)
     before_ns_G[1:] = groups.end_ns_G[:-1]
     return listed(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _SLICES: Final = 20_000
 """Boxes in a picture at most: stretches are joined over small gaps until no more are left."""
 _NAMED: Final = 7
-"""Most jobs with a color other than grey, and a name: those that computed longest."""
+"""Most jobs with a color other than gray, and a name: those that computed longest."""
 
 
 def cdf_figure(records: Sequence[Record], names: Sequence[str]) -> Figure:

@@ -65,7 +65,7 @@ def stacked(
 ) -> Boxes:
     """Return slices as they are, but shares of time where columns are crowded with slices.
 
-    In such a column the groups of ``group_J`` stand on each other by number, so that neighbours
+    In such a column the groups of ``group_J`` stand on each other by number, so that neighbors
     make bands; above them, as one box, those that are not among the ``most`` with most time. A
     group's box is of its job with most time.
     """
@@ -142,7 +142,7 @@ def _pieces(slices: Slices, low_ns: float, span_ns: float, columns: int) -> _Pie
 
 
 def _apart(slices: Slices, pieces: _Pieces, chosen: IntArray) -> Boxes:
-    """Return the chosen pieces, neighbours of one slice as one box over the height of its row."""
+    """Return the chosen pieces, neighbors of one slice as one box over the height of its row."""
     row, column = pieces.row_P[chosen], pieces.column_P[chosen]
     new = np.ones(len(row), dtype=bool)
     new[1:] = (np.diff(row) != 0) | (np.diff(column) != 1)
@@ -224,7 +224,7 @@ def _exact(slices: Slices, low_ns: float, span_ns: float) -> Boxes:
 
 
 def _binned(slices: Slices, low_ns: float, span_ns: float, columns: int) -> Boxes:
-    """Return for each device and column its main job; equal neighbours become one box.
+    """Return for each device and column its main job; equal neighbors become one box.
 
     Axis P: pieces, the parts of slices that fall into one column.
     """
@@ -233,7 +233,7 @@ def _binned(slices: Slices, low_ns: float, span_ns: float, columns: int) -> Boxe
     cover_P = pieces.end_P - pieces.begin_P
     cell, job, level = _main_job(cell_P, slices.job_S[pieces.row_P], cover_P)
     # A box ends where a cell is missing, job or level change, or a device's row begins: cells of
-    # all devices are numbered through, so the last of one and the first of the next are neighbours.
+    # all devices are numbered through, so the last of one and the first of the next are neighbors.
     new = np.ones(len(cell), dtype=bool)
     new[1:] = (np.diff(cell) != 1) | (np.diff(job) != 0) | (np.diff(level) != 0)
     new |= cell % columns == 0

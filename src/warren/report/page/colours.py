@@ -1,4 +1,4 @@
-"""Colours of jobs: ten hues that stay apart for colour-blind eyes, in three depths."""
+"""Colors of jobs: ten hues that stay apart for color-blind eyes, in three depths."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _DEPTHS: Final = (1.0, 0.66, 1.42)
 _BRIGHTER: Final = "brightness(1.15)"
 """CSS filter of dark shades on a dark page."""
 COLOURS: Final = len(_HUES) * len(_DEPTHS)
-"""Most jobs that have a colour each."""
+"""Most jobs that have a color each."""
 MODELS: Final = len(_HUES)
 """Most models that have a hue each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Colouring:
-    """The colour class of each job, and the legend: (class, key, label).
+    """The color class of each job, and the legend: (class, key, label).
 
-    Up to ``COLOURS`` jobs have one each; more are coloured by model if there are few models, but
+    Up to ``COLOURS`` jobs have one each; more are colored by model if there are few models, but
     more than one, else in turn. Jobs of one ``key_J`` are highlighted together.
     """
 
@@ -44,7 +44,7 @@ class Colouring:
     by: str
 
     def groups(self) -> dict[str, tuple[str, list[int]]]:
-        """Return for each key its colour class and its jobs, in order of first appearance."""
+        """Return for each key its color class and its jobs, in order of first appearance."""
         found: dict[str, tuple[str, list[int]]] = {}
         for job, key in enumerate(self.key_J):
             found.setdefault(key, (self.class_J[job], []))[1].append(job)
@@ -57,7 +57,7 @@ class Colouring:
 
 
 def colouring(jobs: Sequence[Job]) -> Colouring:
-    """Choose colours for these jobs."""
+    """Choose colors for these jobs."""
     if len(jobs) <= COLOURS:
         classes = tuple(f"c{job.index}" for job in jobs)
         keys = tuple(f"j{job.index}" for job in jobs)
@@ -65,7 +65,7 @@ def colouring(jobs: Sequence[Job]) -> Colouring:
         return Colouring(class_J=classes, key_J=keys, legend=tuple(chips), by="job")
     # Jobs without a model, whose times were measured, count as one model.
     models = list(dict.fromkeys(job.model or "measured" for job in jobs))
-    # One model would paint all jobs alike, which shows less than colours in turn.
+    # One model would paint all jobs alike, which shows less than colors in turn.
     if 1 < len(models) <= MODELS:
         place = {model: index for index, model in enumerate(models)}
         number_J = [place[job.model or "measured"] for job in jobs]
@@ -88,7 +88,7 @@ def legend_of(
 ) -> list[tuple[str, str, str]]:
     """Return the legend of a chart that shows these jobs; ``names`` are those of all jobs.
 
-    Empty where colours do not tell the jobs apart.
+    Empty where colors do not tell the jobs apart.
     """
     if colours.legend:
         keys = {colours.key_J[job] for job in jobs}
@@ -99,7 +99,7 @@ def legend_of(
 
 
 def colour_css() -> str:
-    """Return the CSS rules of all colour classes: ``.c0`` fills, ``.l0`` draws lines."""
+    """Return the CSS rules of all color classes: ``.c0`` fills, ``.l0`` draws lines."""
     rules = []
     for number in range(COLOURS):
         colour = _shade(_HUES[number % len(_HUES)], _DEPTHS[number // len(_HUES)])
@@ -115,7 +115,7 @@ def colour_css() -> str:
 
 
 def _shade(hue: tuple[int, int, int], depth: float) -> str:
-    """Return a hue as a CSS colour: darker below one, mixed with white above."""
+    """Return a hue as a CSS color: darker below one, mixed with white above."""
     if depth <= 1:
         mixed = [part * depth for part in hue]
     else:

@@ -69,7 +69,7 @@ def _rows(devices: int, row_px: float) -> str:
 
 
 def _paths(boxes: Boxes, colours: Colouring, row_px: float) -> str:
-    """Return one path a job, or one a colour if there are too many jobs to name.
+    """Return one path a job, or one a color if there are too many jobs to name.
 
     Not one a box, of which there may be ``MOST_BOXES``.
     """

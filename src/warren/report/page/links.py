@@ -31,7 +31,7 @@ MOST_ROWS: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Band:
-    """One area of a chart: its colour class, key and label, and which rows of use it holds."""
+    """One area of a chart: its color class, key and label, and which rows of use it holds."""
 
     colour: str
     key: str

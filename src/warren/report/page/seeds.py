@@ -1,4 +1,4 @@
-"""The chart of runs of several seeds: one colour and one band a policy."""
+"""The chart of runs of several seeds: one color and one band a policy."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class ChartFrame:
     def render(self, legend: Iterable[tuple[str, str, str]] = (), note: str = "") -> Markup:
         """Make the chart HTML, with a note below it.
 
-        ``legend``: chips below the chart, each a colour class, the key that it highlights (empty:
+        ``legend``: chips below the chart, each a color class, the key that it highlights (empty:
         nothing) and a label.
         """
         grid = "".join(f"M{short(t.at * self.width)} 0v{short(self.height)}" for t in self.x_ticks)

@@ -35,7 +35,7 @@ _ErrorColumn = Literal["live_jct_s", "simulated_jct_s", "error_pct"]
 def comparison_table(rows: Sequence[Row]) -> Markup:
     """Make one row a run; a bar sets the weighted JCT against the largest.
 
-    Runs that differ in their seed alone have one colour, that of their curve.
+    Runs that differ in their seed alone have one color, that of their curve.
     """
     known: dict[object, int] = {}
     colours = [known.setdefault(group_of(row) or n, len(known)) for n, row in enumerate(rows)]
@@ -45,7 +45,7 @@ def comparison_table(rows: Sequence[Row]) -> Markup:
 def means_table(rows: Sequence[Row], against: str | None = None) -> Markup:
     """Make one row a policy of the means over its seeds; empty if there are none."""
     found = means(rows, against)
-    # The colours of curves go by policy in the order of the runs, as means do.
+    # The colors of curves go by policy in the order of the runs, as means do.
     return _table(found, list(range(len(found))), against) if found else Markup()
 
 
@@ -73,7 +73,7 @@ def _says_nothing(key: str, rows: Sequence[Row]) -> bool:
 
 
 def _cell(column: Column, row: Row, largest: float, place: tuple[int, int]) -> Cell:
-    """Make a cell of a run in row ``place[0]``, of colour ``place[1]``."""
+    """Make a cell of a run in row ``place[0]``, of color ``place[1]``."""
     key, value = column.key, row.get(column.key)
     # A run links to its part of the page; means ("seeds") have none.
     if key == "run" and "seeds" not in row:

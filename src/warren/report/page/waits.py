@@ -92,7 +92,7 @@ def _ends(record: Record, span_s: Scale) -> IntArray:
 def _legend(
     colours: Colouring, shown: IntArray, names: list[str], *, lost: bool
 ) -> list[tuple[str, str, str]]:
-    """Return the chips: marks, and colours of models; a job is named in its own row."""
+    """Return the chips: marks, and colors of models; a job is named in its own row."""
     whose = "model" if colours.by == "model" else "job"
     chips = [
         ("arrival", "", "arrival"),
