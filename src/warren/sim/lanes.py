@@ -1,6 +1,6 @@
 """The lanes of devices: started tasks, and the events that follow from them.
 
-Once a task starts, everything about it is known: its COMP end, its synchronisation end and, when it
+Once a task starts, everything about it is known: its COMP end, its synchronization end and, when it
 is the last of its round to start, the barrier. So nothing is kept but the events that will be
 emitted. A stretch runs its first round that way, since its devices may become free at different
 times; the rounds after it are all alike and are taken in one step. If times change while it runs,
@@ -188,7 +188,7 @@ class Lanes:
         self.round_J = [0 for _ in jobs]
         # The tasks of the job's round at hand that have not started.
         self.left_J = [job.scale for job in jobs]
-        # The latest end of a synchronisation of that round so far.
+        # The latest end of a synchronization of that round so far.
         self.barrier_J = [0 for _ in jobs]
         # The devices whose head waits for the job.
         self.waiting_J: list[list[int]] = [[] for _ in jobs]
@@ -332,7 +332,7 @@ class Lanes:
         self.finish_rounds(parts[0][0], last + skipped)
 
     def _round_of(self, part: Assignment, offset: int, begin: int) -> tuple[int, int]:
-        """Return the ends of COMP and synchronisation of a part's round begun at ``begin``, ns."""
+        """Return the ends of COMP and synchronization of a part's round begun at ``begin``, ns."""
         kind = self.type_D[part.device]
         # The barrier has passed, so this device's COMM lane is free.
         return self.durations.run_round(

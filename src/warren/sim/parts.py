@@ -52,7 +52,7 @@ class Durations(Protocol):
     def run_round(
         self, job: int, round_: int, shards: tuple[int, ...], kind: int, start: int, comm_free: int
     ) -> tuple[int, int]:
-        """Return the end of the last COMP and of the last synchronisation, ns.
+        """Return the end of the last COMP and of the last synchronization, ns.
 
         The tasks ``shards`` run back to back from ``start`` on a device of type ``kind`` whose
         COMM lane is free from ``comm_free`` on.

@@ -206,7 +206,7 @@ class SimPort:
         for event in batch:
             match event:
                 case TasksDone():
-                    # Its device went on when its COMP ended: synchronisation is the other lane's.
+                    # Its device went on when its COMP ended: synchronization is the other lane's.
                     pass
                 case CompDone():
                     self._free(event.device)
@@ -487,7 +487,7 @@ class SimPort:
         return len(busy.union(one.device for one in self._processors.due_copies))
 
     def _is_at_work(self, device: int) -> bool:
-        """Tell whether a device computes, synchronises, or computes a task again."""
+        """Tell whether a device computes, synchronizes, or computes a task again."""
         queue, lanes = self._queue_D[device], self._lanes
         waits = self._rings is not None and self._rings.waits(device)
         if queue and not waits and device not in self._waiting_J[queue[0].job]:

@@ -1,6 +1,6 @@
 """Devices that share one machine, where a task's time depends on how many devices are at work.
 
-A device is at work from a task's start to the end of its synchronisation: it computes, then
+A device is at work from a task's start to the end of its synchronization: it computes, then
 Warren's own processes compute for it, and if its job goes on there the next task starts at once. It
 is not at work while its queue waits longer, for other devices at a barrier or for a job to arrive:
 then no process computes for it. A task's time follows from the number of devices at work when it
@@ -173,7 +173,7 @@ class SharedProcessors:
     def run_round(
         self, job: int, round_: int, shards: tuple[int, ...], kind: int, start: int, comm_free: int
     ) -> tuple[int, int]:
-        """Return the ends of the last COMP and synchronisation, ns; see ``Durations``."""
+        """Return the ends of the last COMP and synchronization, ns; see ``Durations``."""
         return self._counted.run_round(job, round_, shards, kind, start, comm_free)
 
     def count(self, at_work: int) -> bool:

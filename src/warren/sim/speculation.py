@@ -2,7 +2,7 @@
 
 Once a run of a task starts, its end is known, so it is known at once which of two runs is first.
 The other gives no ``TasksDone``; its end is decided when the round's barrier passes: if it has left
-COMP it is over, else its COMP runs to the end and its synchronisation does not happen. A task may
+COMP it is over, else its COMP runs to the end and its synchronization does not happen. A task may
 be copied that waits behind a run that has lost: then its copy begins first. A task draws the same
 noise wherever it runs.
 """
@@ -171,7 +171,7 @@ class TaskCopies:
         job, round_, shard = task
         at = lanes.now_ns
         # On COMP it frees its device by ``TaskDropped`` instead of ``CompDone``. It will not
-        # synchronise, so the COMM lane is as it was before; a synchronisation that has begun there
+        # synchronize, so the COMM lane is as it was before; a synchronization that has begun there
         # keeps its place.
         if run.comp_end_ns > at:
             at = run.comp_end_ns

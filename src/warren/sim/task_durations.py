@@ -140,7 +140,7 @@ class TaskDurations:
     def run_round(
         self, job: int, round_: int, shards: tuple[int, ...], kind: int, start: int, comm_free: int
     ) -> tuple[int, int]:
-        """Return the ends of the last COMP and synchronisation, ns; see ``Durations``."""
+        """Return the ends of the last COMP and synchronization, ns; see ``Durations``."""
         if self.noisy:
             return self._run_noisy(job, round_, shards, kind, start, comm_free)
         comp, sync = self._comp[job][kind], self._sync[job][kind]
@@ -162,7 +162,7 @@ class TaskDurations:
         for shard in shards:
             comp_end += scaled(comp, factor_ppm(self._comp_key[job], round_, shard, self._cv_ppm))
             sync_ns = scaled(sync, factor_ppm(self._sync_key[job], round_, shard, self._cv_ppm))
-            # ``lane``: a synchronisation waits for its task and for the one before it. Elsewhere
+            # ``lane``: a synchronization waits for its task and for the one before it. Elsewhere
             # it waits for its task alone, and the longest of all ends last.
             if self._is_lane:
                 comm_free = end = max(comm_free, comp_end) + sync_ns

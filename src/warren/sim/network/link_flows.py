@@ -241,7 +241,7 @@ class LinkFlows:
     ) -> None:
         """Add up bytes that have passed these links of a job alone."""
         if byte_count > 0:
-            # Records have up and down of a host as neighbours.
+            # Records have up and down of a host as neighbors.
             numbers = [2 * (link % self._hosts) + link // self._hosts for link in links]
             flow_class = self._class_J[job]
             self._recorder.add(numbers, job, flow_class, begin_ns, end_ns, byte_count)
@@ -368,6 +368,6 @@ class LinkFlows:
     def _record(self) -> None:
         """Add up the bytes noted as passed."""
         noted = self._timed.passed()
-        # Records have up and down of a host as neighbours.
+        # Records have up and down of a host as neighbors.
         link_N = 2 * (noted.link_N % self._hosts) + noted.link_N // self._hosts
         self._recorder.add_all(link_N, noted.what_I5, noted.bytes_I)

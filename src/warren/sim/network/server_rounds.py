@@ -73,7 +73,7 @@ class _Work:
     """An assignment at the head of its device's queue, until all its tasks have ended.
 
     ``round``: round of the next task to start, or of the computing task; ``place``: how many tasks
-    of that round have started; ``sync_end_ns``: when the last of them has synchronised, where that
+    of that round have started; ``sync_end_ns``: when the last of them has synchronized, where that
     takes T^s; ``left``: tasks of the last round that have not ended.
     """
 
