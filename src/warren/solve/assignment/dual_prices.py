@@ -56,7 +56,7 @@ def _price(
 ) -> float:
     """Return the price of a type, the others fixed: the first bid that finds no device left.
 
-    This minimises the dual over one price; 0 where all bids find devices.
+    This minimizes the dual over one price; 0 where all bids find devices.
     """
     gain_JT = value_JT - price_T * use_JT
     gain_JT[:, kind] = 0.0

@@ -44,7 +44,7 @@ class _Node:
 
     ``free``: when each device has computed. Of each job: the round of which tasks start next, the
     tasks left in it, when it may start, and when those of its tasks that have started have all
-    synchronised, which is its barrier.
+    synchronized, which is its barrier.
     """
 
     free: list[int]
@@ -139,7 +139,7 @@ class _Search:
         child.free[device], child.last_start = comp_end, start
         child.barrier[job] = max(child.barrier[job], comp_end + int(tiny.sync_ns_JT[job, kind]))
         child.left[job] -= 1
-        # The round's last task has started: the next round may start when all have synchronised.
+        # The round's last task has started: the next round may start when all have synchronized.
         if child.left[job] == 0:
             child.round_[job] += 1
             child.left[job] = int(tiny.scale_J[job])

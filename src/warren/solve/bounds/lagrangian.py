@@ -43,7 +43,7 @@ and of mu, and so is the loss in the claim. Each sum is lowered by its number of
 magnitudes times epsilon. An arrival must not be later than the job's own: if it is rounded up to an
 edge, the interval before the edge is missing altogether.
 
-Longer tasks, tasks with breaks and synchronisations that queue are all covered, so the bound holds
+Longer tasks, tasks with breaks and synchronizations that queue are all covered, so the bound holds
 for every grain and for the networks ``constant`` and ``lane``.
 """
 

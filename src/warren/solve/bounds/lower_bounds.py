@@ -67,7 +67,7 @@ def lower_bounds(
     """Compute bounds for all jobs that fit a device of the cluster; times in ns, weights >= 0.
 
     ``gang_J``: which jobs are gangs; by default none is.
-    ``makespan_s`` is the last synchronisation's end minus the first arrival.
+    ``makespan_s`` is the last synchronization's end minus the first arrival.
     """
     jobs = bound_jobs(
         arrival_ns_J=arrival_ns_J,

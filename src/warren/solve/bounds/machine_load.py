@@ -5,7 +5,7 @@ device of type t runs job j it completes the share 1 / W_jt of it a second, that
 <= v_t of the volume p_j; all devices together at most 1. So every schedule is, in volumes, a
 preemptive schedule of one machine of speed 1 that may serve several jobs at fractional rates,
 for any v. (v_t = 1 / sum D gives p_j = min_t W_jt / number of devices.) So the work of all jobs
-released from r on ends at r + their sum of p_j or later, and one synchronisation still follows.
+released from r on ends at r + their sum of p_j or later, and one synchronization still follows.
 The best v for r = min a is the dual of the area linear program
 
     least C: sum_t x_jt = 1, sum_j W_jt x_jt <= D_t C.
@@ -21,7 +21,7 @@ tolerances cannot make it wrong.
 
 *Where paths bind.* Let C be the longest path's end, each job on one type t with a_j + P_jt <= C,
 and for every r the jobs released from r on such that r + the most of a type's work per device + one
-synchronisation <= C. Then neither bound is above C: these x satisfy the linear program, and the p_j
+synchronization <= C. Then neither bound is above C: these x satisfy the linear program, and the p_j
 of the jobs add up to sum_t v_t (their work on t), at most the most work per device. The search
 begins with such a choice; it spares the solver, whose import takes longer than most instances.
 """
@@ -42,7 +42,7 @@ TRIALS: Final = 32
 
 
 def volumes(jobs: BoundJobs, speed_T: FloatArray) -> FloatArray:
-    """Compute p_j in s for speeds, which are normalised here to sum_t D_t v_t = 1."""
+    """Compute p_j in s for speeds, which are normalized here to sum_t D_t v_t = 1."""
     # Work that is infinite times a speed of 0 is no number.
     with np.errstate(invalid="ignore"):
         share_JT = np.where(np.isinf(jobs.work_s_JT), np.inf, jobs.work_s_JT * speed_T)
@@ -74,7 +74,7 @@ def makespan_bound(jobs: BoundJobs) -> tuple[float, str]:
     path | area | both.
     """
     path = float((jobs.arrival_s_J + jobs.path_s_J).max())
-    # ``around``, for each r: the jobs released from r on still synchronise after their last task,
+    # ``around``, for each r: the jobs released from r on still synchronize after their last task,
     # which takes the least T^s of any of them at least.
     latest_first = np.argsort(-jobs.arrival_s_J, kind="stable")
     tail = np.minimum.accumulate(jobs.least_sync_s_J[latest_first])
@@ -82,7 +82,7 @@ def makespan_bound(jobs: BoundJobs) -> tuple[float, str]:
     if _paths_bind(jobs, path, latest_first, around):
         return path, "path"
     area = 0.0
-    # r + the sum of p_j + one synchronisation, the largest over all r, for each v.
+    # r + the sum of p_j + one synchronization, the largest over all r, for each v.
     for speed_T in (area_speeds(jobs), even_speeds(jobs)):
         volume = np.cumsum(volumes(jobs, speed_T)[latest_first])
         area = max(area, float((around + volume).max()))
@@ -95,7 +95,7 @@ def makespan_bound(jobs: BoundJobs) -> tuple[float, str]:
 def _paths_bind(jobs: BoundJobs, path_s: float, latest_first: IntArray, around: FloatArray) -> bool:
     """Tell whether a choice of types shows that neither the area nor both exceed the path.
 
-    "Where paths bind" in the module's text. ``around``: arrival plus synchronisation behind, in
+    "Where paths bind" in the module's text. ``around``: arrival plus synchronization behind, in
     the order ``latest_first``. Types that are loaded above the average get dearer from trial to
     trial, by less and less.
     """

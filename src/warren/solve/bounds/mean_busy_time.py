@@ -44,7 +44,7 @@ def mean_busy_delays(
 ) -> FloatArray:
     """Compute M_j - r_j (s) for always serving the released job of largest w / volume.
 
-    This minimises sum w_j M_j over all preemptive, fractional schedules (Goemans 1996). A job of
+    This minimizes sum w_j M_j over all preemptive, fractional schedules (Goemans 1996). A job of
     no volume has a delay of 0. ``release_ns_J`` are int64; time is counted from the start of each
     busy period, so that a late release costs no precision: a delay is off by some rounding
     errors of its busy period's length, never of its date.

@@ -4,7 +4,7 @@
 whose perimeter is the least common multiple of all periods; the rotations of the patterns are
 chosen so that the demand beyond the link's capacity is least. Its score is 1 less the mean excess.
 
-*Differs.* There each link is optimised alone, and a graph of jobs and links, which must have no
+*Differs.* There each link is optimized alone, and a graph of jobs and links, which must have no
 loops, is walked to give each job one shift. Here a job has one rotation from the beginning and the
 excess is summed over all links, so loops do no harm. The walk along shared links gives the order in
 which jobs are placed, each best beside those before it; then each is placed again beside all others

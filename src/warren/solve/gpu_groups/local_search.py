@@ -7,8 +7,8 @@ slowest group (Graham 1969). A move takes two groups and an exchange e of GPUs, 
 other and back; it is done in as many pairs of equal groups as there are at once.
 
 (4) has plateaus: most moves change neither the fastest nor the slowest group. So moves are judged
-by the sum over groups and jobs of |s c - centre| ** power; the best improving move is taken, until
-there is none. The power rises to ``POWERS[-1]``, nearly the largest difference; then the centre is
+by the sum over groups and jobs of |s c - center| ** power; the best improving move is taken, until
+there is none. The power rises to ``POWERS[-1]``, nearly the largest difference; then the center is
 the middle between fastest and slowest. From such a grouping, some exchanges at random and again, in
 turn.
 
@@ -187,7 +187,7 @@ class GroupingSearch:
 
 
 class _MoveEvaluator:
-    """The change of the sum by each exchange from each pattern, for one centre and one power.
+    """The change of the sum by each exchange from each pattern, for one center and one power.
 
     Results for a pattern are kept.
     """

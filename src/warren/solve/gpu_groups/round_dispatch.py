@@ -136,7 +136,7 @@ def _rounds(jobs: JobColumns, pool: DeviceHeaps, rules: DispatchRules, job: Int)
     least_ns = -1
     longest_ns = 1
     # Shards per device of the group, rounded up. k tasks of one device take (k - 1) T^c and one
-    # turn, since synchronisations go on beside the next task.
+    # turn, since synchronizations go on beside the next task.
     tasks = -(-jobs.scale_J[job] // (first_T[-1] - first_T[0]))
     for kind in range(len(first_T) - 1):
         if jobs.fits_JT[job, kind] and first_T[kind + 1] > first_T[kind]:

@@ -1,4 +1,4 @@
-"""A number that no utilisation of a job grouping is above.
+"""A number that no utilization of a job grouping is above.
 
 With w_j, n_j, W, N, T, a as in ``problem``, b = 1 - a, r_j = w_j / n_j (the machines on which a job
 computes as long as it sends; infinite for n_j = 0) and x = W / (m T), y = N / T the two parts of
@@ -33,7 +33,7 @@ from warren.solve.job_groups.problem import JobGroupingProblem
 
 
 def most_utilization(problem: JobGroupingProblem) -> float:
-    """Compute an upper bound of the utilisation of every grouping; at most 1."""
+    """Compute an upper bound of the utilization of every grouping; at most 1."""
     cpu, net = problem.cpu_weight, 1 - problem.cpu_weight
     comp_J, net_J, machines = problem.comp_machine_s_J, problem.net_s_J, problem.machines
     if len(net_J) == 1:

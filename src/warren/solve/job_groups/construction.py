@@ -30,7 +30,7 @@ from warren.solve.job_groups.problem import NOT_RUN, JobGroupingProblem
 CANDIDATES: Final = 200
 """Number of next jobs in the order from which one is chosen for a group."""
 LEAST_GAIN: Final = 1e-3
-"""Least gain, in utilisation, by which a further job must make a group busier."""
+"""Least gain, in utilization, by which a further job must make a group busier."""
 
 
 def busiest_first(

@@ -7,7 +7,7 @@ n_j(m) its COMM on m, W and N(m) their sums over a group S of m machines::
 
     (4.1, 4.2)  T(S, m) = max(W / m, N(m), max over j in S of alone_j(m))
     (4.3, 4.4)  value of the group = (u (a W + (1 - a) m N(m)) + V) / T - e m |S|
-                utilisation of the cluster = sum of values / M, where u = 1, V = 0
+                utilization of the cluster = sum of values / M, where u = 1, V = 0
 
 a is the weight of CPU; e is so small that it decides between equals: fewer jobs that share a
 machine are better. V is the sum of v_j, the worth of an iteration of a job beside the machines it

@@ -8,7 +8,7 @@ counts as taken until phi + T^c, so that the next task sees what is truly left; 
 outlives the walk. So a device idles only if every ready task expects to be done earlier elsewhere.
 
 Jobs with ``stretch_rounds_J`` > 1 choose for all their shards and a whole stretch at once, by the
-earliest completion of its COMP and synchronisation; several shards may share a device. A stretch
+earliest completion of its COMP and synchronization; several shards may share a device. A stretch
 starts when all the devices it chose are idle.
 
 Source: list scheduling in the order of Hare's Algorithm 1. Differs from it: no device is reserved
@@ -177,7 +177,7 @@ def _start_tasks(instance: Instance, state: _State, job: int, now: int) -> bool:
             break
     if state.left_J[job] > 0:
         return False
-    # The round's last synchronisation end is its barrier: the job's next event.
+    # The round's last synchronization end is its barrier: the job's next event.
     push(state.events, 0, state.barrier_ns_J[job], job)
     return True
 

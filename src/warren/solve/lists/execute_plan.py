@@ -36,7 +36,7 @@ class PlanTables(NamedTuple):
 
     ``comp_key_J`` and ``sync_key_J`` (uint64) start each job's streams of noise. ``cv_ppm`` is the
     noise's coefficient of variation in parts per million; 0 means that all tasks of a job take the
-    same time on one type of device. ``is_lane``: one synchronisation at a time per device, in order
+    same time on one type of device. ``is_lane``: one synchronization at a time per device, in order
     (network ``lane``); else they never queue.
     """
 
@@ -63,7 +63,7 @@ class _State(NamedTuple):
     parked_J: IntArray  # first device waiting for this job
     round_J: IntArray
     release_ns_J: IntArray  # when the present round may start
-    barrier_ns_J: IntArray  # latest synchronisation end of the present round so far
+    barrier_ns_J: IntArray  # latest synchronization end of the present round so far
     left_J: IntArray  # tasks of the present round that have not started
     seen_K: IntArray  # last round started, per (job, shard)
     base_J: IntArray  # where a job's shards begin on axis K
@@ -107,7 +107,7 @@ def _run_round(
     start: int,
     comm_free: int,
 ) -> tuple[int, int]:
-    """Return the last ends of COMP and synchronisation of a unit's tasks in one round.
+    """Return the last ends of COMP and synchronization of a unit's tasks in one round.
 
     The round is the ``offset``-th of the unit, from 0; its COMP begins at ``start``, and the
     device's COMM lane is free from ``comm_free`` on.
@@ -123,7 +123,7 @@ def _run_round(
             shard = rows.shard_R[row]
             comp = scaled(comp_ns, factor_ppm(tables.comp_key_J[job], round_, shard, tables.cv_ppm))
             sync = scaled(sync_ns, factor_ppm(tables.sync_key_J[job], round_, shard, tables.cv_ppm))
-        # The tasks of a unit compute one after another. In a lane, so do their synchronisations:
+        # The tasks of a unit compute one after another. In a lane, so do their synchronizations:
         # each begins when its task has computed and the one before is over.
         comp_end += comp
         if tables.is_lane:

@@ -127,7 +127,7 @@ def _place(
         start_ns = max(state.ready_ns_J[job], pool.free_ns_C[pool.first_T[kind]])
         state.device_I[task] = pool.device_C[pool.first_T[kind]]
         state.start_ns_I[task] = start_ns
-        # Line 16: phi_m* = x + T^c. The synchronisation overlaps with the next task.
+        # Line 16: phi_m* = x + T^c. The synchronization overlaps with the next task.
         comp_end_ns = start_ns + problem.comp_ns_JT[job, kind]
         replace_top(pool, kind, comp_end_ns)
         # Line 10, for the round after this one: t is the latest x + T^c + T^s of this one.

@@ -9,7 +9,7 @@ A stretch takes as many devices as the job has shards, or as there are of the ty
 spread evenly; the same ones as the stretch before if they are free.
 
 Source: serial schedule generation as in project scheduling (Kolisch 1996), in the order of Hare's
-Algorithm 1. Differs: stretches are long beside their synchronisations, so a gap between two is
+Algorithm 1. Differs: stretches are long beside their synchronizations, so a gap between two is
 rare; at grain 1 ``type_queues`` is better, since it delays an urgent round a little where that
 keeps a device busy.
 """

@@ -33,7 +33,7 @@ class _Scratch(NamedTuple):
     free_ns_D: IntArray
     done_J: IntArray  # tasks placed
     ready_ns_J: IntArray  # when the present round may start
-    barrier_ns_J: IntArray  # latest synchronisation end of the present round
+    barrier_ns_J: IntArray  # latest synchronization end of the present round
 
 
 TRIALS: Final = 2_000
@@ -196,7 +196,7 @@ def _value(instance: Instance, order: TaskOrder, scratch: _Scratch, makespan: bo
         job, device = order.job_I[task], order.device_I[task]
         kind = instance.type_D[device]
         # start = max(barrier of the round before or arrival, device free); the device computes for
-        # T^c, and the synchronisation of T^s overlaps with its next task.
+        # T^c, and the synchronization of T^s overlaps with its next task.
         comp_end_ns = max(ready_ns_J[job], free_ns_D[device]) + instance.comp_ns_JT[job, kind]
         free_ns_D[device] = comp_end_ns
         barrier_ns_J[job] = max(barrier_ns_J[job], comp_end_ns + instance.sync_ns_JT[job, kind])

@@ -7,7 +7,7 @@ the device time of the round at the job's price for it. Prices grow with the wei
 jobs present, all of which wait for the device time taken.
 
 Symbols. A round of job j that has type t to itself takes q = ceil(n / D_t) T^c + T^s, and keeps n
-T^c / q devices busy. T^s costs no device time, so the devices of a job that synchronises serve
+T^c / q devices busy. T^s costs no device time, so the devices of a job that synchronizes serve
 others: rounds of tasks, with barriers between them, come close to that.
 """
 

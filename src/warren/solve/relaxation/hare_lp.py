@@ -70,7 +70,7 @@ class RelaxationInstance:
 def solve_relaxed(
     instance: RelaxationInstance, *, every_subset: bool = False, budget: int = 500
 ) -> RelaxedTimes:
-    """Minimise sum w C over (4)-(7), (9).
+    """Minimize sum w C over (4)-(7), (9).
 
     Parameters
     ----------

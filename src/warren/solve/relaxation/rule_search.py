@@ -28,7 +28,7 @@ VISITS_A_TASK: Final = 10
 _LEAST_GREED: Final = 0.05
 
 Objective = Callable[[FloatArray], float]
-"""The objective, to be minimised: a function of each job's finish in float s, -1 for a job that
+"""The objective, to be minimized: a function of each job's finish in float s, -1 for a job that
 cannot run."""
 
 
