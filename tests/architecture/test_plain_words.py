@@ -38,7 +38,7 @@ PLAIN: Final = {
 BRITISH: Final = re.compile(
     r"\w*(?:synchronis|optimis(?!ti)|neighbour|behaviour|colour|utilis|favour|licence|realised"
     r"|modell(?:ed|ing)|serialis|honour|minimis|maximis|centred|normalis|labelled|amortis"
-    r"|discretis|\bgrey\b)\w*",
+    r"|discretis|initialis|recognis|organis|summaris|analys(?:e|ing)|\bcentres?\b|\bgrey\b)\w*",
     re.IGNORECASE,
 )
 """British spellings, of which pages and shown texts have the American ones."""
@@ -120,6 +120,15 @@ def texts(source: str) -> Iterator[tuple[int, str]]:
                 block, line = [], token.start[0]
             block.append(token.string.lstrip("#"))
     yield line, "\n".join(block)
+
+
+def test_texts_of_the_package_have_american_spelling() -> None:
+    found = {
+        str(path.relative_to(house.PACKAGE)): words
+        for path in sorted(house.PACKAGE.rglob("*.py"))
+        if (words := [one for _, text in texts(path.read_text()) for one in in_british(text)])
+    }
+    assert not found
 
 
 def stumbles(source: str) -> Iterator[tuple[int, str]]:
