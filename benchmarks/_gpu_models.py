@@ -259,7 +259,7 @@ class DeepSpeech(Random):
 
 
 class _Graph(nn.Module):
-    """Features of a node, of its neighbours and of theirs; ``both``: a node's own count apart."""
+    """Features of a node, of its neighbors and of theirs; ``both``: a node's own count apart."""
 
     def __init__(self, width: int, *, both: bool) -> None:
         super().__init__()
@@ -268,7 +268,7 @@ class _Graph(nn.Module):
         self.second = nn.Linear(width * (1 + both), 7, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        # x: (batch, 1 + neighbours, 1 + neighbours, features), the first of each a node itself.
+        # x: (batch, 1 + neighbors, 1 + neighbors, features), the first of each a node itself.
         hidden = torch.relu(self.first(self._mixed(x)))
         return self.second(self._mixed(hidden))
 
@@ -278,7 +278,7 @@ class _Graph(nn.Module):
 
 
 class FastGcn(Random):
-    """Two graph convolutions of 16 on sampled neighbours, of Cora's shape."""
+    """Two graph convolutions of 16 on sampled neighbors, of Cora's shape."""
 
     batch: int = 128
     classes: int = 7
@@ -289,13 +289,13 @@ class FastGcn(Random):
         return _Graph(16, both=False)
 
     def inputs(self) -> Tensor:
-        """Features of nodes, of sampled neighbours and of theirs."""
+        """Features of nodes, of sampled neighbors and of theirs."""
         size = 1 + self.neighbours
         return (torch.rand(self.items, size, size, 1433) < 0.01).float()
 
 
 class GraphSage(FastGcn):
-    """Two mean aggregators of 128 on sampled neighbours, of Cora's shape."""
+    """Two mean aggregators of 128 on sampled neighbors, of Cora's shape."""
 
     batch: int = 16
 

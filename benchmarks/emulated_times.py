@@ -1,8 +1,8 @@
 """How exactly the processes of an emulated run keep its times, on this machine.
 
 *Pads*: two jobs of two tasks take turns on two devices. A task computes for 80 ms and is
-synchronised in 32 ms. The medians of both are printed over what they should be, and so is the end
-of the last job: computing hides the synchronisation, so no delay of a message may add up.
+synchronized in 32 ms. The medians of both are printed over what they should be, and so is the end
+of the last job: computing hides the synchronization, so no delay of a message may add up.
 *Straggler*: one of two devices takes eight times as long as its profile says, and late tasks are
 copied. The time of the job is printed over that of the simulator.
 
@@ -57,7 +57,7 @@ def _best(part: Callable[[Path], dict[str, float]]) -> dict[str, float]:
 
 
 def pads(folder: Path) -> dict[str, float]:
-    """Return COMP, synchronisation and the end of the last job over what they should be."""
+    """Return COMP, synchronization and the end of the last job over what they should be."""
     jobs = [job(index, rounds=ROUNDS) for index in range(2)]
     run, costs = world(folder, jobs, 2, scale=SCALE, comp_s=COMP_S, sync_s=SYNC_S)
     rows = [

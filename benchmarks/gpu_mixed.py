@@ -3,7 +3,7 @@
 The jobs are nets of the size of Hare's Table 2, two tasks a round; what they cost is measured
 before, as in any run without rows. Figures: the share of time in which a task is on COMP, from the
 first task to the end of the first job, while there are six, and to the last task; and the
-utilisation that nvidia-smi reads every 100 ms, which counts moments in which a kernel runs. No task
+utilization that nvidia-smi reads every 100 ms, which counts moments in which a kernel runs. No task
 is computed again here (``verify: 0``): of a job of few tasks the first ones that are would be many.
 ``--alone`` trains each job by the plain loop too, and it has to have the same bits. ``--twice``
 runs all once more, planned with the medians of the first run, as where jobs have a past: what is

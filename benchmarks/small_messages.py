@@ -2,7 +2,7 @@
 
 Between two tasks of a job there are four such messages, one after another. Each is sent after
 ``PAUSE_S`` of silence, as after a task; both ways in turns, so that a machine that becomes slower
-favours neither. The floor is a wake-up of the kernel's.
+favors neither. The floor is a wake-up of the kernel's.
 """
 
 from __future__ import annotations

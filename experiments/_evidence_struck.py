@@ -40,7 +40,7 @@ def struck(result: Mapping[str, Any]) -> str:
 
 
 def neighbours(result: Mapping[str, Any]) -> str:
-    """Which neighbours changed the bits of correct jobs, or failed them."""
+    """Which neighbors changed the bits of correct jobs, or failed them."""
     names = list(result["rows"][0]["correct"]) if result["rows"] else []
     rows = [
         [row["neighbour"], *(row["correct"][name] for name in names),

@@ -19,7 +19,7 @@ COLOURS: Final[Mapping[str, str]] = {
     "hare-published": "#882255", "hare": "#0b5394", "sched-allox": "#e69f00",
     "sched-homo": "#56b4e9", "srtf": "#009e73", "gavel-fifo": "#b0b0b0",
 }  # fmt: skip
-"""Told apart without colour vision too."""
+"""Told apart without color vision too."""
 
 
 def draw(name: str, part: Part) -> None:
@@ -86,7 +86,7 @@ ONLINE: Final[Mapping[str, str]] = {
 
 
 def curves(name: str, varies: str, label: str, values: Mapping[str, Mapping[str, float]]) -> None:
-    """A line a policy over the cells; a form of a policy is dashed, in the policy's colour."""
+    """A line a policy over the cells; a form of a policy is dashed, in the policy's color."""
     figure, axes = pyplot.subplots(figsize=(7, 3.4), layout="constrained")
     for place, by in values.items():
         plain, cells = place.partition(" ")[0], [float(cell) for cell in by]

@@ -1,4 +1,4 @@
-"""What apps share whose optimisers, schedules and hooks keep something, each in its own way.
+"""What apps share whose optimizers, schedules and hooks keep something, each in its own way.
 
 ``restored_state.py`` takes their servers away; tests do so for all of them once. ``refused`` is
 part of the line that refuses one; without it the parameters and metrics have to be the same.

@@ -1,4 +1,4 @@
-"""Hooks of optimisers that keep something: averages, counters, generators."""
+"""Hooks of optimizers that keep something: averages, counters, generators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimisers that keep something in attributes, in odd keys, in another type or order."""
+"""Optimizers that keep something in attributes, in odd keys, in another type or order."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Aliases(Base):
 
 
 class FlatViews(Base):
-    """Momentum in one flat tensor with views, all made with the optimiser."""
+    """Momentum in one flat tensor with views, all made with the optimizer."""
 
     late: ClassVar[bool] = False
 
@@ -282,7 +282,7 @@ class Unfreezes(Base):
 
 
 class Wrapped(Base):
-    """A look-ahead around another optimiser, which has attributes and state of its own."""
+    """A look-ahead around another optimizer, which has attributes and state of its own."""
 
     def steps(self, parameters: list[nn.Parameter]) -> optim.Optimizer:
         class Around(optim.Optimizer):
@@ -309,14 +309,14 @@ class Wrapped(Base):
 
 @dataclass
 class Memory:
-    """What an optimiser remembers."""
+    """What an optimizer remembers."""
 
     norm: float = 0.0
     seen: int = 0
 
 
 class InObject(Base):
-    """Numbers in an object that is made with the optimiser."""
+    """Numbers in an object that is made with the optimizer."""
 
     anew: ClassVar[bool] = False
 

@@ -1,4 +1,4 @@
-"""Optimisers and averages of public packages, those that are installed.
+"""Optimizers and averages of public packages, those that are installed.
 
 No package is needed: ``MISSING`` says which ones are not here.
 """
@@ -41,7 +41,7 @@ CHOSEN: Final = {
     **{f"T{one}": ("torch_optimizer", one, {"lr": 0.01}) for one in _TORCH_OPTIMIZER.split()},
     **{f"P{one}": ("pytorch_optimizer", one, {"lr": 0.01}) for one in _PYTORCH_OPTIMIZER.split()},
 }
-"""Class of an app to package, class of its optimiser, and options."""
+"""Class of an app to package, class of its optimizer, and options."""
 
 
 def _module(name: str) -> Any:
@@ -56,7 +56,7 @@ MISSING: Final = tuple(name for name, one in _MODULES.items() if one is None)
 
 
 def _app(name: str, package: str, optimiser: str, options: dict[str, Any]) -> Any:
-    """An app whose optimiser comes from a package."""
+    """An app whose optimizer comes from a package."""
 
     def steps(_: Base, parameters: list[nn.Parameter]) -> optim.Optimizer:
         kind = getattr(_MODULES[package], optimiser)

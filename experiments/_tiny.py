@@ -164,7 +164,7 @@ def weighted_s(case: Case, finish_ns_J: npt.NDArray[np.int64], *, from_zero: boo
 
 
 def one_gpu(comp_s: list[int], weights: list[float]) -> Case:
-    """Jobs of one task each, all there from the start, on one GPU; nothing to synchronise."""
+    """Jobs of one task each, all there from the start, on one GPU; nothing to synchronize."""
     jobs = tuple(
         Job(index=index, name=f"j{index}", scale=1, rounds=1, weight=weight)
         for index, weight in enumerate(weights)

@@ -3,7 +3,7 @@
 Each case is a run file with what is set there. ``warren simulate --out DIR`` must finish every job
 and ``warren report DIR --check`` must find nothing; a case that a policy refuses is counted with
 its reason. The cases cover generated, hand-written and traced jobs, arrivals and none, grains,
-synchronisation that queues and not, hidden noise, copies of late tasks, measured overheads, types
+synchronization that queues and not, hidden noise, copies of late tasks, measured overheads, types
 that a job does not fit, one device, and jobs of more tasks than devices. All runs share a process.
 
 ``checks_of`` is what the tests call, on cases of their own.

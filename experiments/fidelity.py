@@ -4,7 +4,7 @@
 simulation: times are computed and not measured, so what is compared is decisions. Those of the
 live run must be those of the simulation, task by task; a policy that plans all beforehand, as hare
 does, has the same in both worlds anyway. Two controls must be off: live runs in which one device
-type is 20 % slower, and a simulator that leaves out synchronisation. (b) The same with
+type is 20 % slower, and a simulator that leaves out synchronization. (b) The same with
 pads drawn from measured iteration times that only the live side sees: mean absolute JCT error at
 most 5 %. (c) Nothing emulated, costs measured beforehand: at most 10 %. *c*:
 ``hare/testbed2.yaml``, written by hand; *c1*, *c2*: drawn by the seeds 1 and 2 and not selected

@@ -2,7 +2,7 @@
 
 *optimum*: 200 drawn cases of 2 to 10 jobs on 2 to 24 machines (``tests/solve/job_group_cases.py``,
 ``drawn``), twice: seeds that were looked at while the search was written, and others; and ten cases
-of ten jobs of Table 4.1 on 100 machines. Each grouping against the best of all, in the utilisation
+of ten jobs of Table 4.1 on 100 machines. Each grouping against the best of all, in the utilization
 of (4.4) as one number, CPU 2/3 and network 1/3; the other seeds with CPU 0.9 too.
 
 *times*: 8,000 jobs on 10,000 machines.
@@ -12,7 +12,7 @@ times a model of the table; COMP over COMM at DoP 16 log-normal around 1, sigma 
 Fig. 4.9 is a picture) against the upper bound of ``solve/job_groups/bound.py``.
 
 *Algorithms.* ``ours``; ``ours, undisturbed``: the same without disturbances; ``ours, few jobs``: a
-job that shares all machines costs 0.001 of utilisation; ``Alg. 1``: as printed, which ends at the
+job that shares all machines costs 0.001 of utilization; ``Alg. 1``: as printed, which ends at the
 first number of jobs that is no better, machines by COMP over COMM; ``Alg. 1, W/m - N``: by COMP
 less COMM; ``all``: every number of jobs, the best; ``Alg. 1, strongest``: the best of all of these
 in the order drawn and in 20 others (not at 8,000 jobs).
@@ -50,7 +50,7 @@ CLOSE: Final = 1e-9
 
 
 def with_few_jobs(problem: JobGroupingProblem) -> JobGrouping:
-    """Find groups of few jobs: 0.001 of utilisation for a job fewer on all machines."""
+    """Find groups of few jobs: 0.001 of utilization for a job fewer on all machines."""
     return grouped(replace(problem, job_weight=1e-3))
 
 

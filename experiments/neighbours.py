@@ -1,13 +1,13 @@
-"""Eight kinds of neighbours beside five correct jobs: whose bits do they change, whom do they end?
+"""Eight kinds of neighbors beside five correct jobs: whose bits do they change, whom do they end?
 
-Each neighbour of ``spine/neighbours-jobs.yaml`` changes, or ends, the process that its tasks run
+Each neighbor of ``spine/neighbours-jobs.yaml`` changes, or ends, the process that its tasks run
 in: kernels, denormal numbers, the default dtype, gradients, folder and environment, a patched
 function, a thread that draws, and an end by a timer or by its limit of memory. It trains
 beside the five correct jobs on two devices, all of one user, and jobs take turns at each round, so
-that each device has tasks of every job after the neighbour's first one (they are counted). The
+that each device has tasks of every job after the neighbor's first one (they are counted). The
 correct jobs must finish with the parameters of ``engine: plain``.
 
-``--only NAME`` takes one neighbour and saves nothing.
+``--only NAME`` takes one neighbor and saves nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Row = dict[str, Any]
 
 
 def main() -> None:
-    """Make a run for each neighbour, save, and stop with an error where one did harm."""
+    """Make a run for each neighbor, save, and stop with an error where one did harm."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", help="this neighbour")
     only = parser.parse_args().only
@@ -95,7 +95,7 @@ def absolute(named: str) -> str:
 
 
 def row_of(scratch: Path, oracle: dict[str, str], kind: str) -> Row:
-    """What became of the correct jobs beside one neighbour."""
+    """What became of the correct jobs beside one neighbor."""
     out = scratch / kind
     found = hashes(out, [kind, *oracle])
     ends = {}
@@ -109,7 +109,7 @@ def row_of(scratch: Path, oracle: dict[str, str], kind: str) -> Row:
 
 
 def tasks_after(out: Path, kind: str) -> dict[str, int]:
-    """Tasks of correct jobs after the neighbour's first one, by device that it was on."""
+    """Tasks of correct jobs after the neighbor's first one, by device that it was on."""
     rows = parquet.read_table(out / "timeline.parquet").to_pylist()
     first: dict[str, float] = {}
     for row in rows:

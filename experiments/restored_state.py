@@ -1,4 +1,4 @@
-"""Take away the servers of jobs whose optimisers, schedules and hooks keep something.
+"""Take away the servers of jobs whose optimizers, schedules and hooks keep something.
 
 *process*: 180 jobs or more are drawn over all kinds of ``_restored_kinds.py`` and those of public
 packages that are installed, each kind once at least; servers are restored or moved after drawn

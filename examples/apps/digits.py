@@ -1,4 +1,4 @@
-"""Handwritten digits (8 x 8 grey pixels, 1,797 images that ship inside scikit-learn)."""
+"""Handwritten digits (8 x 8 gray pixels, 1,797 images that ship inside scikit-learn)."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Line(nn.Module):
 
 
 class Lasso(TorchApp):
-    """Minimise ``|y - X b|^2 / (2 n) + l1 |b|_1`` over b, where n is the number of rows.
+    """Minimize ``|y - X b|^2 / (2 n) + l1 |b|_1`` over b, where n is the number of rows.
 
     ``data`` is "diabetes" (442 rows of 10 features, inside scikit-learn), "synthetic", or the path
     of a libsvm file (from where Warren was started), whose features are counted from 0. Of

@@ -181,7 +181,7 @@ class Lda(TorchApp):
         loss = torch.zeros(len(old))
         for t, count in enumerate(real.sum(dim=0).tolist()):
             now, word = seen[:, :count], token[:count, t]
-            # Equal words are neighbours, so that a word's own changes are in the row before.
+            # Equal words are neighbors, so that a word's own changes are in the row before.
             before = token[:count, t - 1] if t > 0 else torch.full_like(word, -1)
             now[1] = torch.where((word != before)[:, None], words[word], now[1])
             left = old[:count, t, None].expand(3, -1, 1)

@@ -40,7 +40,7 @@ class Scores(nn.Module):
 
 
 class Mlr(TorchApp):
-    """Minimise the mean cross entropy plus ``l2 / 2`` times the squared norm of the weights.
+    """Minimize the mean cross entropy plus ``l2 / 2`` times the squared norm of the weights.
 
     ``data`` is "digits" (1,797 images of 64 pixels, inside scikit-learn), "synthetic", or the path
     of a libsvm file (from where Warren was started), whose features are counted from 0; a file that

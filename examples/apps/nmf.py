@@ -1,4 +1,4 @@
-"""Non-negative matrix factorisation, as Cruise and Harmony train it (their app NMF).
+"""Non-negative matrix factorization, as Cruise and Harmony train it (their app NMF).
 
 *Differs.* Cruise keeps the rows of L at the workers, each with its row of X, so they move where
 data move. A task of Warren's keeps nothing: it solves for the rows of L that it needs anew, from a
@@ -49,7 +49,7 @@ class Factor(nn.Module):
 
 
 class Nmf(TorchApp):
-    """Minimise ``|X - L R|^2`` over L and R, all of whose numbers are 0 or more; R is the model.
+    """Minimize ``|X - L R|^2`` over L and R, all of whose numbers are 0 or more; R is the model.
 
     A task solves for its rows of L by ``inner`` accelerated projected gradient steps from 0. Then
     R's gradient is the mean over these rows of that of ``|x - l R|^2 / 2``, and its row j is

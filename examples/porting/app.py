@@ -47,7 +47,7 @@ class Digits(TorchApp):
         return torch.optim.AdamW([p for _, p in named_parameters], lr=0.003)
 
     def schedule(self, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LRScheduler:
-        """Stepped once a round, after the optimiser."""
+        """Stepped once a round, after the optimizer."""
         return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.rounds)
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """Five apps of different kinds that keep to their contract, and need nothing but PyTorch.
 
-Each uses something of its process that a neighbour could change: how kernels are chosen, what is
+Each uses something of its process that a neighbor could change: how kernels are chosen, what is
 done with denormal numbers, the default dtype, the environment, the working folder, what a module
 finds on ``sys.path``, functions of PyTorch, and the generators of ``random``, ``numpy`` and torch.
 """

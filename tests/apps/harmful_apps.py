@@ -1,4 +1,4 @@
-"""Apps that change the process they run in, end it, or end others: bad neighbours.
+"""Apps that change the process they run in, end it, or end others: bad neighbors.
 
 Each trains its own small model and would finish, unless it says otherwise. None of them changes
 what another job computes, since no two jobs share a process.

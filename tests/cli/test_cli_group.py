@@ -170,7 +170,7 @@ def test_servers_elsewhere_than_comm_is_predicted_for_are_told(grouped: Grouped)
     assert line in grouped(CPU, one_server).out
 
 
-def test_comm_is_the_stated_synchronisation_where_no_bytes_are_on_links(grouped: Grouped) -> None:
+def test_comm_is_the_stated_synchronization_where_no_bytes_are_on_links(grouped: Grouped) -> None:
     stated = TOGETHER.replace("shape: all, ", "")
     (group,) = grouped(CPU, stated, "--json", network="constant").json["groups"]
     assert [one["comm_s"] for one in group["jobs"]] == [7, 5]

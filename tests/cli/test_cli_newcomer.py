@@ -183,7 +183,7 @@ jobs:
 """
 
 
-def test_the_template_of_a_policy_honours_the_grain(warren: Warren, tmp_path: Path) -> None:
+def test_the_template_of_a_policy_honors_the_grain(warren: Warren, tmp_path: Path) -> None:
     path = write_run(tmp_path / "in", jobs=LONG)
     rows = {}
     for grain in ("1", "1 min"):

@@ -24,7 +24,7 @@ DRAWN = CHECKOUT / "tests" / "cli" / "drawn_apps.py"
 
 
 class Pinned(World):
-    """Its apps are files of its own: one for ``a`` and ``b``, which has a neighbour, one for c."""
+    """Its apps are files of its own: one for ``a`` and ``b``, which has a neighbor, one for c."""
 
     def __init__(self, warren: Warren, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         super().__init__(warren, monkeypatch, folder)

@@ -158,7 +158,7 @@ def test_a_task_that_begins_when_the_barrier_passes_is_on_time_from_then() -> No
 def test_with_a_lane_the_later_run_gives_its_time_on_it_back_if_it_was_still_on_comp() -> None:
     # Device 0 begins (0, 0) at 0; late at 24; its copy on device 1 is done at 36 = the barrier.
     # At 100 device 0 is free, its lane too: job 1's task ends at 100 + 100 + 20, not behind a
-    # synchronisation that never was.
+    # synchronization that never was.
     run = worlds.run(
         worlds.cluster(["A", "B"], "lane"),
         [worlds.job(0, scale=2), worlds.job(1, arrival_ns=37 * S)],

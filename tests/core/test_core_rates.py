@@ -122,7 +122,7 @@ def shares(answer: Decision, *rates_bps: float) -> list[float]:
 
 
 def test_a_share_is_of_the_slowest_link_that_a_job_may_use() -> None:
-    # A round of one task: 1 s of COMP and 0.5 s of synchronisation, 200 MB in 1.5 s.
+    # A round of one task: 1 s of COMP and 0.5 s of synchronization, 200 MB in 1.5 s.
     rate = 200 * MB / 1.5
     nothing = Decision()
     assert shares(nothing, 8e9, 8e8) == pytest.approx([rate / 1e8, -1])

@@ -88,7 +88,7 @@ def test_the_better_reading_is_stored() -> None:
     assert next(iter(fit_readings(early, INNER))) == "ours"
 
 
-def test_no_neighbour_of_the_published_fit_has_smaller_squares() -> None:
+def test_no_neighbor_of_the_published_fit_has_smaller_squares() -> None:
     known = noisy(points(network("published", 0.4, 0.5)), 0.05)
     found = fit_network("published", known, INNER)
 

@@ -48,7 +48,7 @@ def test_testbed15_is_the_testbed_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize("place", ["gavel-fifo", "hare"])
-def test_a_simulator_without_synchronisation_is_far_off(place: str) -> None:
+def test_a_simulator_without_synchronization_is_far_off(place: str) -> None:
     sys.path.insert(0, str(EXPERIMENTS))
     try:
         from fidelity import LIMIT_PCT, without_sync

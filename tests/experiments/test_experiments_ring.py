@@ -60,7 +60,7 @@ def test_the_recorded_fluid_fits_are_those_made_now(averaged: RingPoints) -> Non
         assert made.max() == pytest.approx(recorded[name]["all"]["largest"], abs=2e-4)
 
 
-def test_least_squares_of_equal_parts_are_smaller_than_any_neighbours(
+def test_least_squares_of_equal_parts_are_smaller_than_any_neighbors(
     averaged: RingPoints,
 ) -> None:
     found = ring_tables.fluid(averaged)
@@ -71,7 +71,7 @@ def test_least_squares_of_equal_parts_are_smaller_than_any_neighbours(
             assert (other.errors(averaged) ** 2).sum() > least
 
 
-def test_least_absolute_errors_have_a_smaller_sum_than_any_neighbour(averaged: RingPoints) -> None:
+def test_least_absolute_errors_have_a_smaller_sum_than_any_neighbor(averaged: RingPoints) -> None:
     found = ring_tables.least_absolute(averaged)
     least = np.abs(found.error_N).sum()
     assert least < np.abs(fit_ring(averaged).error_N).sum()

@@ -53,7 +53,7 @@ def test_no_time_of_an_item_gives_what_the_paper_measured_of_mlr() -> None:
         assert (epochs[:, 17] / epochs[:, 26]).max() <= 1.5 + 1e-9
 
 
-def test_whole_mini_batches_choose_the_neighbours_of_the_measured_optimum_as_cruise_did() -> None:
+def test_whole_mini_batches_choose_the_neighbors_of_the_measured_optimum_as_cruise_did() -> None:
     nmf = of_column(TABLE[0])
     assert nmf["whole"] is None
     assert nmf["whole_beside"] == [22, 24]

@@ -70,7 +70,7 @@ class Clipped(Whole):
 
 
 class Heavy(Whole):
-    """Optimiser and schedule have states."""
+    """Optimizer and schedule have states."""
 
     def optimizer(self, named_parameters: object) -> torch.optim.Optimizer:
         parameters = [p for _, p in named_parameters]  # type: ignore[attr-defined]

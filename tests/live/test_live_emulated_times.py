@@ -80,7 +80,7 @@ def jobs(count: int, scale: int = 2) -> list[Job]:
 def test_comp_and_sync_last_as_long_as_the_profile_says_and_no_delay_adds_up(
     tmp_path: Path,
 ) -> None:
-    """Two jobs of two tasks take turns: COMP of one hides the synchronisation of the other."""
+    """Two jobs of two tasks take turns: COMP of one hides the synchronization of the other."""
     run, costs = virtual(jobs(2), 2, scale=SCALE, comp_s=COMP_S, sync_s=SYNC_S)
     rows = [
         Assignment(shard, index, round_no, 1, (shard,))
@@ -99,7 +99,7 @@ def test_comp_and_sync_last_as_long_as_the_profile_says_and_no_delay_adds_up(
 
 
 def test_the_comm_lane_is_serial(tmp_path: Path) -> None:
-    """Four tasks compute one after another, and are synchronised one after another."""
+    """Four tasks compute one after another, and are synchronized one after another."""
     (one,) = jobs(1, scale=4)
     run, costs = virtual([one], 1, scale=SCALE, comp_s=0.5, sync_s=2.0)
     rows = [Assignment(0, 0, round_no, 1, (0, 1, 2, 3)) for round_no in range(ROUNDS)]

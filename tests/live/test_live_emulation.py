@@ -58,7 +58,7 @@ def test_the_comp_lane_is_serial(padded: list[AnyEvent]) -> None:
 
 @pytest.fixture(scope="module")
 def long_syncs(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[AnyEvent], Counter[int]]:
-    """Device 0: synchronisation is longer than COMP, then tasks that are longer than their pad.
+    """Device 0: synchronization is longer than COMP, then tasks that are longer than their pad.
 
     Device 1: a job that arrives later.
     """

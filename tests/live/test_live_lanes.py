@@ -84,7 +84,7 @@ def test_comp_ends_when_the_answer_is_here_and_the_pad_has_passed() -> None:
     assert (plain.comp_due_ns, plain.overrun, plain.unpadded) == (900, False, True)
 
 
-def test_pads_of_synchronisation_follow_each_other() -> None:
+def test_pads_of_synchronization_follow_each_other() -> None:
     lane, works = CommLane(), [work(shard) for shard in range(3)]
     for at, one in zip((10, 11, 30), works, strict=True):
         lane.enter(one, at)

@@ -1,4 +1,4 @@
-"""Optimisers step without torch's compiler, and who wants to compile has it all the same."""
+"""Optimizers step without torch's compiler, and who wants to compile has it all the same."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def test_heirs_that_do_not_come_up_leave_the_servers_where_they_are(tmp_path: Pa
 def test_a_job_that_cannot_have_several_servers_goes_on_with_the_one_it_has(
     tmp_path: Path,
 ) -> None:
-    """Its optimiser looks at all tensors at once, which new servers say before they are up."""
+    """Its optimizer looks at all tensors at once, which new servers say before they are up."""
     one = job(0, "Whole", rounds=20)
     run, costs = world(tmp_path, (one,), 2)
     expected = plain_bits(run, tmp_path / "plain", 20)

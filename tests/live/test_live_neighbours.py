@@ -1,6 +1,6 @@
-"""What a job computes does not hang on what its neighbours do to the process they run in.
+"""What a job computes does not hang on what its neighbors do to the process they run in.
 
-``experiments/neighbours.py`` has one run for each kind of neighbour; here all of them meet.
+``experiments/neighbours.py`` has one run for each kind of neighbor; here all of them meet.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 SPINE = CHECKOUT / "experiments" / "spine"
 CORRECT = "correct_apps.py"
 KINDS = 8
-"""Of neighbours, each of which must meet every correct job."""
+"""Of neighbors, each of which must meet every correct job."""
 
 
 def described() -> dict[str, object]:
@@ -63,7 +63,7 @@ def write_samples(folder: Path) -> None:
     apps.write_samples(folder)
 
 
-def test_no_neighbour_changes_the_bits_of_a_correct_job_nor_fails_it(
+def test_no_neighbor_changes_the_bits_of_a_correct_job_nor_fails_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -81,7 +81,7 @@ def test_no_neighbour_changes_the_bits_of_a_correct_job_nor_fails_it(
 
 
 def _all_have_met(out: Path, neighbours: set[str], correct: set[str]) -> None:
-    """Each correct job had a task, on some device, after one of each neighbour there."""
+    """Each correct job had a task, on some device, after one of each neighbor there."""
     first: dict[tuple[str, str], float] = {}
     last: dict[tuple[str, str], float] = {}
     for row in parquet.read_table(out / "timeline.parquet").to_pylist():

@@ -80,7 +80,7 @@ def test_slower_multiplies_both_pads_of_its_type_alone(tmp_path: Path) -> None:
     assert slower.table(0).constant(0) == plain.table(0).constant(0)
 
 
-def test_jitter_draws_from_the_file_and_leaves_synchronisation_alone(tmp_path: Path) -> None:
+def test_jitter_draws_from_the_file_and_leaves_synchronization_alone(tmp_path: Path) -> None:
     emulate = Emulate(time_scale=0.05, jitter=saved(tmp_path, TIMES))
     table = Pads(*world(tmp_path, emulate)).table(0)
     drawn = {table.pads(0, round_no, shard) for round_no in range(40) for shard in range(2)}

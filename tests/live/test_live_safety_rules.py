@@ -161,7 +161,7 @@ def test_a_job_can_go_back_to_its_last_checkpoint_but_one_inside_a_stretch() -> 
     assert [(row.round, row.rounds, row.end_ns) for row in back.kept] == [(0, 2, 16)]
 
 
-def test_a_barrier_is_not_before_the_synchronisations_that_it_waits_for() -> None:
+def test_a_barrier_is_not_before_the_synchronizations_that_it_waits_for() -> None:
     """A server's clock may be behind the clock of the host on which a task ran."""
     ledger, pending = _ledger(1)
     seq = ledger.assigned(Assignment(0, 0, 0, 1, (0,)))

@@ -41,7 +41,7 @@ class A(TorchApp):
 """
 
 
-def test_a_copy_has_globals_of_its_own_as_have_its_neighbours(tmp_path: Path) -> None:
+def test_a_copy_has_globals_of_its_own_as_have_its_neighbors(tmp_path: Path) -> None:
     """In a process of its own: where other apps are loaded, imports in functions are refused."""
     (tmp_path / "a.py").write_text(LATE)
     (tmp_path / "beside.py").write_text("THERE = []\n")
@@ -74,7 +74,7 @@ def test_what_cannot_be_loaded_gets_one_clear_line(tmp_path: Path) -> None:
     assert not any("warren_app_raises" in name for name in sys.modules)
 
 
-def test_neighbours_of_two_apps_may_share_a_name(tmp_path: Path) -> None:
+def test_neighbors_of_two_apps_may_share_a_name(tmp_path: Path) -> None:
     for value in (1, 2):
         folder = tmp_path / str(value)
         folder.mkdir()

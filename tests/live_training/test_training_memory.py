@@ -91,7 +91,7 @@ def test_rounds_that_are_let_go_take_no_more_memory() -> None:
 
 
 class Types(nn.Module):
-    """Every kind of float, in neighbours of several lengths."""
+    """Every kind of float, in neighbors of several lengths."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -244,7 +244,7 @@ class Keeps(torch.optim.SGD):
             self.state[parameter]["last"] = gradient
 
 
-def test_an_optimiser_that_keeps_gradients_finds_them_unchanged() -> None:
+def test_an_optimizer_that_keeps_gradients_finds_them_unchanged() -> None:
     class KeepsApp(Points):
         def optimizer(self, named_parameters: Any) -> torch.optim.Optimizer:
             return Keeps([p for _, p in named_parameters], lr=0.05)

@@ -1,4 +1,4 @@
-"""An app is the text that was read when its run began, its neighbours included."""
+"""An app is the text that was read when its run began, its neighbors included."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_pinned_app_is_what_it_was_whatever_becomes_of_its_folder(
     assert f"could not be read at the beginning: {tmp_path}/b.py" in failure(tmp_path, "b.py:A")
 
 
-def test_two_apps_of_one_process_have_each_its_own_neighbours_and_text(
+def test_two_apps_of_one_process_have_each_its_own_neighbors_and_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("one", "two"):
@@ -190,7 +190,7 @@ def test_a_file_that_no_statement_imports_is_refused_by_name_and_not_read(
     assert "ModuleNotFoundError: No module named 'absent'" in failure(tmp_path)
 
 
-def test_inside_functions_an_app_alone_in_its_process_finds_its_neighbours(
+def test_inside_functions_an_app_alone_in_its_process_finds_its_neighbors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: None
 ) -> None:
     text = APP + "import near\nclass A(TorchApp):\n    def model(self):\n        import near_late\n"

@@ -1,4 +1,4 @@
-"""Whatever optimisers, schedules and hooks keep goes on after a loss and a move, or is refused."""
+"""Whatever optimizers, schedules and hooks keep goes on after a loss and a move, or is refused."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Typed(Base):
         return found
 
 
-def test_every_optimiser_of_torch_that_needs_no_closure_is_tried() -> None:
+def test_every_optimizer_of_torch_that_needs_no_closure_is_tried() -> None:
     known = {name for name, one in vars(optim).items() if isinstance(one, type)}
     refused = {"LBFGS", "SparseAdam", "Optimizer"}
     assert known - refused == set(OPTIMISERS)
@@ -77,7 +77,7 @@ def test_every_optimiser_of_torch_that_needs_no_closure_is_tried() -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
 @pytest.mark.parametrize("chosen", OPTIMISERS)
-def test_an_optimiser_of_torch_goes_on_with_its_bits_in_every_type(chosen: str, dtype: str) -> None:
+def test_an_optimizer_of_torch_goes_on_with_its_bits_in_every_type(chosen: str, dtype: str) -> None:
     job = a_job(rounds=5, scale=1)
 
     def make() -> Typed:
@@ -386,7 +386,7 @@ class Clears(Base):
         return optimizer
 
 
-def test_an_optimiser_that_clears_gradients_at_the_barrier_is_not_refused() -> None:
+def test_an_optimizer_that_clears_gradients_at_the_barrier_is_not_refused() -> None:
     expected = alone(Clears, a_job(scale=1))
     assert not expected.line
     assert struck(Clears, a_job(scale=1), [Loss(2, 1, moved=False)]) == expected

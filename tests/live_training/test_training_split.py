@@ -150,7 +150,7 @@ class Own(optim.SGD):
     pass
 
 
-def test_several_servers_need_an_optimiser_that_steps_each_tensor_alone() -> None:
+def test_several_servers_need_an_optimizer_that_steps_each_tensor_alone() -> None:
     class OwnApp(MixedApp):
         def optimizer(self, named_parameters: Any) -> optim.Optimizer:
             return Own(named_parameters, lr=0.1)

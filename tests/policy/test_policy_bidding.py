@@ -38,7 +38,7 @@ def journal(run: Run, costs: CostTable, **options: object) -> bytes:
 def world(
     types: Sequence[str], comp_s: Sequence[Sequence[float]], rounds: int = 1, **fields: int
 ) -> tuple[Run, CostTable]:
-    """A job a row of ``comp_s``, all there from the beginning; no time to synchronise."""
+    """A job a row of ``comp_s``, all there from the beginning; no time to synchronize."""
     jobs = [worlds.job(k, rounds=rounds, **fields) for k in range(len(comp_s))]
     costs = worlds.costs(comp_s, [[0.0] * len(comp_s[0])] * len(comp_s))
     return worlds.run(worlds.cluster(types), jobs), costs

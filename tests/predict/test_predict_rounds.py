@@ -71,7 +71,7 @@ def test_a_loss_that_has_levelled_out_above_its_target_never_gets_there_by_the_f
 
 
 def test_the_loss_fit_has_the_least_squares_of_the_losses_not_of_their_reciprocals() -> None:
-    """Against another minimiser, on curves whose tail is near c, where reciprocals are wild."""
+    """Against another minimizer, on curves whose tail is near c, where reciprocals are wild."""
     random = np.random.default_rng(5)
     for _ in range(10):
         k = np.arange(1, 46)

@@ -48,7 +48,7 @@ def test_a_newer_type_is_never_slower() -> None:
         assert times == sorted(times, reverse=True)
 
 
-def test_training_takes_longer_than_synchronisation_but_for_resnet50_on_the_v100() -> None:
+def test_training_takes_longer_than_synchronization_but_for_resnet50_on_the_v100() -> None:
     shorter = [
         (name, kind)
         for name, row in TABLE.items()

@@ -80,8 +80,8 @@ def costs_of(jobs, cluster, rng, tight=False):
 def lay_out(jobs, cluster, costs, *, jitter=None):
     """Round robin over jobs by arrival, each task to the device with the earliest COMP end.
 
-    Follows the model: FIFO devices, barrier by last synchronisation; ``lane`` queues the
-    synchronisations of a device.  Returns (TasksDone list, RoundsDone list).
+    Follows the model: FIFO devices, barrier by last synchronization; ``lane`` queues the
+    synchronizations of a device.  Returns (TasksDone list, RoundsDone list).
     """
     lane = cluster.network.model == "lane"
     comp_free = [0] * len(cluster.devices)

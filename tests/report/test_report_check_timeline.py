@@ -140,7 +140,7 @@ def test_live_steps_may_be_longer_than_their_pad_and_never_shorter():
     assert check(files_of(exact)) != []
 
 
-def test_overlapping_synchronisations_are_a_fault_with_lane_only():
+def test_overlapping_synchronizations_are_a_fault_with_lane_only():
     # T^s below T^c everywhere: only a task that follows at once can collide
     record = record_of(jobs=3, counts=(1,), network="constant", seed=2)
     costs = record.costs
@@ -182,7 +182,7 @@ def test_stretches_of_several_rounds_are_understood():
     assert check(files_of(stretched(7))) == []
 
 
-def test_a_stretch_shorter_than_its_own_synchronisations_is_found():
+def test_a_stretch_shorter_than_its_own_synchronizations_is_found():
     record = stretched(7)
     gap = int((record.costs.comp_ns_JT[0] + record.costs.sync_ns_JT[0]).max()) * 6
     assert check(files_of(stretched(7, fault_ns=gap))) != []

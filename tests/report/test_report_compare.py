@@ -187,7 +187,7 @@ def test_the_best_is_that_of_the_same_seed_and_means_are_over_the_seeds_of_a_pol
     assert "6 runs side by side" in text
 
 
-def test_runs_of_several_seeds_have_one_colour_and_one_band_a_policy():
+def test_runs_of_several_seeds_have_one_color_and_one_band_a_policy():
     text = page(seeded([1, 2, 3]), against="hare")
     assert [text.count(f'class="range c{k}"') for k in (0, 1, 2)] == [1, 1, 0]
     assert text.count('<i class="c0"></i><a href="#run-') == 3

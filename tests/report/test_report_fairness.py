@@ -42,7 +42,7 @@ def two_jobs(**of_a):
     done, rounds = [], []
     for at in range(3):
         begin, end = 5 * S * at, 5 * S * (at + 1)
-        # The tasks compute from 2.5 s and 3.5 s before the end on, and synchronise to the end.
+        # The tasks compute from 2.5 s and 3.5 s before the end on, and synchronize to the end.
         done += [
             TasksDone(end - S, 0, at, 1, (0,), 0, end - S - S - HALF, end - S - HALF, S),
             TasksDone(end, 0, at, 1, (1,), 0, end - S - HALF, end - HALF, S),

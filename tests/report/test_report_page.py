@@ -204,7 +204,7 @@ def test_a_comparison_shows_each_run_and_the_prediction():
     assert "Predicted against live" in text
 
 
-def test_colours_are_one_a_job_then_one_a_model():
+def test_colors_are_one_a_job_then_one_a_model():
     rng = np.random.default_rng(0)
     few = colouring(jobs_of(COLOURS, rng))
     assert len(set(few.class_J)) == COLOURS
@@ -213,7 +213,7 @@ def test_colours_are_one_a_job_then_one_a_model():
     assert len(set(many.class_J)) == len(many.legend) == 4
 
 
-def test_many_jobs_of_one_model_are_told_apart_by_colours_in_turn():
+def test_many_jobs_of_one_model_are_told_apart_by_colors_in_turn():
     jobs = [replace(job, model="m") for job in jobs_of(2 * COLOURS, np.random.default_rng(0))]
     found = colouring(jobs)
     assert (found.by, found.legend) == ("job, in turn", ())

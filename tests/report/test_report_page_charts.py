@@ -66,8 +66,8 @@ def test_jobs_over_time_is_the_first_chart_with_a_row_a_job_in_order_of_arrival(
     assert labels == [("0", "first"), ("22", "late"), ("44", "last")]
 
 
-def test_a_job_waits_in_grey_runs_in_its_colour_and_merges_short_pauses():
-    # Two devices overlap, a pause of 0.2 s is none, one of 40 s is a wait in grey.
+def test_a_job_waits_in_gray_runs_in_its_color_and_merges_short_pauses():
+    # Two devices overlap, a pause of 0.2 s is none, one of 40 s is a wait in gray.
     rows = [(0, 0, 10, 20), (0, 1, 15, 30), (0, 0, 30.2, 40), (0, 0, 80, 100)]
     html = chart(page(run_of(rows, [0])), "Jobs over time")
     found = {colour: boxes(path) for colour, job, path in paths(html)}
@@ -162,7 +162,7 @@ def test_tasks_that_can_be_seen_are_drawn_one_by_one_beside_a_crowd():
     assert "stand on each other" not in html
 
 
-def test_a_column_stacks_models_where_jobs_have_the_colours_of_models():
+def test_a_column_stacks_models_where_jobs_have_the_colors_of_models():
     record = run_of(alternating(2000, jobs=40), [0] * 40)
     models = {job.model for job in record.run.workload.jobs}
     html = chart(page(record), "Schedule by device")
@@ -175,7 +175,7 @@ def test_a_column_stacks_models_where_jobs_have_the_colours_of_models():
     assert "Grey" not in html
 
 
-def test_jobs_beyond_what_a_column_can_show_are_one_grey_box():
+def test_jobs_beyond_what_a_column_can_show_are_one_gray_box():
     record = run_of(alternating(2000, jobs=20), [0] * 20)
     html = chart(page(record), "Schedule by device")
     grey = boxes(re.search(r'<path class="b rest" d="([^"]*)"', html).group(1))

@@ -1,4 +1,4 @@
-"""What tasks of a live run took is told by task, and synchronisation by barrier."""
+"""What tasks of a live run took is told by task, and synchronization by barrier."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_barrier_is_told_of_the_task_that_ended_last_before_it() -> None:
     )
 
 
-def test_a_barrier_that_evaluates_or_has_not_passed_tells_nothing_of_synchronisation() -> None:
+def test_a_barrier_that_evaluates_or_has_not_passed_tells_nothing_of_synchronization() -> None:
     done = [task(1, 1, 0, 0, 0, 10), task(1, 2, 0, 0, 50, 10)]
     rounds = [RoundsDone(40 * MS, 1, 1, 1, False, metrics=(("accuracy", 0.5),))]
     assert [one.sync_s for one in task_times(record(done, rounds))] == [None, None]

@@ -40,7 +40,7 @@ def test_every_device_has_a_named_track_and_every_task_a_slice_on_it():
     assert trace["otherData"]["capped"] is None
 
 
-def test_synchronisations_and_jobs_are_pairs_of_asynchronous_events():
+def test_synchronizations_and_jobs_are_pairs_of_asynchronous_events():
     record = record_of(jobs=4)
     events = load(record)["traceEvents"]
     for kind, count in (("sync", len(record.history.timeline)), ("job", 4)):

@@ -55,8 +55,8 @@ def test_a_device_that_is_done_at_the_very_instant_no_longer_counts(leaver: int)
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
-def test_a_device_is_at_work_while_it_synchronises(rounds: int) -> None:
-    # Job 0 has left COMP at 21 ms and synchronises until 50 ms.
+def test_a_device_is_at_work_while_it_synchronizes(rounds: int) -> None:
+    # Job 0 has left COMP at 21 ms and synchronizes until 50 ms.
     made = full([(0, 1, rounds), (30 * MS, 1, 1)], 2, sync_ns=30 * MS)
     events = run_late(made, 30, rounds_on(0, 0, rounds), rounds_on(1, 1, 1))
     assert spans_ms(events, 1) == [(30, 65)]

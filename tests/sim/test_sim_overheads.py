@@ -56,7 +56,7 @@ def test_handing_over_is_the_least_that_is_added() -> None:
     assert raised_ns(MEASURED, 2, 20 * MS, 9 * MS, MS // 2) == (31 * MS, 8 * MS)
 
 
-def test_a_synchronisation_never_takes_less_than_nothing() -> None:
+def test_a_synchronization_never_takes_less_than_nothing() -> None:
     assert raised_ns(MEASURED, 2, 20 * MS, MS // 2, 5 * MS) == (35 * MS, 0)
 
 

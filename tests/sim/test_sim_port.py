@@ -58,7 +58,7 @@ def test_a_head_that_waits_for_its_barrier_blocks_the_device() -> None:
     assert starts == [(0, 0, 0), (0, 1, 15), (1, 0, 25)]
 
 
-def test_synchronisation_overlaps_the_next_task_and_queues_only_on_a_lane() -> None:
+def test_synchronization_overlaps_the_next_task_and_queues_only_on_a_lane() -> None:
     ends = {}
     for network in ("constant", "lane"):
         world = world_of([(0, 1, 1), (0, 1, 1)], [[10], [10]], [[25], [25]], ["A"], network)

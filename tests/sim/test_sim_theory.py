@@ -28,7 +28,7 @@ def mean_wait_ns(load: float, seed: int, *, exponential: bool) -> float:
     return float(np.mean(timeline.start_ns_R - arrival_ns[timeline.job_R]))
 
 
-# Waits of neighbours are correlated. For M/M/1 the mean of n waits has the relative variance
+# Waits of neighbors are correlated. For M/M/1 the mean of n waits has the relative variance
 # (2 + 5 r - 4 r^2 + r^3) / (r (1 - r)^2 n) at load r (Daley 1968): a standard error of 2.2 % at
 # 0.5 and 3.2 % at 0.7 for the mean of three runs; M/D/1 varies less. 10 % is three of them, and
 # with fixed seeds the test says the same every day.

@@ -179,7 +179,7 @@ def test_the_least_round_is_known_where_its_tasks_in_a_row_outlast_the_range_of_
         assert found.tolist() == [least_ns]
 
 
-def test_preemptive_wspt_minimises_weighted_mean_busy_time() -> None:
+def test_preemptive_wspt_minimizes_weighted_mean_busy_time() -> None:
     rng = random.Random(9)
     for _ in range(60):
         jobs = rng.randint(1, 3)

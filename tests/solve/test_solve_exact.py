@@ -127,7 +127,7 @@ def test_the_search_finds_what_a_mixed_integer_program_finds() -> None:
         assert least_makespan(case) == pytest.approx(shortest, abs=1e-4)
 
 
-def test_a_synchronisation_overlaps_the_next_task_on_its_device() -> None:
+def test_a_synchronization_overlaps_the_next_task_on_its_device() -> None:
     # Two jobs of one task on one device: 2 + 5 and 4 + 1, not 2 + 5 + 2 + 1.
     case = TinyInstance(
         arrival_ns_J=np.zeros(2, np.int64), weight_J=np.ones(2), scale_J=np.ones(2, np.int64),

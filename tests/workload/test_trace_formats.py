@@ -151,7 +151,7 @@ def test_shockwaves_twelve_fields_have_a_duration_where_no_throughputs_are_given
     assert "duration is 0" in found.notes[0]
 
 
-def test_as_a_gang_a_task_costs_the_step_on_all_gpus_and_no_synchronisation() -> None:
+def test_as_a_gang_a_task_costs_the_step_on_all_gpus_and_no_synchronization() -> None:
     relaxed, gang = trace("gavel"), trace("gavel", gang=True)
     four = [next(row for row in one.profiles if "on 4" in row.model) for one in (relaxed, gang)]
     assert [row.comp_s["V100"] for row in four] == [0.1, 0.125]

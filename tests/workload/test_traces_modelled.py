@@ -35,7 +35,7 @@ def run_of(rows: dict[str, ProfileRow] = TWO, seed: int = 1, **trace: object) ->
     return run_from_dict(data, "d", reader({"d/p.csv": PHILLY}), rows=rows)
 
 
-def test_jobs_of_a_modelled_trace_take_their_run_time_on_the_fastest_type() -> None:
+def test_jobs_of_a_modeled_trace_take_their_run_time_on_the_fastest_type() -> None:
     run, plain = run_of(models=["fast", "slow"]), run_of(round_s="1 ms")
     for job, known in zip(run.workload.jobs, plain.workload.jobs, strict=True):
         assert (job.name, job.arrival_ns, job.scale) == (known.name, known.arrival_ns, known.scale)

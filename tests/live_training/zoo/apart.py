@@ -87,7 +87,7 @@ class TableInEvaluate(Base):
 
 
 class Steps(Base):
-    """Reads the learning rate that the optimiser has come to."""
+    """Reads the learning rate that the optimizer has come to."""
 
     def optimizer(self, named_parameters: Any) -> optim.Optimizer:
         self.steps = super().optimizer(named_parameters)

@@ -187,7 +187,7 @@ class WrittenMean(Base):
 
 
 class Normalises(Base):
-    """Normalises by the first batch that it sees."""
+    """Normalizes by the first batch that it sees."""
 
     first: Any = None
 

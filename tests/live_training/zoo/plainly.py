@@ -195,7 +195,7 @@ class Threads(Base):
 
 
 class Both(optim.Optimizer):
-    """Two optimisers behind one object."""
+    """Two optimizers behind one object."""
 
     def __init__(self, parameters: Any) -> None:
         parameters = list(parameters)

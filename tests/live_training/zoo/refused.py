@@ -138,7 +138,7 @@ class ClampsLate(Base):
 
 
 class Adversary(Base):
-    """A discriminator with an optimiser of its own."""
+    """A discriminator with an optimizer of its own."""
 
     fused = False
 
