@@ -16,6 +16,7 @@ import typer
 from test_docs import documents
 
 from warren.cli.app import app
+from warren.workload.specs.json_schema import KINDS, json_schema
 
 MOST_WORDS: Final = 35
 MEAN_WORDS: Final = 18
@@ -83,6 +84,33 @@ def test_sentences_of_help_are_short_plain_and_american() -> None:
     assert mean(counts.values()) <= MEAN_WORDS
     awkward = re.compile(rf"\b(?:{'|'.join(PLAIN)})\b", re.IGNORECASE)
     assert not [path for path, text in texts if awkward.search(text) or in_british(text)]
+
+
+def descriptions(schema: object, path: str) -> Iterator[tuple[str, str]]:
+    """The descriptions in a JSON Schema, each with the path of what it describes."""
+    if isinstance(schema, list):
+        for index, one in enumerate(schema):
+            yield from descriptions(one, f"{path}[{index}]")
+    elif isinstance(schema, dict):
+        if isinstance(text := schema.get("description"), str):
+            yield path, text
+        for key, one in schema.items():
+            yield from descriptions(one, f"{path}.{key}")
+
+
+FRAGMENT: Final = re.compile(r"(?:Of|Whose|It|Its|Give|Omit|The same|Default:)\b")
+"""Beginnings that say nothing without the name of the field."""
+
+
+def test_descriptions_of_fields_name_the_thing_in_short_plain_american_sentences() -> None:
+    texts = [one for kind in KINDS for one in descriptions(json_schema(kind), kind)]
+    assert len(texts) > 200
+    counts = {one: words(one) for _, text in texts for one in sentences(text) if words(one)}
+    assert not [one for one, count in counts.items() if count > MOST_WORDS]
+    assert mean(counts.values()) <= MEAN_WORDS
+    awkward = re.compile(rf"\b(?:{'|'.join(PLAIN)})\b", re.IGNORECASE)
+    assert not [path for path, text in texts if awkward.search(text) or in_british(text)]
+    assert not [path for path, text in texts if FRAGMENT.match(text)]
 
 
 def test_a_long_sentence_is_found_and_code_is_not_read() -> None:

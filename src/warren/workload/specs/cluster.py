@@ -131,45 +131,63 @@ def _some(value: list[HostSpec]) -> list[HostSpec]:
 class HostSpec(Spec):
     """One host, or ``count`` equal ones named ``NAME-0``, ``NAME-1``, ..."""
 
-    name: Name = Field(description="1 to 80 of A-Z a-z 0-9 . _ -; differs from other hosts.")
+    name: Name = Field(
+        description="Name of the host, unique in the cluster: 1 to 80 characters of A-Z a-z "
+        "0-9 . _ -"
+    )
     # None and 1 differ: with a count of 1 the host is called NAME-0.
     count: int | None = Field(
-        None, ge=1, le=MAX_HOSTS, description="Number of hosts; default: one, called name."
+        None,
+        ge=1,
+        le=MAX_HOSTS,
+        description="Number of equal hosts, called NAME-0, NAME-1, ...; default: one host, "
+        "called NAME.",
     )
     devices: dict[Name, Annotated[int, Field(ge=1, le=MAX_DEVICES)]] = Field(
-        default_factory=dict, description="Devices of each type, like {V100: 4}."
+        default_factory=dict, description="Number of devices of each type, like {V100: 4}."
     )
-    memory: Size | None = Field(None, description="Of the host; see local.spill.")
+    memory: Size | None = Field(
+        None, description="Main memory of the host, which `local: {spill: true}` uses."
+    )
     nic: RateBps | None = Field(
         None,
-        description="Prices synchronization where a profile does not, and rings; default: 25 Gbps.",
+        description="Network rate of the host. It gives the time of rings, and of "
+        "synchronization without a profile; default: 25 Gbps.",
     )
     intra: RateBps | None = Field(
-        None, description="Between its devices: the link of a ring within it."
+        None, description="Rate between the devices of the host, which a ring within the host uses."
     )
-    disk: DiskRate | None = Field(None, description="Rate of its disk; recorded only.")
+    disk: DiskRate | None = Field(None, description="Rate of the host's disk. It is recorded only.")
     opportunistic: bool = Field(
-        False, description="It may come and go during a run, unannounced; shape cruise follows."
+        False,
+        description="Whether the host may come and go during a run without notice. `shape: "
+        "cruise` follows it.",
     )
     price: Annotated[float, Field(ge=0, le=1e9)] | None = Field(
-        None, description="Of an hour, in any currency: for the cost of a run; all hosts or none."
+        None,
+        description="Price of an hour, in any currency, for the cost of a run. All hosts have "
+        "a price, or none.",
     )
 
 
 class GeneratedHostsSpec(Spec):
     """Hosts in the shape of a paper's simulations, in place of a list."""
 
-    generate: Annotated[str, *choice(*SHAPES)] = Field(description="Whose shape it is.")
-    devices: int = Field(ge=1, le=MAX_DEVICES, description="Number of devices in all.")
+    generate: Annotated[str, *choice(*SHAPES)] = Field(description="Name of the shape.")
+    devices: int = Field(ge=1, le=MAX_DEVICES, description="Number of devices in the cluster.")
     heterogeneity: Annotated[str, *choice(*HETEROGENEITY)] = Field(
         "high",
-        description="Types, in equal parts: low V100; mid V100 and K80; high V100, T4, K80, M60.",
+        description="Device types, in equal parts. low: V100; mid: V100 and K80; high: V100, "
+        "T4, K80 and M60.",
     )
     mix: dict[Name, Annotated[int, Field(ge=0, le=MAX_DEVICES)]] | None = Field(
-        None, description="Other types or parts, in place of heterogeneity: {V100: 8, T4: 4}."
+        None,
+        description="Number of devices of each type, in place of heterogeneity: {V100: 8, T4: 4}.",
     )
-    per_host: int = Field(4, ge=1, le=1024, description="Devices of a host; all of one type.")
-    nic: RateBps = Field(25e9, description="Of every host.")
+    per_host: int = Field(
+        4, ge=1, le=1024, description="Number of devices of a host. All are of one type."
+    )
+    nic: RateBps = Field(25e9, description="Network rate of every host.")
 
     @model_validator(mode="after")
     def _some_part(self) -> GeneratedHostsSpec:
@@ -182,54 +200,65 @@ class GeneratedHostsSpec(Spec):
 class ServersSpec(Spec):
     """Servers of 4, 8, 16 or 32 GPUs, drawn evenly, as SJF-BCO simulates them."""
 
-    generate: Annotated[str, *choice("sjf-bco")] = Field(description="Whose shape it is.")
+    generate: Annotated[str, *choice("sjf-bco")] = Field(description="Name of the shape.")
     servers: int = Field(20, ge=1, le=MAX_DEVICES // 32, description="Number of hosts.")
     # Not the run's seed: the same cluster stands in runs of other seeds.
-    seed: Seed = Field(0, description="Of the draws.")
-    nic: RateBps = Field(10e9, description="Of every host.")
-    intra: RateBps = Field(100e9, description="Within every host.")
+    seed: Seed = Field(0, description="Seed of the draws.")
+    nic: RateBps = Field(10e9, description="Network rate of every host.")
+    intra: RateBps = Field(100e9, description="Rate between the devices of every host.")
 
 
 class DeviceTypeSpec(Spec):
     """A kind of device."""
 
-    memory: Size | None = Field(None, description="Of one device; default: not limited.")
+    memory: Size | None = Field(None, description="Memory of one device; default: not limited.")
 
 
 class ClassWeightsSpec(Spec):
-    """How much of a link each class of bytes gets beside the others."""
+    """Shares of a link that classes of bytes get beside each other."""
 
     weights: Annotated[
         list[Annotated[float, Field(gt=0, le=1e6)]],
         Field(min_length=_WEIGHTS, max_length=_WEIGHTS),
-    ] = Field(description="Of classes 1 to 7, more than 0; class 0 goes before all of them.")
+    ] = Field(
+        description="Weights of classes 1 to 7, each more than 0. Class 0 goes before all of them."
+    )
 
 
 class NetworkSpec(Spec):
-    """Which model prices synchronization."""
+    """The model that gives the time of synchronization."""
 
     model: Annotated[str, *choice("constant", "lane", "contention", "fluid")] = Field(
         default="constant",
-        description="constant: synchronizations never wait; lane: those of a device follow each "
-        "other, as they do live; contention: rings slow each other down on the links of hosts; "
-        "fluid: those that send at a time share each link max-min fair.",
+        description="constant: synchronizations never wait. lane: synchronizations of a "
+        "device follow each other, as in live runs. contention: rings slow each "
+        "other down on the links of hosts. fluid: all that send at one time share "
+        "each link max-min fair.",
     )
-    xi1: float = Field(default=1.0, ge=0, le=1, description="How much other rings are felt.")
-    xi2: TimeS = Field(default=0.0, description="What each host of a ring adds to a round.")
-    alpha: float = Field(default=0.0, ge=0, le=100, description="What sharing loses beside.")
+    xi1: float = Field(
+        default=1.0, ge=0, le=1, description="Strength with which other rings slow a ring down."
+    )
+    xi2: TimeS = Field(default=0.0, description="Time that each host of a ring adds to a round.")
+    alpha: float = Field(
+        default=0.0, ge=0, le=100, description="Extra loss of a link that rings share."
+    )
     reading: Annotated[str, *choice("ours", "published")] = Field(
-        default="ours", description="Rings felt: ours 1 + xi1 (p - 1); published xi1 p, at least 1."
+        default="ours",
+        description="Effect of p rings on a link. ours: 1 + xi1 (p - 1); published: xi1 p, at "
+        "least 1.",
     )
 
     outer: RateBps | None = Field(
-        default=None, description="Measured between hosts, in place of their nic; default: nic."
+        default=None, description="Measured rate between hosts; default: nic of the hosts."
     )
     inner: RateBps | None = Field(
-        default=None, description="Measured within a host, in place of intra; default: intra."
+        default=None, description="Measured rate within a host; default: intra of the host."
     )
 
     latency: TimeS = Field(
-        default=0.0, ge=0, description="Before the first byte between a server and another host."
+        default=0.0,
+        ge=0,
+        description="Time before the first byte between a server and another host.",
     )
     classes: Annotated[
         Annotated[str, *choice("strict"), Tag("<word>")]
@@ -241,8 +270,8 @@ class NetworkSpec(Spec):
         ),
     ] = Field(
         default="strict",
-        description="strict: each class of bytes goes before the next; or {weights: [...]}: "
-        "classes 1 to 7 share by weight.",
+        description="strict: each class of bytes goes before the next one. {weights: [...]}: "
+        "classes 1 to 7 share a link by weight.",
     )
 
     @model_validator(mode="after")
@@ -259,22 +288,26 @@ class NetworkFileSpec(NetworkSpec):
     """The file that ``warren calibrate --rings`` writes."""
 
     format: Format = 1
-    machine: Free = Field(default_factory=dict, description="Which machine; for people.")
-    fit: Free = Field(default_factory=dict, description="How good it is; for people.")
-    measured: list[Free] = Field(default_factory=list, description="What was; for people.")
+    machine: Free = Field(
+        default_factory=dict, description="Description of the machine, for people."
+    )
+    fit: Free = Field(default_factory=dict, description="Quality of the fit, for people.")
+    measured: list[Free] = Field(
+        default_factory=list, description="The measured rounds, for people."
+    )
 
 
 class EmulateSpec(Spec):
-    """Live without the real devices."""
+    """Live training without the real devices."""
 
     time_scale: float = Field(
-        1.0, gt=0, le=1e6, description="Real seconds that a cluster second lasts."
+        1.0, gt=0, le=1e6, description="Real seconds for each second of the cluster."
     )
     jitter: FilePath | None = Field(
-        None, description="A .npy file of measured times, from which COMP times are drawn."
+        None, description="A .npy file of measured times. COMP times are drawn from it."
     )
     slower: dict[Name, Factor] = Field(
-        default_factory=dict, description="Multiplies all times of a device type: {T4: 1.2}."
+        default_factory=dict, description="Factor on all times of a device type: {T4: 1.2}."
     )
 
 
@@ -282,33 +315,44 @@ class LocalSpec(Spec):
     """How the engine local works on this machine."""
 
     look_ahead: int = Field(
-        default=2, ge=0, le=64, description="Tasks whose bytes a device fetches before their turn."
+        default=2,
+        ge=0,
+        le=64,
+        description="Number of tasks whose bytes a device fetches before their turn.",
     )
     pin: bool = Field(
-        default=False, description="Device i runs on core i, modulo the number of cores."
+        default=False, description="Whether device i runs on core i, modulo the number of cores."
     )
     memory: Annotated[Size, AfterValidator(_enough)] | None = Field(
-        default=None, description="Most that one trainer or server may take; default: not limited."
+        default=None, description="Most memory of one trainer or server; default: not limited."
     )
     log_limit: Size = Field(
-        default=LOG_BYTES, gt=0, description="Most that the user code of one job may print."
+        default=LOG_BYTES, gt=0, description="Most bytes that the user code of one job may print."
     )
     testbed: Annotated[str, AfterValidator(_bed_name)] | None = Field(
         default=None,
-        description="Processes are in its hosts (`warren testbed`); default: on this machine.",
+        description="Name of the testbed whose hosts run the processes (`warren testbed`); "
+        "default: this machine runs them.",
     )
     lease: Annotated[PositiveTimeNs, AfterValidator(_lease)] | None = Field(
         default=None,
-        description="Hosts have agents, which end all when cut off that long; ray: default 10 s.",
+        description="Time without contact after which the agent of a host ends all its "
+        "processes; default: no agents, or 10 s with Ray.",
     )
     spill: bool = Field(
-        default=False, description="Input data go to disk where a host has too little memory."
+        default=False,
+        description="Whether input data go to disk when a host has too little memory.",
     )
     disk_ratio: float | None = Field(
-        default=None, ge=0, le=1, description="Share of data on disk; default: by hosts' memory."
+        default=None,
+        ge=0,
+        le=1,
+        description="Share of the input data on disk; default: as the memory of the hosts demands.",
     )
     model_on_disk: bool | None = Field(
-        default=None, description="Models on disk too; default: where all data there is too little."
+        default=None,
+        description="Whether models go to disk, too; default: when all input data on disk are "
+        "not enough.",
     )
 
 
@@ -327,29 +371,39 @@ class ClusterSpec(Spec):
             custom_error_message="expected a list of hosts, local or {generate: hare, devices: N}",
         ),
     ] = Field(
-        description="At least one, with one device in all or more; or a shape; local: this machine."
+        description="A list of hosts with at least one device, or a shape, or `local` for "
+        "this machine."
     )
     device_types: dict[Name, DeviceTypeSpec] = Field(
-        default_factory=dict, description="Where given, it names every type in use."
+        default_factory=dict,
+        description="Properties of the device types. If it is given, it names every type in use.",
     )
     network: Annotated[PathTag | Annotated[NetworkSpec, Tag("<inline>")], path_or("mapping")] = (
         Field(
             NetworkSpec(),
-            description="How a simulation times it; or the file of `warren calibrate --rings`.",
+            description="How a simulation computes synchronization times; or a file of `warren "
+            "calibrate --rings`.",
         )
     )
     engine: Annotated[Any, BeforeValidator(_engine), WithJsonSchema(_ENGINE_SCHEMA)] = Field(
         "local",
-        description="local: a CPU process a device; plain: jobs one after the other, unscheduled; "
-        "{ray: HOST:PORT}: as local, on the nodes of a Ray cluster that are called as the hosts.",
+        description="local: one process for each device of this machine. plain: jobs one "
+        "after the other, without a schedule. {ray: HOST:PORT}: as local, on the "
+        "nodes of a Ray cluster with the names of the hosts.",
     )
     emulate: EmulateSpec | None = Field(
-        None, description="Live tasks last as long as the profile says; default: as they do."
+        None,
+        description="Live tasks take the times of the profile; default: tasks take their own time.",
     )
     local: LocalSpec = Field(LocalSpec(), description="Settings of the engine local.")
     overheads: (
         Annotated[PathTag | Annotated[OverheadsSpec, Tag("<inline>")], path_or("mapping")] | None
-    ) = Field(None, description="What `warren calibrate --local` measured: a file, or its content.")
+    ) = Field(
+        None,
+        description="Measured costs of the engine: a file of `warren calibrate --local`, or "
+        "its content.",
+    )
     switching: SwitchingSpec | None = Field(
-        None, description="Simulations charge a device that goes from job to job; default: nothing."
+        None,
+        description="Cost of a device's change from job to job, in simulations; default: none.",
     )

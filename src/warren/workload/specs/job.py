@@ -48,15 +48,21 @@ def _workers_kind(value: object) -> str:
 class EvaluateSpec(Spec):
     """When the job is evaluated."""
 
-    every: Count = Field(description="Rounds from one evaluation, inside a barrier, to the next.")
+    every: Count = Field(
+        description="Number of rounds between two evaluations. An evaluation is part of a barrier."
+    )
 
 
 class StopSpec(Spec):
     """When the job ends early."""
 
-    metric: Line = Field(description="Name of a number that evaluate() returns.")
-    reaches: float | None = Field(None, description="Stop once the metric is at least this.")
-    falls_to: float | None = Field(None, description="Stop once the metric is at most this.")
+    metric: Line = Field(description="Name of a metric that evaluate() returns.")
+    reaches: float | None = Field(
+        None, description="The job ends when the metric is at least this value."
+    )
+    falls_to: float | None = Field(
+        None, description="The job ends when the metric is at most this value."
+    )
 
     @model_validator(mode="after")
     def _one_target(self) -> StopSpec:
@@ -71,7 +77,8 @@ class RateScheduleSpec(Spec):
 
     steps: list[Count] = Field(
         max_length=1000,
-        description="Rounds after which the learning rate is lower, rising; []: it never is.",
+        description="Rounds after which the learning rate is lower, in rising order. An empty "
+        "list: it is never lowered.",
     )
 
     @model_validator(mode="after")
@@ -85,17 +92,19 @@ class RateScheduleSpec(Spec):
 class CheckpointSpec(Spec):
     """When the job is checkpointed."""
 
-    every: Count = Field(description="Rounds from one kept copy to the next.")
+    every: Count = Field(description="Number of rounds between two checkpoints.")
 
 
 class JobServersSpec(Spec):
     """Where a job has its parameter servers, under shape ``fixed``."""
 
     hosts: list[Line] = Field(
-        min_length=1, max_length=64, description="The host of each server; one may stand twice."
+        min_length=1,
+        max_length=64,
+        description="The host of each server. A host may be named twice.",
     )
     bytes: list[Size] | None = Field(
-        None, description="Bytes of the model on each server; default: about the same."
+        None, description="Bytes of the model on each server; default: equal parts."
     )
 
     @model_validator(mode="after")
@@ -108,9 +117,9 @@ class JobServersSpec(Spec):
 class JobWorkersSpec(Spec):
     """Where the tasks of a job may run, under shape ``fixed``; and what ``workers: N`` states."""
 
-    hosts: list[Line] = Field(min_length=1, description="Each host once.")
+    hosts: list[Line] = Field(min_length=1, description="The hosts, each named once.")
     processes: int | None = Field(
-        None, ge=0, le=MAX_WORKERS, description="As `workers: N` without hosts."
+        None, ge=0, le=MAX_WORKERS, description="Number of processes, as `workers: N` states it."
     )
 
     @model_validator(mode="after")
@@ -123,13 +132,15 @@ class JobWorkersSpec(Spec):
 class EpochCostSpec(Spec):
     """The content of a job's epoch, for ``warren shape``."""
 
-    items: Count = Field(description="Items of the data.")
+    items: Count = Field(description="Number of items in the data set.")
     item: dict[Line, PositiveTimeS] = Field(
-        min_length=1, description="What an item takes to compute, by device type."
+        min_length=1, description="Time to compute one item, by device type."
     )
-    model: Size = Field(gt=0, description="What a mini-batch pulls, and pushes.")
-    batch: Count = Field(description="Items of a mini-batch.")
-    data: Size | None = Field(None, gt=0, description="Bytes of all items; for plans alone.")
+    model: Size = Field(
+        gt=0, description="Bytes of the model, which each mini-batch pulls and pushes."
+    )
+    batch: Count = Field(description="Number of items in a mini-batch.")
+    data: Size | None = Field(None, gt=0, description="Bytes of all items. Only plans use it.")
 
 
 class JobSpec(Spec):
@@ -140,49 +151,80 @@ class JobSpec(Spec):
         "Warren trains classes, not commands: `app: FILE.py:Class`; see docs/guides/porting.md",
     )
     format: Format = 1
-    name: Name = Field(description="1 to 80 of A-Z a-z 0-9 . _ -; differs from other jobs.")
-    app: FilePath | None = Field(
-        None, description="path/file.py:Class, relative to the file that holds the job."
+    name: Name = Field(
+        description="Name of the job, unique in the run: 1 to 80 characters of A-Z a-z 0-9 . _ -"
     )
-    model: Line | None = Field(None, description="A row of the profile table; omit to measure.")
+    app: FilePath | None = Field(
+        None,
+        description="The class to train, as path/file.py:Class. The path is relative to the "
+        "file that holds the job.",
+    )
+    model: Line | None = Field(
+        None, description="Name of a row of the profile table; default: task times are measured."
+    )
     sync: Annotated[str, *choice("ps", "ring")] = Field(
         "ps",
-        description="ps: a parameter server; ring: an all-reduce among as many devices as tasks.",
+        description="How tasks synchronize: ps, through a parameter server; ring, by an all-"
+        "reduce among as many devices as there are tasks.",
     )
-    scale: int = Field(1, ge=1, le=MAX_SCALE, description="Tasks a round.")
-    rounds: Count | None = Field(None, description="Omit when unknown (online policies only).")
+    scale: int = Field(1, ge=1, le=MAX_SCALE, description="Number of tasks in a round.")
+    rounds: Count | None = Field(
+        None, description="Number of rounds; default: unknown, which only online policies accept."
+    )
     batch: int | None = Field(
         None,
         ge=1,
         le=10**9,
-        description="Items a task; default: the batch of the model's row; 1 with an app.",
+        description="Number of items in a task; default: the batch of the model's row, or 1 "
+        "with an app.",
     )
-    weight: float = Field(1.0, gt=0, le=1e12, description="Of its JCT in the sum.")
+    weight: float = Field(
+        1.0,
+        gt=0,
+        le=1e12,
+        description="Weight of the job's completion time (JCT) in the weighted sum.",
+    )
     arrival: TimeNs = 0
-    user: Line | Literal[""] = Field("", description="Whose job it is, for tables.")
-    group: Line | Literal[""] = Field("", description="The search it belongs to.")
-    seed: Seed | None = Field(None, description="Default: from the run's seed and the job's name.")
+    user: Line | Literal[""] = Field("", description="Owner of the job, for tables by user.")
+    group: Line | Literal[""] = Field(
+        "", description="The hyperparameter search that the job belongs to."
+    )
+    seed: Seed | None = Field(
+        None,
+        description="Seed of the training; default: made of the run's seed and the job's name.",
+    )
     numerics: Annotated[str, *choice("strict", "mixed")] = Field(
-        "strict", description="Whether the job must stay in one numerics class."
+        "strict",
+        description="strict: all devices that the job may use have one numerics class (the same "
+        "arithmetic). mixed: they may differ.",
     )
     types: list[Line] | None = Field(
-        None, min_length=1, description="Device types on which its tasks may run; default: all."
+        None, min_length=1, description="Device types on which the job may run; default: all."
     )
-    evaluate: EvaluateSpec | None = Field(None, description="Default: never.")
-    stop: StopSpec | None = Field(None, description="End early; needs evaluate.")
+    evaluate: EvaluateSpec | None = Field(
+        None, description="When the job is evaluated; default: never."
+    )
+    stop: StopSpec | None = Field(
+        None,
+        description="When the job ends early. It needs evaluate; default: the job runs all "
+        "its rounds.",
+    )
     schedule: RateScheduleSpec | None = Field(
-        None, description="What the app does to its learning rate; default: not stated."
+        None, description="When the app lowers its learning rate; default: not stated."
     )
     checkpoint: CheckpointSpec | None = Field(
-        None, description="When its state is kept on disk; default: as often as costs little."
+        None, description="When the job is checkpointed; default: as often as it costs little time."
     )
     task_limit: PositiveTimeNs = Field(
         600 * 10**9,
-        description="Real time after which a task or barrier that has not ended ends the job.",
+        description="Longest real time of one task or barrier. The job fails when one takes "
+        "longer.",
         json_schema_extra={"default": "10 min"},
     )
     nan_loss: Annotated[str, *choice("fail", "train")] = Field(
-        "fail", description="What becomes of a job whose loss is NaN after a round."
+        "fail",
+        description="What happens when the loss is NaN after a round: fail, the job fails; "
+        "train, it goes on.",
     )
     params: Free = Field(default_factory=dict, description="Parameters of the app.")
     cost: (
@@ -197,13 +239,19 @@ class JobSpec(Spec):
         | None
     ) = Field(
         None,
-        description="A profile row of this job alone, taken as it is; or what an epoch consists "
-        "of, for warren shape.",
+        description="Name of a profile row that holds for this job alone; or the content of "
+        "an epoch, for `warren shape`.",
     )
     flow_class: int | None = Field(
-        None, alias="class", ge=1, le=7, description="Of its bytes, under flow: fixed; 1 first."
+        None,
+        alias="class",
+        ge=1,
+        le=7,
+        description="Priority class of the job's bytes under `flow: fixed`; 1 goes first.",
     )
-    servers: JobServersSpec | None = Field(None, description="Its servers, under shape: fixed.")
+    servers: JobServersSpec | None = Field(
+        None, description="Where the job has its servers, under `shape: fixed`."
+    )
     workers: (
         Annotated[
             Annotated[int, Field(ge=0, le=MAX_WORKERS), Tag("<word>")]
@@ -213,8 +261,8 @@ class JobSpec(Spec):
         | None
     ) = Field(
         None,
-        description="N: processes of each trainer that build batches; default: 0 on processors. "
-        "{hosts: ...}: hosts of its tasks, under shape: fixed.",
+        description="Number of processes of each trainer that build batches (0 on processors unless "
+        "stated); or `{hosts: ...}`, where the job's tasks may run under `shape: fixed`.",
     )
 
     @model_validator(mode="after")

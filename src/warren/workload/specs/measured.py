@@ -27,48 +27,66 @@ class ConstantsSpec(Spec):
 
     cores: int = Field(ge=1, le=10_000, description="Processor cores of the machine.")
     dispatch: Short = Field(
-        default=0, description="A task's end to the next one's start on a device that has work."
+        default=0,
+        description="Time from the end of a task to the start of the next one on a device "
+        "with work.",
     )
     task_cpu: Short = Field(
-        default=0, description="Processor time of Warren's own processes for a task of no bytes."
+        default=0,
+        description="Processor time of Warren's own processes for a task that moves no bytes.",
     )
-    round_cpu: Short = Field(default=0, description="The same for a barrier.")
+    round_cpu: Short = Field(
+        default=0, description="Processor time of Warren's own processes for a barrier."
+    )
     task_cpu_rate: DiskRate | None = Field(
-        default=None, description="Bytes of the model a second of such processor time, for a task."
+        default=None,
+        description="Bytes of the model that one second of processor time moves, in a task.",
     )
-    round_cpu_rate: DiskRate | None = Field(default=None, description="The same for a barrier.")
+    round_cpu_rate: DiskRate | None = Field(
+        default=None,
+        description="Bytes of the model that one second of processor time moves, in a barrier.",
+    )
     slowdown: float = Field(
         default=1.0,
         ge=1,
         le=100,
-        description="How much longer a task computes when all cores compute.",
+        description="Factor by which a task takes longer when all cores compute.",
     )
     ring_start: Short = Field(
-        default=0, description="From a ring's assignment until its ranks have met, no core busy."
+        default=0,
+        description="Time from the assignment of a ring until its ranks have met, with idle cores.",
     )
     ring_rank: Short = Field(
-        default=0, description="Processor time of each rank for it; those of one instant share."
+        default=0,
+        description="Processor time of each rank until the ranks have met. Ranks that start "
+        "together share the cores.",
     )
     ring_move: Short = Field(
-        default=0, description="How much longer it takes where the gang was on other devices."
+        default=0, description="Time added to the start of a ring that ran on other devices before."
     )
     task_alone: Short | None = Field(
-        default=None, description="Report: wall time a task that computes nothing, one device."
+        default=None,
+        description="Report: wall time of a task that computes nothing, on one device.",
     )
     task_busy: Short | None = Field(
-        default=None, description="Report: the same a task of all devices, one a core, all busy."
+        default=None,
+        description="Report: wall time of such a task when all devices, one on each core, are "
+        "busy.",
     )
     barrier: Short | None = Field(
-        default=None, description="Report: a round's last COMP to the next one's start, if queued."
+        default=None,
+        description="Report: time from the last COMP of a round to the start of the next "
+        "round, if that is queued.",
     )
     barrier_decided: Short | None = Field(
-        default=None, description="Report: the same where a policy decides in between."
+        default=None, description="Report: the same time when a policy decides in between."
     )
     transport: DiskRate | None = Field(
-        default=None, description="Report: bytes a second from trainer to server and back."
+        default=None, description="Report: bytes per second from a trainer to its server and back."
     )
     step: DiskRate | None = Field(
-        default=None, description="Report: bytes of parameters a second of plain SGD on one core."
+        default=None,
+        description="Report: bytes of parameters that plain SGD updates per second on one core.",
     )
 
 
@@ -76,10 +94,16 @@ class OverheadsSpec(Spec):
     """The costs of the live engine on one machine, beside the tasks themselves."""
 
     format: Format = 1
-    machine: Free = Field(default_factory=dict, description="Which machine; for people.")
-    constants: ConstantsSpec = Field(description="Medians.")
-    ranges: Free = Field(default_factory=dict, description="Least and most; for people.")
-    how: Free = Field(default_factory=dict, description="How each was measured; for people.")
+    machine: Free = Field(
+        default_factory=dict, description="Description of the machine, for people."
+    )
+    constants: ConstantsSpec = Field(description="The medians of what was measured.")
+    ranges: Free = Field(
+        default_factory=dict, description="Least and largest value of each constant, for people."
+    )
+    how: Free = Field(
+        default_factory=dict, description="How each constant was measured, for people."
+    )
 
 
 class SwitchingSpec(Spec):
@@ -87,16 +111,17 @@ class SwitchingSpec(Spec):
 
     scheme: Annotated[str, *choice(*SCHEMES)] | None = Field(
         None,
-        description="By the size of the job's model, as the Hare paper or we measured.",
+        description="Measured way of switching, by its name. Its time follows from the size of the "
+        "job's model.",
     )
     bus: DiskRate | None = Field(
         None,
-        description="With scheme: from main memory to a device; default: "
+        description="Rate from main memory to a device, for scheme; default: "
         f"{PCIE3_X16_BYTES_PER_S / 1e9:g} GB/s (PCIe 3 x16).",
     )
-    time: Short | None = Field(None, description="The same for every job and device.")
+    time: Short | None = Field(None, description="One time for every job and device.")
     times: dict[Name, Short] | None = Field(
-        None, description="By device type, {V100: 3 s}; names every type of the cluster."
+        None, description="Time by device type, such as {V100: 3 s}, for every type of the cluster."
     )
 
     @model_validator(mode="after")

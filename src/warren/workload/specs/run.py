@@ -125,33 +125,39 @@ class ProfileSpec(Spec):
     """Cost of one task of a model, by device type."""
 
     model: Size = Field(description="Bytes of the parameters that a synchronization moves.")
-    memory: Size = Field(0, description="Device memory of a task; 0 fits everywhere.")
+    memory: Size = Field(0, description="Device memory of a task; 0: it fits everywhere.")
     batch: int = Field(
-        0, ge=0, le=10**9, description="Batch of these times; 0: they hold for any batch."
+        0, ge=0, le=10**9, description="Batch for which these times hold; 0: any batch."
     )
     comp: dict[Line, PositiveTimeS] = Field(
-        description="T^c by device type; a type that is absent cannot run it."
+        description="Computing time T^c of a task by device type. A type that is absent "
+        "cannot run it."
     )
     sync: dict[Line, TimeS] = Field(
-        default_factory=dict, description="T^s by device type; default: from model and the NIC."
+        default_factory=dict,
+        description="Synchronization time T^s of a task by device type; default: from model "
+        "and the NIC.",
     )
     overhead: dict[Line, TimeS] = Field(
         default_factory=dict,
-        description="Processor time of Warren's own processes a task, live, by device type.",
+        description="Processor time of Warren's own processes per task of a live run, by "
+        "device type.",
     )
     switch: dict[Line, TimeS] = Field(
         default_factory=dict,
-        description="What a task takes longer after one of another job, live, by device type.",
+        description="Time added to a task after a task of another job, in live runs, by "
+        "device type.",
     )
     build: dict[Line, TimeS] = Field(
         default_factory=dict,
-        description="Processor time of a process before its first task, live, by device type.",
+        description="Processor time of a process before its first task, in live runs, by "
+        "device type.",
     )
     step: TimeS = Field(
         0,
-        description="What servers take from a round's last update to its next state, over links.",
+        description="Time of the servers from a round's last update to its next state, over links.",
     )
-    source: dict[Line, str] = Field(default_factory=dict, description="Where figures come from.")
+    source: dict[Line, str] = Field(default_factory=dict, description="Source of the figures.")
 
 
 Profiles = dict[Line, ProfileSpec]
@@ -161,38 +167,49 @@ class SchedulerSpec(Spec):
     """The four answers, by policy name."""
 
     place: Line = Field(
-        default="hare", description="Which task runs where, and when; or FILE.py:Class."
+        default="hare",
+        description="Policy that decides which task runs where and when: a name, or FILE.py:Class.",
     )
-    flow: Line = Field(default="fair", description="Whose bytes go first on a busy link.")
-    group: Line = Field(default="isolated", description="Which jobs share hosts.")
+    flow: Line = Field(
+        default="fair", description="Policy that decides whose bytes go first on a busy link."
+    )
+    group: Line = Field(
+        default="isolated", description="Policy that decides which jobs share hosts."
+    )
     shape: Line = Field(
-        default="static", description="How many workers and servers a job gets, and where."
+        default="static",
+        description="Policy that decides how many workers and servers a job gets, and where.",
     )
     joint: Line | None = Field(
         default=None,
-        description="One policy that answers several of these questions, in their place.",
+        description="One policy that answers several of these questions.",
     )
-    servers: int = Field(default=1, ge=1, le=64, description="Parameter servers of each job.")
+    servers: int = Field(
+        default=1, ge=1, le=64, description="Number of parameter servers of each job."
+    )
     copies_after: float | None = Field(
         default=None,
         ge=1.1,
         le=1000,
-        description="A task that takes more than this multiple of its expected time may be "
-        "started once more on another device; default: never.",
+        description="Multiple of its expected time after which a task may start once more on "
+        "another device; default: never.",
     )
 
 
 class LossesSpec(Spec):
-    """Hidden curves that jobs with a stop rule follow."""
+    """Hidden loss curves of jobs with a stop rule."""
 
     noise: float = Field(
-        0.01, ge=0, le=1, description="Of single values, in parts of the way from start to target."
+        0.01,
+        ge=0,
+        le=1,
+        description="Noise of single values, in parts of the way from start to target.",
     )
     share_to_95: float | None = Field(
         None,
         gt=0,
         le=0.8,
-        description="Of a job's rounds: after these its curve has 95 % of what it ends with; "
+        description="Share of a job's rounds after which its curve has gone 95 % of its way; "
         "default: as drawn.",
     )
 
@@ -203,10 +220,10 @@ RecordedSpec = dict[Line, list[Annotated[list[int | float], Field(min_length=2, 
 class AbsenceSpec(Spec):
     """A time in which an opportunistic host is not there."""
 
-    host: Name = Field(description="An opportunistic host of the cluster.")
-    from_: TimeNs = Field(0, alias="from", description="When it goes.")
+    host: Name = Field(description="Name of an opportunistic host of the cluster.")
+    from_: TimeNs = Field(0, alias="from", description="Time at which the host goes.")
     until: PositiveTimeNs | None = Field(
-        None, description="When it is there again; default: never."
+        None, description="Time at which the host is back; default: never."
     )
 
     @model_validator(mode="after")
@@ -220,25 +237,31 @@ class TruthSpec(Spec):
     """Hidden truth of a simulation."""
 
     task_cv: float = Field(
-        0.0, ge=0, le=10, description="Coefficient of variation of single tasks."
+        0.0, ge=0, le=10, description="Coefficient of variation of the times of single tasks."
     )
     job_cv: float = Field(
-        0.0, ge=0, le=10, description="Of a factor shared by a job's tasks on one device type."
+        0.0,
+        ge=0,
+        le=10,
+        description="Coefficient of variation of a factor that all tasks of a job share on "
+        "one device type.",
     )
-    seed: Seed = Field(default=0, description="Of the noise, and of the curves.")
+    seed: Seed = Field(default=0, description="Seed of the noise and of the curves.")
     losses: LossesSpec | None = Field(
-        None, description="Jobs with a stop rule show values on their way; default: none."
+        None,
+        description="Values that jobs with a stop rule show before they reach it; default: none.",
     )
     metrics: (
         Annotated[PathTag | Annotated[RecordedSpec, Tag("<inline>")], path_or("mapping")] | None
     ) = Field(
         None,
-        description="What jobs showed in an earlier run: its folder metrics, or pairs of rounds "
-        "done and value by job; default: none.",
+        description="Values that jobs showed in an earlier run: its folder metrics, or pairs "
+        "of rounds and value by job; default: none.",
     )
     absences: list[AbsenceSpec] = Field(
         default_factory=list,
-        description="When opportunistic hosts are not there; policies learn of it as it happens.",
+        description="Times in which opportunistic hosts are away. Policies learn of them when "
+        "they begin.",
     )
 
 
@@ -249,10 +272,12 @@ class RunSpec(Spec):
     name: str | None = Field(
         None,
         min_length=1,
-        description="Default: the file's name, or its folder's where that is run.yaml.",
+        description="Name of the run; default: the name of the file, or that of its folder if "
+        "the file is run.yaml.",
     )
     base: str | None = Field(
-        None, description="Folder of app paths, as it stands; default: the file's folder."
+        None,
+        description="Folder to which paths of apps are relative; default: the folder of the file.",
     )
     # Tags tell a path from an inline value, so that problems of one alternative alone are shown.
     cluster: Annotated[PathTag | Annotated[ClusterSpec, Tag("<inline>")], path_or("mapping")] = (
@@ -262,21 +287,27 @@ class RunSpec(Spec):
         description="{jobs: ...}, {trace: ...}, {generate: ...}, a jobs file, or a list of jobs."
     )
     history: Workload | None = Field(
-        None, description="Jobs that have ended before, like workload; all with rounds."
+        None,
+        description="Jobs that have ended before, in the form of workload. All state their rounds.",
     )
     scheduler: Annotated[SchedulerSpec, BeforeValidator(_scheduler)] = Field(
         SchedulerSpec(), description="The policies, by name."
     )
     policy: Annotated[Free, AfterValidator(_options)] = Field(
         default_factory=dict,
-        description="Options of the place policy; or of several, each under its question.",
+        description="Options of the place policy; or options of several policies, each under "
+        "its question.",
     )
     profiles: (
         Annotated[PathTag | Annotated[Profiles, Tag("<inline>")], path_or("mapping")] | None
-    ) = Field(None, description="More rows of costs, by model: a file, or its content.")
+    ) = Field(None, description="More rows of the profile table, by model: a file, or its content.")
     grain: Annotated[
         str, BeforeValidator(_grain), WithJsonSchema({"type": ["integer", "string"]})
-    ] = Field("1", description='1, "N rounds", or a time like "60 s".')
+    ] = Field(
+        "1",
+        description='Shortest stretch that a policy places: 1 round, "N rounds", or a time '
+        'like "60 s".',
+    )
     truth: TruthSpec = Field(
         # Each run has a truth; this one has no noise, so the profile's times happen.
         default_factory=lambda: TruthSpec(
@@ -284,9 +315,11 @@ class RunSpec(Spec):
         ),
         description="Noise of a simulation; default: none.",
     )
-    seed: Seed = Field(0, description="Of the policies, and of jobs that state none.")
+    seed: Seed = Field(0, description="Seed of the policies, and of jobs that state no seed.")
     verify: Share = Field(
-        VERIFY, description="Of the tasks of a live run: computed again, in another process."
+        VERIFY,
+        description="Share of the tasks of a live run that another process computes again, as "
+        "a check.",
     )
 
 

@@ -75,16 +75,24 @@ class BedHostSpec(Spec):
     """One host, or ``count`` equal ones named ``NAME-0``, ``NAME-1``, ..."""
 
     name: Annotated[str, AfterValidator(_host)] = Field(
-        description="1 to 63 of a-z 0-9 - as in host names; differs from other hosts."
+        description="Name of the host, unique in the testbed: 1 to 63 characters of a-z 0-9 -"
     )
     count: int | None = Field(
-        None, ge=1, le=MAX_HOSTS, description="Number of hosts; default: one, called name."
+        None,
+        ge=1,
+        le=MAX_HOSTS,
+        description="Number of equal hosts, called NAME-0, NAME-1, ...; default: one host, "
+        "called NAME.",
     )
     link: Annotated[
         int, BeforeValidator(link_bps), WithJsonSchema({"type": ["string", "number"]})
-    ] = Field(description='Its rate out, and as much in: "200 Mbit", or a number of bits/s.')
+    ] = Field(
+        description='Rate of the host\'s link in each direction: "200 Mbit", or a number of bits/s.'
+    )
     cpus: Annotated[float, AfterValidator(quota)] | None = Field(
-        None, description="Of all that runs on it, in processors; default: not limited."
+        None,
+        description="Number of processors that all programs of the host share; default: not "
+        "limited.",
     )
 
 
@@ -93,12 +101,13 @@ class BedSpec(Spec):
 
     format: Format = 1
     subnet: Annotated[str, AfterValidator(network)] = Field(
-        SUBNET, description="Addresses of the hosts, from the first on."
+        SUBNET, description="Subnet from which the hosts get their addresses, in order."
     )
     queue: Annotated[str, *choice(*QUEUES)] = Field(
-        DEFAULT_QUEUE, description="Before each link: flows in turns (fair), or one for all (fifo)."
+        DEFAULT_QUEUE,
+        description="Queue before each link. fair: flows take turns; fifo: one queue for all.",
     )
-    hosts: list[BedHostSpec] = Field(description="2 to 64 in all.")
+    hosts: list[BedHostSpec] = Field(description="The hosts of the testbed: 2 to 64 in all.")
 
 
 T = TypeVar("T")

@@ -45,41 +45,53 @@ class TraceSpec(Spec):
     """A public trace as workload."""
 
     format: Annotated[str, *choice("auto", *TRACES)] = Field(
-        "auto", description="Format of the trace; auto: found from its beginning."
+        "auto", description="Format of the trace; auto: recognized by its first lines."
     )
-    path: FilePath = Field(description="The trace; may be gzipped.")
+    path: FilePath = Field(description="Path of the trace. It may be gzipped.")
     round_s: Annotated[PositiveTimeS, Field(ge=0.001)] = Field(
-        60.0, description="Where only a run time T is known: ceil(T / round_s) rounds."
+        60.0,
+        description="Seconds of a round. A job with only a run time T has ceil(T / round_s) "
+        "rounds.",
     )
     throughputs: FilePath | None = Field(
-        None, description="Gavel: its simulation_throughputs.json."
+        None, description="Gavel: path of its simulation_throughputs.json."
     )
     gang: bool = Field(
-        default=False, description="Gavel: a task costs the step on all of its job's GPUs."
+        default=False,
+        description="Gavel: whether a task takes the time of a step on all GPUs of its job.",
     )
-    limit: Count | None = Field(None, description="Number of jobs to use, the first to arrive.")
-    gpus_max: Count | None = Field(None, description="Leave out jobs of more GPUs.")
+    limit: Count | None = Field(None, description="Number of jobs to use: those that arrive first.")
+    gpus_max: Count | None = Field(
+        None, description="Most GPUs of a job. Larger jobs are left out."
+    )
     leave_out: list[Line] = Field(
-        default_factory=list, description="Philly, Helios: virtual clusters."
+        default_factory=list, description="Philly and Helios: virtual clusters to leave out."
     )
     models: list[Line] = Field(
         default_factory=list,
-        description="Where only a run time is known: each job trains one of these, drawn evenly.",
+        description="Models of jobs with only a run time. Each job trains one of them, drawn "
+        "evenly.",
     )
     resample: Annotated[str, *choice(JOBS, WINDOWS)] | None = Field(
-        None, description="What seeds vary: draw jobs, or windows of time, with replacement."
+        None,
+        description="What each seed draws from the trace, with replacement: jobs, or windows "
+        "of time.",
     )
     window: PositiveTimeS | None = Field(
-        None, description="Of resample: windows; default: a tenth of the trace."
+        None,
+        description="Length of a window, for `resample: windows`; default: a tenth of the trace.",
     )
     columns: dict[Annotated[str, *choice(*FIELDS)], Line] = Field(
-        default_factory=dict, description="Table: which column means what."
+        default_factory=dict, description="Table: the column of each property of a job."
     )
     units: dict[Annotated[str, *choice(*TIMES)], Annotated[str, *choice(*UNITS, DATE, CLOCK)]] = (
-        Field(default_factory=dict, description="Table: units of times; s where not named.")
+        Field(
+            default_factory=dict,
+            description="Table: units of the columns of times; default: seconds.",
+        )
     )
     separator: Annotated[str, *choice(*SEPARATORS)] = Field(
-        "comma", description="Table: what stands between cells."
+        "comma", description="Table: the character between two cells."
     )
 
     @model_validator(mode="after")
@@ -112,7 +124,7 @@ class GeneratorSpec(Spec):
     load: Load | None = Field(
         1.0, description="Offered work over the cluster's capacity; null: all arrive at time 0."
     )
-    seed: Seed | None = Field(None, description="Of the draws; default: the run's seed.")
+    seed: Seed | None = Field(None, description="Seed of the draws; default: the run's seed.")
 
 
 class HareMixSpec(GeneratorSpec):
@@ -120,34 +132,49 @@ class HareMixSpec(GeneratorSpec):
 
     shares: dict[Annotated[str, *choice(*_DOMAINS)], Annotated[float, Field(ge=0, le=1e6)]] = Field(
         default_factory=dict,
-        description="Parts of the jobs by domain (cv, nlp, speech, rec); 25 where not named.",
+        description="Parts of the jobs by domain (cv, nlp, speech, rec); default: 25 for each "
+        "domain.",
     )
     scales: Annotated[list[Annotated[int, Field(ge=1, le=4096)]], Field(min_length=1)] = Field(
-        default=[1, 2, 4, 8], description="Tasks a round, drawn evenly."
+        default=[1, 2, 4, 8], description="Numbers of tasks in a round, drawn evenly."
     )
-    rounds_factor: Factor = Field(1.0, description="Multiplies the rounds of every job.")
+    rounds_factor: Factor = Field(1.0, description="Factor on the rounds of every job.")
     tail: float = Field(
-        0.0, ge=0, le=3, description="Standard deviation of the logarithm of a factor on rounds."
+        0.0,
+        ge=0,
+        le=3,
+        description="Standard deviation of the logarithm of a random factor on rounds.",
     )
     together: Annotated[float, Field(ge=1, le=_MAX_JOBS)] = Field(
-        1.0, description="Jobs that arrive at one instant, in the mean."
+        1.0, description="Mean number of jobs that arrive at one instant."
     )
     batch_factor: Factor = Field(
-        1.0, description="Multiplies the batch of every task, and divides the rounds."
+        1.0, description="Factor on the batch of every task. The rounds are divided by it."
     )
     targets: bool = Field(
         default=False,
-        description="Give every job evaluate and stop: {metric: loss, falls_to: 0.1}.",
+        description="Whether every job has evaluate and `stop: {metric: loss, falls_to: 0.1}`.",
     )
     searches: float = Field(
-        0.0, ge=0, le=100, description="Percent of the jobs that belong to searches of eight."
+        0.0,
+        ge=0,
+        le=100,
+        description="Percentage of the jobs that belong to searches of eight jobs.",
     )
     repeats: int = Field(
-        0, ge=0, le=_MAX_JOBS, description="Number of recurring kinds; 0: each job is its own."
+        0,
+        ge=0,
+        le=_MAX_JOBS,
+        description="Number of recurring kinds of jobs; 0: each job is of its own kind.",
     )
-    kinds_seed: Seed = Field(0, description="Of the kinds, so that other jobs may share them.")
+    kinds_seed: Seed = Field(
+        0, description="Seed of the kinds, so that other runs can have the same kinds."
+    )
     spread: float = Field(
-        0.3, ge=0, le=3, description="Of a kind: standard deviation of the logarithm of rounds."
+        0.3,
+        ge=0,
+        le=3,
+        description="Standard deviation of the logarithm of rounds among jobs of a kind.",
     )
 
     @model_validator(mode="after")
@@ -164,12 +191,14 @@ class HareMixSpec(GeneratorSpec):
 class GavelMixSpec(GeneratorSpec):
     """Jobs as Gavel's own generator draws them, priced from its throughputs."""
 
-    throughputs: FilePath = Field(description="Gavel's simulation_throughputs.json.")
+    throughputs: FilePath = Field(description="Path of Gavel's simulation_throughputs.json.")
     gap: PositiveTimeS | None = Field(
         None, description="Mean time between arrivals, in place of load."
     )
     multi_gpu: bool = Field(default=True, description="Whether jobs of 2 and 4 GPUs are drawn.")
-    gang: bool = Field(default=False, description="A task costs the step on all of its job's GPUs.")
+    gang: bool = Field(
+        default=False, description="Whether a task takes the time of a step on all GPUs of its job."
+    )
 
     @model_validator(mode="after")
     def _one_pace(self) -> GavelMixSpec:
@@ -186,7 +215,10 @@ class SjfBcoSpec(GeneratorSpec):
         None, description="Offered work over the cluster's capacity; null: all arrive at time 0."
     )
     exchange: float = Field(
-        0.015, ge=0, lt=1, description="Part of a round alone that its gradients take on the NIC."
+        0.015,
+        ge=0,
+        lt=1,
+        description="Share of a round, run alone, in which its gradients are on the NIC.",
     )
 
 
@@ -199,7 +231,7 @@ class OtherSpec(Spec):
 
 
 class WorkloadSpec(Spec):
-    """Where the jobs come from: exactly one of the fields, ``notes`` apart."""
+    """Source of the jobs: exactly one of the fields beside ``notes``."""
 
     ALSO: ClassVar[tuple[str, ...]] = ("generate",)
     jobs: (
@@ -211,9 +243,13 @@ class WorkloadSpec(Spec):
     ) = Field(None, description="A jobs file (YAML, or .csv), or a list of jobs.")
     trace: TraceSpec | None = Field(None, description="A public trace, to simulate.")
     database: Line | None = Field(
-        None, description="Of a history: a history database, or default for one's own."
+        None,
+        description="Path of a history database, or `default` for your own. Only a history "
+        "reads it.",
     )
-    notes: list[str] = Field(default_factory=list, description="Remarks of the reader.")
+    notes: list[str] = Field(
+        default_factory=list, description="Remarks of the program that read the jobs."
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> WorkloadSpec:
