@@ -37,12 +37,12 @@ class PlanFeeder:
     1. A row is handed out once all tasks of its job's earlier rounds are.
     2. When rows come back, parts of stretches begun by other jobs stay before them.
 
-    For there is always one order of all rounds and stretches that every device follows, in what it
-    holds and in what it will get, and that puts each round of a job after the one before. At first
-    it is the plan's. After a roll-back it is: first the rows that were handed out or begun, in the
-    order so far; then the rest, in the plan's order. By 2 devices follow it; by 1 no round in the
-    first part waits for one in the second. The first row in it that has not ended stands first on
-    its devices and its barrier has passed, so it is handed out and runs.
+    There is always one order of all rounds and stretches. Every device follows it, in what it holds
+    and in what it will get, and each round of a job comes after the round before. At first it is
+    the plan's. After a roll-back it is: first the rows that were handed out or begun, in the order
+    so far; then the rest, in the plan's order. By 2 devices follow it; by 1 no round in the first
+    part waits for one in the second. The first row in it that has not ended stands first on its
+    devices and its barrier has passed, so it is handed out and runs.
     """
 
     def __init__(self, assignments: Iterable[Assignment], devices: int, scale_J: IntArray) -> None:
