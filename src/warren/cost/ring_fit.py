@@ -20,15 +20,15 @@ is linear in three unknowns that cannot be negative: one small least squares pro
 - Of one message size on one number of servers, overhead and transfer are one: xi2 is then taken as
   0. If each contender adds the share s of the time alone, of which the share c is transfer, the
   slope is s / c. The paper's 295 s alone and 675 s of each of four jobs have s = 0.43, if the one
-  was spread like the four: equal sharing of the link (slope 1) if c = 0.43, a slope of 0.43 if all
-  is transfer, and with alpha = 0 and xi1 the share c itself, as ``ours`` means it, c = 0.66.
+  was spread like the four. If c = 0.43, the link is shared equally (slope 1); if all is transfer,
+  the slope is 0.43. With alpha = 0 and xi1 the share c itself, as ``ours`` means it, c = 0.66.
 
 *Robust.* Of points measured several times the median counts. Errors are relative to the measured
 time: small messages count as much as large ones, and a time that is far too long, the way in which
 disturbed measurements err, has little weight. Least absolute errors would give up the few points of
-a job alone, on which the slope rests: in ``experiments/ring_tables.py`` they lead to a slope of
-0.81 where jobs are slowed down by 0.91 to 1.12 for each contender, and to twice the largest error
-for a tenth less in the mean.
+a job alone, on which the slope rests. In ``experiments/ring_tables.py`` they lead to a slope of
+0.81, though each contender slows jobs down by 0.91 to 1.12. The mean error is a tenth less, and the
+largest twice as large.
 """
 
 from __future__ import annotations
