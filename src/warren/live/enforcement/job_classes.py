@@ -1,8 +1,8 @@
 """The classes of jobs by their expected gain in the next period: JPAS from outside.
 
-*Source.* JPAS (JNCA'20): 3.1 (period, prediction at the agent), 3.2 (a class is the order among
-the jobs of the host, the last class takes the rest), 3.3 (class 0 for jobs that are not known yet),
-4.2 (the engineering method: the greatest speed seen is that of a job with the link to itself).
+*Source.* JPAS (JNCA'20). 3.1: period, prediction at the agent. 3.2: a class is the order among the
+jobs of the host; the last class takes the rest. 3.3: class 0 for jobs that are not known yet. 4.2,
+the engineering method: the greatest speed seen is that of a job with the link to itself.
 *Differs.* ``classes_by_gain`` orders the jobs of one host alone; over several, ``coordination``
 draws one worker a job. Speed is the steps between lines, over at least ``SPAN_READS`` reads of the
 log, since logs come in bursts. A job whose log has been silent for ``SILENT_PERIODS`` may have

@@ -1,11 +1,11 @@
 """The file that holds all input data of one process: tensors end to end, read item by item.
 
 *Format.* The tensors of a dataset one after the other, each from a multiple of ``PAGE_BYTES`` on,
-as they lie in memory. The checksum of an item (XXH3, 64 bits, over its row of each tensor in their
-order) is kept in memory and not in the file, so that a file that was cut or exchanged shows too. A
-batch is a random draw of items, so checksums are of items: one of a block would make each item
-cost a block. The file has no name from its first byte on: it goes with its process, however that
-ends.
+as they lie in memory. The checksum of an item (XXH3, 64 bits) covers its row of each tensor, in
+their order. It is kept in memory and not in the file, so a file that was cut or exchanged is
+noticed, too. A batch is a random draw of items, so checksums are of items: one of a block would
+make each item cost a block. The file has no name from its first byte on: it goes with its process,
+however that ends.
 """
 
 from __future__ import annotations
