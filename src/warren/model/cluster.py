@@ -64,15 +64,14 @@ class Host:
 class Network:
     """The model that prices synchronization, and its parameters.
 
-    All but ``model`` are parameters of ``contention``, (6)-(8) of SJF-BCO (``warren.cost.ring``):
-    how many of the rings that share a host's link are felt (``xi1``, read as ``reading`` says), how
-    much each host of a ring adds to a round (``xi2_s``), and how much bandwidth sharing itself
-    loses (``alpha``). ``outer_bps`` and ``inner_bps`` are measured bits/s between and within hosts,
-    in place of the hosts' stated rates; None: the stated rates hold. ``fluid``
-    (``warren.cost.max_min``) has these and ``xi2_s``; ``latency_s``, the wait for the first byte of
-    a transfer between a server and a device of another host; and ``class_weights``, by which
-    classes 1 to 7 of flows share a link. None: each is served before the next, as class 0 is before
-    all.
+    All but ``model`` are parameters of ``contention``, (6)-(8) of SJF-BCO (``warren.cost.ring``).
+    ``xi1``, read as ``reading`` says: the part of the other rings on a host's link that is felt.
+    ``xi2_s``: the time that each host of a ring adds to a round. ``alpha``: the bandwidth that
+    sharing itself loses. ``outer_bps`` and ``inner_bps``: measured bits/s between and within hosts;
+    None: the hosts' stated rates hold. ``fluid`` (``warren.cost.max_min``) has these and ``xi2_s``;
+    ``latency_s``, the wait for the first byte of a transfer between a server and a device of
+    another host; and ``class_weights``, by which classes 1 to 7 of flows share a link. None: each
+    is served before the next, as class 0 is before all.
     """
 
     model: NetworkModel = "constant"
