@@ -7,16 +7,15 @@ What
 Source
     Hare (HPDC'22), section 7.1, "SRTF".
 Differs
-    Weights are not looked at, as in the paper. The paper does not say how a job's remaining time
-    is measured on unequal devices, nor which of them it takes: here a round is timed alone, as a
-    gang on the job's fastest devices. Tasks need not start together (Hare's relaxed
-    synchronization) and take the fastest free devices; but as the slowest one sets the pace of a
-    round, faster ones are left to other jobs where as slow a one will do. On mixed GPUs it may
-    so do better here than there, where Sched_Allox beats it. At a coarse grain a whole stretch is
-    handed out at once, of as many rounds as the grain has time for on these very devices, so that
-    a job on slow ones is as soon looked at again as one on fast ones. A job that then finds too
-    few free devices keeps the free ones waiting for it, so a wide job does not starve behind
-    narrow ones.
+    Weights are not looked at, as in the paper. The paper does not say how a job's remaining time is
+    measured on unequal devices, nor which of them it takes: here a round is timed alone, as a gang
+    on the job's fastest devices. Tasks need not start together (Hare's relaxed synchronization) and
+    take the fastest free devices; but as the slowest one sets the pace of a round, faster ones are
+    left to other jobs where as slow a one will do. On mixed GPUs it may so do better here than
+    there, where Sched_Allox beats it. At a coarse grain a whole stretch is handed out at once. It
+    has the rounds that the grain has time for on these very devices, so a job on slow devices is
+    looked at again as soon as a job on fast ones. A job that then finds too few free devices keeps
+    the free ones waiting for it, so a wide job does not starve behind narrow ones.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ Source
 Differs
     The paper names the fit and no more. It is repeated as the job runs, after a quarter more rounds
     each time; in between R^p is consumed and the size stays, as in ``hlas-p``. A job counts by the
-    rounds it has run, as in ``hlas``, if it has no target, if too little of it was seen for a fit,
-    or if its fit never comes to its target: such a fit shows that it is wrong, not that the job is
-    endless. The fit knows of no learning rate: a job's ``schedule`` makes no difference.
+    rounds it has run, as in ``hlas``, in three cases: it has no target, too little of it was seen
+    for a fit, or its fit never comes to its target. Such a fit shows that it is wrong, not that the
+    job is endless. The fit knows of no learning rate: a job's ``schedule`` makes no difference.
 """
 
 from __future__ import annotations

@@ -9,16 +9,17 @@ Source
     Hare with HLAS (TCC'24), section V, Figs. 12 and 13.
 Differs
     ``warren.predict.conservative`` makes the prediction, ``predicted_rounds`` decides how often;
-    the rest: ``hlas``. Similar are jobs that have the same name but for numbers at its ends, the
-    user's own jobs before those of others, else jobs of the same user, among jobs that ended before
-    the run or in it (``job_history``). No curve promises rounds beyond the next cut of the job's
-    ``schedule``. A new prediction is made when the job takes its place in the line, and holds until
-    it is consumed, whichever jobs join its search. That the largest R^p goes first inside a queue
-    looks like the longest job first, against Fig. 12(c), where the jobs of unknown size run before
-    the job that is known to be long. Both hold: the long job stands in a later queue, for its size.
-    Among jobs of about the same size, which are in one queue, the largest R^p is the least attained
-    R^r. R^p is compared in rounds, as printed, though rounds of different jobs last differently. A
-    round that is partly placed goes before both parts of its queue, as in ``hlas``.
+    the rest: ``hlas``. Similar jobs are sought among those that ended before the run or in it
+    (``job_history``). They have the same name but for numbers at its ends, the user's own before
+    those of others; else they are of the same user. No curve promises rounds beyond the next cut of
+    the job's ``schedule``. A new prediction is made when the job takes its place in the line, and
+    holds until it is consumed, whichever jobs join its search. That the largest R^p goes first
+    inside a queue looks like the longest job first, against Fig. 12(c), where the jobs of unknown
+    size run before the job that is known to be long. Both hold: the long job stands in a later
+    queue, for its size. Among jobs of about the same size, which are in one queue, the largest R^p
+    is the least attained R^r. R^p is compared in rounds, as printed, though rounds of different
+    jobs last differently. A round that is partly placed goes before both parts of its queue, as in
+    ``hlas``.
 """
 
 from __future__ import annotations

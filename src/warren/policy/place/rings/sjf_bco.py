@@ -2,10 +2,10 @@
 
 What
     Plans all rings before time starts, those of fewer devices first. No device may be given more
-    than theta of estimated time. Up to kappa devices a ring takes the least busy devices, a larger
-    ring goes to the hosts of least mean time, and may choose among ``room`` (the paper's lambda)
-    times the devices that it needs. Theta is bisected, all kappas are tried, and the plan is taken
-    whose rings end first, with all their slowing of each other.
+    than theta of estimated time. A ring of at most kappa devices takes the least busy devices. A
+    larger ring goes to the hosts of least mean time, and chooses among ``room`` (the paper's
+    lambda) times the devices that it needs. Theta is bisected, all kappas are tried, and the plan
+    is taken whose rings end first, with all their slowing of each other.
 Source
     SJF-BCO (MobiHoc'22), section 5, Algorithms 1 to 3.
 Differs
