@@ -5,10 +5,10 @@ Which row a job uses: its own (``cost``, a trace priced by its reader), else the
 profiles, named after the job or after its kind of tasks, or one measured for this run.
 
 *Assumed.* T^c grows in proportion to the batch: T^c = row's T^c * job's batch / row's batch; a row
-with batch 0 and a row of ``cost`` are taken unchanged. T^s, where a row does not state it, is
-2 * 8 * model_bytes / nic (push and pull once, the sum at the server for free), with the slowest NIC
-among the hosts that hold the type; a host that states none counts as 25 Gbit/s. The memory of a row
-is taken unchanged, whatever the batch.
+with batch 0 and a row of ``cost`` are taken unchanged. If a row does not state T^s, it is 2 * 8 *
+model_bytes / nic: push and pull once, the sum at the server for free. The NIC is the slowest among
+the hosts that hold the type; a host that states none counts as 25 Gbit/s. The memory of a row is
+taken unchanged, whatever the batch.
 """
 
 from __future__ import annotations

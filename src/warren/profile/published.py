@@ -13,9 +13,9 @@ fitted to ResNet50 (T4: 2 = 7 ** e; P100: Gavel measures 4.23 where the V100 has
 is assumed at 1.1 for every model, the ratio of peak single-precision rates (4.8 / 4.4 TFLOP/s).
 
 *Sizes.* Parameters times 4 bytes, with the head that the data set needs. ``memory_bytes`` is
-assumed: 1 GB for the runtime, 4 copies of the parameters (weights, gradients, two moments) and
-the stated activations per item, at most 7.5 GB, because the paper runs every model on its M60
-(8 GB).
+assumed: 1 GB for the runtime, 4 copies of the parameters (weights, gradients, two moments) and the
+stated activations per item. It is at most 7.5 GB, because the paper runs every model on its M60 (8
+GB).
 
 *Check.* Section 5.1 assumes T^c > T^s. With T^s = 2 * 8 * model_bytes / 25 Gbit/s that holds for
 all rows but one: ResNet50 on the V100 (T^c 52.9 ms, T^s 60.7 ms).
