@@ -1,7 +1,7 @@
 """The true times of tasks, which no policy sees, and when their device's lanes are done.
 
-A task's time is the profile's time multiplied by a factor for (job, device type), which stands for
-a wrong profile, and by a factor for (job, round, shard), which is the same on every device. Factors
+A task's time is the profile's time multiplied by two factors. The factor for (job, device type)
+stands for a wrong profile; the factor for (job, round, shard) is the same on every device. Factors
 are parts per million, drawn by a counter: a hash of their job and task, never a generator whose
 state depends on the order of drawing. Only integers are used, so every machine agrees to the bit.
 

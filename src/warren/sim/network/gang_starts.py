@@ -1,12 +1,12 @@
 """The starts of gangs: the processes of a ring take time to start, which no profile states.
 
-As the live engine does it (``warren.live.control.ring_gangs``): where all ranks of a stretch have
-devices, a gang is formed at once if these wait for nothing else and its job has arrived, or else,
-one after another in order of arrival, when no other gang is being formed; at the latest when its
-devices have come to it. It stays while stretches follow each other on the same devices in the same
-order. For other stretches the gang is formed again, once the barrier before has passed and its
-state is on disk. A rank takes the processor for ``rank`` and for the time to build its app
-(``build`` of the job's profile). On P cores, with all ranks that start at one instant::
+As the live engine does it (``warren.live.control.ring_gangs``): a gang is formed when all ranks of
+a stretch have devices. It is formed at once if these wait for nothing else and its job has arrived.
+Other gangs are formed one after another, in order of arrival, at the latest when their devices have
+come to them. A gang stays while stretches follow each other on the same devices in the same order.
+For other stretches the gang is formed again, once the barrier before has passed and its state is on
+disk. A rank takes the processor for ``rank`` and for the time to build its app (``build`` of the
+job's profile). On P cores, with all ranks that start at one instant::
 
     there = formed + (move, if it was elsewhere) + start + max(own rank, sum of ranks / P)
 
