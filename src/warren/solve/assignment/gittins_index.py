@@ -4,11 +4,11 @@ For a job of size S that has attained a, and every b > a::
 
     left(a) = min over b of  E[min(S, b) - a | S > a] / P(S <= b | S > a)
 
-is the least expected effort for each ending: the reciprocal of the index of Gittins (1979), whose
-order has the least mean response time of one server that knows the distribution of sizes but no
-size (Aalto, Ayesta and Righter, Queueing Systems 63, 2009). With one known size it is the size
-left, with an exponential distribution its mean, with a heavy tail it grows with a: shortest
-remaining time, any order, and least attained service are its cases.
+is the least expected effort for each ending: the reciprocal of the index of Gittins (1979). On one
+server that knows the distribution of sizes but no size, its order has the least mean response time
+(Aalto, Ayesta and Righter, Queueing Systems 63, 2009). With one known size it is the size left,
+with an exponential distribution its mean, with a heavy tail it grows with a: shortest remaining
+time, any order, and least attained service are its cases.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 A gang of n devices needs them all at once, whatever else runs and however often it is put off. Let
 f with f(0) = 0 and f(1) = 1 be such that widths x that add up to at most 1 have sum f(x) <= 1 (a
 dual feasible function). At every time the gangs at work have widths n_j / D that add up to at most
-1, so that in C seconds sum_j P_j f(n_j / D) <= C, where P_j is the least time of gang j's rounds.
-The gangs released from r on give r + that sum. Gangs that each need more than half of the devices
-come one after the other; two thirds and thirds do not go together; and so on.
+1. So in C seconds sum_j P_j f(n_j / D) <= C, where P_j is the least time of gang j's rounds. The
+gangs released from r on give r + that sum. Gangs that each need more than half of the devices come
+one after the other; two thirds and thirds do not go together; and so on.
 
 For a width w of half of the devices at most, the gangs of more than D - w devices come one after
 the other, and not beside any one gang of w devices or more: the longest of these is added.

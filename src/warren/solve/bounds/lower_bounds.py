@@ -3,9 +3,9 @@
 Symbols. Job j arrives at a_j and has R_j rounds of n_j tasks; one task takes T^c_jt on the COMP
 lane of a device of type t, then T^s_jt. There are D_t devices of type t.
 
-- *path*: the rounds of a job follow one another. A device that runs k tasks of a round is done
-  with them no sooner than k T^c + T^s, so a round takes at least q_j, the n_j-th smallest of
-  these values over all devices and k = 1, 2, ...; hence C_j - a_j >= R_j q_j.
+- *path*: the rounds of a job follow one another. A device that runs k tasks of a round is done with
+  them no sooner than k T^c + T^s. So a round takes at least q_j, the n_j-th smallest of these
+  values over all devices and k = 1, 2, ...; hence C_j - a_j >= R_j q_j.
 - *area* (makespan): the work of all jobs on all devices; with paths: *both* (``machine_load``).
 - *gangs* (makespan): rings that find no room beside each other (``gang_packing``).
 - *busy time* (JCT): the work of all jobs in time on one fast machine (``mean_busy_time``); split
@@ -15,7 +15,7 @@ lane of a device of type t, then T^s_jt. There are D_t devices of type t.
   instances.
 
 A gang, which is a ring, has a device for each task and holds it from the start of a round to the
-end of its exchange, so that the work of a round is n_j (T^c + T^s), or n_j q_j where that is more.
+end of its exchange. So the work of a round is n_j (T^c + T^s), or n_j q_j where that is more.
 
 All hold for the networks ``constant`` and ``lane`` (which is never faster), for every grain, and
 for true times that are no less than the given ones; under ``contention`` for a T^s of rings that no

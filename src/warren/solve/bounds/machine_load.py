@@ -19,8 +19,8 @@ Multiply the rows of the types by v_t >= 0 and these by u_j >= 0, and add them u
 The best v, u come from the linear program; the bound is computed from them, so that the solver's
 tolerances cannot make it wrong.
 
-*Where paths bind.* Let C be the longest path's end, each job on one type t with a_j + P_jt <= C,
-and for every r the jobs released from r on such that r + the most of a type's work per device + one
+*Where paths bind.* Let C be the longest path's end. Let each job be on one type t with a_j + P_jt
+<= C. For the jobs released from every r on, let r + the most of a type's work per device + one
 synchronization <= C. Then neither bound is above C: these x satisfy the linear program, and the p_j
 of the jobs add up to sum_t v_t (their work on t), at most the most work per device. The search
 begins with such a choice; it spares the solver, whose import takes longer than most instances.

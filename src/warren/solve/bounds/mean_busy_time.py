@@ -2,9 +2,9 @@
 
 In the terms of ``machine_load``: with M_j the mean busy time of j on one fast machine of speed 1,
 sum w_j M_j is least for preemptive WSPT, which always serves the released job of largest w_j / p_j
-(Goemans 1996; Goemans, Queyranne, Schulz, Skutella and Wang 2002). And C_j >= M_j + d_j: round
-R_j - i is over by C_j - i q_j and its COMP by the least s_jt before that, and the job's volume
-grows at a rate of at most r_j, that of its n_j fastest devices, so
+(Goemans 1996; Goemans, Queyranne, Schulz, Skutella and Wang 2002). And C_j >= M_j + d_j, since
+round R_j - i is over by C_j - i q_j, and its COMP by the least s_jt before that. The job's volume
+grows at a rate of at most r_j, that of its n_j fastest devices. So
 d_j = (R_j - 1) q_j / 2 + min_t s_jt + p_j / (2 R_j r_j).
 
 *Both.* Any split of the weights w = w' + w'' gives the bound

@@ -1,7 +1,7 @@
 """Classes that put jobs in a given order on every host, with as few classes as that takes.
 
-*Source.* JPAS (JNCA'20), 3.2 and Pseudocode 1, which turns a global order of jobs into a local one
-on each host and maps it to priority queues, the last of which holds all that come after.
+*Source.* JPAS (JNCA'20), 3.2 and Pseudocode 1. They turn a global order of jobs into a local one on
+each host, and map it to priority queues. The last queue holds all that come after.
 
 ``host_orders`` is that: a flow has two priorities, by the order at the host that sends in its
 egress queues, by that at the host that receives in the switch.

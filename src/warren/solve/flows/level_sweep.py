@@ -1,9 +1,10 @@
 """Max-min fair rates after a change: a sweep over levels that looks only at what changes.
 
-*What.* Within a rank, rates are max-min fair if and only if each flow has the least level of its
-links, or its cap, and each link that limits a flow is full (Bertsekas and Gallager, Data Networks,
-6.5.2: every flow has a bottleneck link). Whether a link is full at level v depends on levels below
-v alone: the flows it limits do not rise further, whatever their other links would allow.
+*What.* Within a rank, rates are max-min fair if and only if two things hold: each flow has the
+least level of its links, or its cap, and each link that limits a flow is full. Every flow then has
+a bottleneck link (Bertsekas and Gallager, Data Networks, 6.5.2). Whether a link is full at level v
+depends on levels below v alone: the flows it limits do not rise further, whatever their other links
+would allow.
 
 *How.* So levels are set right in ascending order, as Dijkstra's algorithm settles distances; for
 changes, as Ramalingam and Reps (J. Algorithms 21, 1996) do it for shortest paths. A link whose

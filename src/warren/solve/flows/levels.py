@@ -1,7 +1,7 @@
 """Levels of links: at which rate of its flows a link is full, and how levels are compared.
 
-The *level* of a link is the v at which sum_f a_f min(t_f, v) is its capacity, where flow f has the
-share a_f (how many flows it stands for, times the weight of its class) and its other links and its
+The *level* of a link is the v at which sum_f a_f min(t_f, v) is its capacity. The share a_f of flow
+f is the number of flows that it stands for times the weight of its class; its other links and its
 cap let it rise to t_f. Flows that are limited by the link have its level (water-filling: Bertsekas
 and Gallager, Data Networks, 6.5.2). A link that is not filled has the level infinity.
 

@@ -8,9 +8,9 @@ may take longer. There is no closed form; here the steps are played until turns 
 - ``shared``: all steps that there are share the network alike.
 
 A CPU computes one COMP at a time, in the order in which they were queued. A job's COMP is queued
-when its pull is over, its push a given time after its COMP begins (when the COMP is over, if a job
-sends nothing while it computes), and its pull when COMP and push are over. All pulls are queued at
-first, in the order of jobs.
+when its pull is over. Its push is queued a given time after its COMP begins, or at the end of the
+COMP if the job sends nothing while it computes. Its pull is queued when COMP and push are over. All
+pulls are queued at first, in the order of jobs.
 
 *Source.* Harmony (dissertation 2020), 4.3.1 and Fig. 4.6: PULL, COMP and PUSH are subtasks, queued
 in executors. ``shared`` is ours: links of Warren's without ``flow: turns``. With turns a job keeps

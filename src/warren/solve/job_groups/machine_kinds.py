@@ -7,9 +7,9 @@ their codes, and no sum of groups is ambiguous. Machines of one kind have their 
 *A round.* m machines of a group have D_t devices of type t, on which a task of job j takes c_jt.
 Tasks go one after another where they are done first; those that would end at once on several types
 are shared by devices. So type t computes a_jt tasks of a round, and the last one ends at X_j; w_j
-devices have a task. Each machine has an equal part of the servers. With u_jk the time of the link
-of a machine of kind k for one state or update, w_jk the devices at work and a_jk the tasks there,
-all in one direction of the link that is busiest::
+devices have a task. Each machine has an equal part of the servers. Let u_jk be the time of the link
+of a machine of kind k for one state or update, w_jk the devices at work and a_jk the tasks there.
+All are of the busiest link, in one direction::
 
     pull_j = max over k of u_jk max((w_j - w_jk) / m, w_jk (1 - 1/m))
     push_j = max over k of u_jk max((a_j - a_jk) / m, a_jk (1 - 1/m))

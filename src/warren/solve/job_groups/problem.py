@@ -19,8 +19,8 @@ T does not, so neither W / T nor m N / T falls.
 
 *Rounds of tasks* (``RoundTerms``). A round is whole tasks of c_j seconds, and each machine works
 and serves: it pulls the state once and pushes an update a task, except for the part that stays on
-it. With p_j the time of a link for a state of every device of a machine, q_j for the updates of all
-tasks, and d_j the further time of a round where its bytes pass links::
+it. Let p_j be the time of a link for a state of every device of a machine, q_j its time for the
+updates of all tasks. If its bytes pass links, a round takes d_j longer::
 
     pull_j(m) = p_j (1 - 1/m)         push_j(m) = q_j (1 - 1/m) / m
     rest_j(m) = n_j + d_j if m > 1, else n_j

@@ -1,9 +1,9 @@
 """Run a whole plan: device orders and barriers in, times out, in one pass over the rows.
 
 Times are the least solution of "start = max(device free, barrier of the round before, arrival)",
-plus a switch where the device comes from another job (``plan_units``), over first-in-first-out
-devices, so the order in which ready rows are taken does not matter. A device whose head waits for
-a barrier is parked with the job and comes back when the barrier passes. Rows that are never reached
+plus a switch where the device comes from another job (``plan_units``). Devices are first in, first
+out, so the order in which ready rows are taken does not matter. A device whose head waits for a
+barrier is parked with the job and comes back when the barrier passes. Rows that are never reached
 stand behind a cycle or behind a round that the plan does not complete.
 """
 

@@ -4,9 +4,9 @@ Algorithm 1 takes only an order from the relaxation: that of the middle times H.
 rounds and (9) for every subset, the relaxation is solved by preemptive WSPT (Goemans 1996), whose
 mean busy times are the H of the jobs. The stand-in does this with the whole cluster as one fast
 machine (``machine_load``: speeds of the types from the area linear program), and spreads each job's
-rounds evenly about its mean busy time, in steps of the machine's time for a round or of the round's
-least time q (``round_time``), whichever is longer; none before the job's arrival, as (4) has it. So
-(7) holds between rounds. All tasks of a round have one H.
+rounds evenly about its mean busy time. A step is the machine's time for a round or the round's
+least time q (``round_time``), whichever is longer. No round is before the job's arrival, as (4) has
+it. So (7) holds between rounds. All tasks of a round have one H.
 
 Two things are lost: the assignment y, and how rounds of one job give way to those of another. It
 has no objective that could be compared with the relaxation's.

@@ -1,8 +1,8 @@
 """Local search over orders of rings: the moves, which of them are kept, and the budget.
 
 Each order is dispatched (``dispatch``) with and without reservations, and with each patience of
-``DispatchOptions``: a ring leaves types of device to others that make its round ``patience`` times
-as long as its fastest gang could, and waits for one host rather than cross hosts, where that makes
+``DispatchOptions``. A ring leaves types of device to others that make its round ``patience`` times
+as long as its fastest gang could. It waits for one host rather than cross hosts, where that makes
 its round ``hop`` times as long. Which of these pays depends on the load, so several are tried. The
 best of either kind is searched on, in turn: a ring that ends last goes to an earlier place, or any
 ring to any place, or two rings change theirs. A move is kept unless the plan gets worse: a longer

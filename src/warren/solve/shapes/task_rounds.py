@@ -3,9 +3,9 @@
 *What.* A round has a fixed number of tasks, K, spread over all workers as evenly in time as whole
 tasks allow. A worker pulls the model once a round, computes its tasks one after another, and pushes
 an update a task while the next one computes; then the barrier passes. A machine's link carries both
-directions at once, and nothing of what passes between its own worker and server. With M bytes, of
-which machine i holds the share f_i, a_i of its devices at work, n_i tasks on all of them, c_i
-seconds a task, b_i the rate of its link, and W = sum a devices in all::
+directions at once, and nothing of what passes between its own worker and server. Let the model have
+M bytes. Machine i holds the share f_i, has a_i devices at work and n_i tasks on all of them, takes
+c_i seconds a task, and has the link rate b_i. With W = sum a devices in all::
 
     pull  = max_i max(f_i (W - a_i), a_i (1 - f_i)) M / b_i
     busy  = max_i max(f_i (K - n_i), n_i (1 - f_i)) M / b_i
@@ -19,10 +19,10 @@ term is that of links which are never free once the first update has come.
 worker, and machines that either work or serve, both are one: pull, computation, push.
 
 *How good.* Machines of one kind can be exchanged, and for each choice of workers the model is split
-as is best (``link_split``), so the best of all cases is the best there is, by this formula: over
-the machines that do not work, or, where a machine may do both (``both``), over all of them. Where
-several splits are equally good, machines that are to serve first hold the most, so that few serve.
-A share below a byte is none.
+in the best way (``link_split``). So the best of all cases is the best there is, by this formula:
+over the machines that do not work, or, where a machine may do both (``both``), over all of them.
+Where several splits are equally good, machines that are to serve first hold the most, so that few
+serve. A share below a byte is none.
 """
 
 from __future__ import annotations
