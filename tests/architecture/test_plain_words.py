@@ -159,6 +159,31 @@ def test_texts_of_the_package_have_american_spelling() -> None:
     assert not found
 
 
+TABLE: Final = re.compile(r"\S {2,}\S")
+"""Columns, as in a table of symbols."""
+
+
+def docstrings(source: str) -> Iterator[str]:
+    """Paragraphs of the docstrings of a file; tables and formulas are left out."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(ast.parse(source)):
+        text = ast.get_docstring(node) if isinstance(node, documented) else None
+        for paragraph in re.split(r"\n\s*\n", text or ""):
+            if not TABLE.search(paragraph):
+                yield paragraph
+
+
+def test_sentences_of_docstrings_are_short() -> None:
+    found = [
+        f"{path.relative_to(house.CHECKOUT)}: {one}"
+        for path in sorted(house.PACKAGE.rglob("*.py"))
+        for text in docstrings(path.read_text())
+        for one in sentences(text)
+        if words(one) > MOST_WORDS
+    ]
+    assert not found
+
+
 def stumbles(source: str) -> Iterator[tuple[int, str]]:
     """Lines of a file with a phrase of ``PLAIN``, and what to write there instead."""
     for line, text in texts(source):
