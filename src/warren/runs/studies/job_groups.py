@@ -111,7 +111,7 @@ def groups_of_run(
     Raises
     ------
     SpecError
-        If a job cannot be grouped (a ring, or a job that does not fit all devices), no job is
+        If a job cannot be grouped: a ring, or a job that does not fit all devices. If no job is
         present at that time, the policy forms no groups, or the run cannot be simulated.
     """
     if at_s is not None and not 0 <= at_s <= _MOST_S:
