@@ -31,7 +31,7 @@ def test_the_proposal_can_be_pasted_into_a_run_file(
     assert (found.code, found.err) == (0, [])
     assert "jobs              2; rows not used: 0" in found.out
     start = found.out.index("  workload:")
-    pasted = yaml.safe_load(found.out[start : found.out.index("  warren trace convert")])
+    pasted = yaml.safe_load(found.out[start : found.out.index("Or as a jobs file:")])
     run = {"format": 1, "cluster": {"hosts": [{"name": "g", "devices": {"V100": 2}}]}, **pasted}
     path = tmp_path / "run.yaml"
     path.write_text(yaml.safe_dump({**run, "scheduler": {"place": "srtf"}}))
@@ -61,8 +61,21 @@ def test_the_proposed_options_convert_the_table(warren: Warren, table: Path) -> 
 def test_a_table_without_a_run_time_is_told_with_its_columns(warren: Warren, table: Path) -> None:
     table.write_text("id,submitted,size\n1,2,3\n")
     told = warren("trace", "inspect", table).complaint
-    assert "as a table its columns needs run (or started and ended" in told
-    assert "it has 'id', 'submitted', 'size'" in told
+    assert "as a table it needs a column for run (or started and ended" in told
+    assert "name it: --columns name=id,submitted=submitted,run=COLUMN; it has 'id'" in told
+    assert told.endswith("it has 'id', 'submitted', 'size'")
+
+
+def test_a_wall_clock_is_a_run_time_and_a_unit_that_reads_the_cells_is_named(
+    warren: Warren, table: Path
+) -> None:
+    table.write_text("Job ID,Submit Time,Wall Clock\na,2024-03-05 10:00:30,00:21:38\n")
+    proposed = json.loads(warren("trace", "inspect", table, "--json").out)["proposed"]
+    assert proposed["columns"]["run"] == "Wall Clock"
+    assert proposed["units"] == {"submitted": "date", "run": "clock"}
+    columns = "submitted=Submit Time,run=Wall Clock"
+    told = warren("trace", "inspect", table, "--columns", columns, "--units", "submitted=date")
+    assert "Wall Clock is not a time in the unit s; units: run: clock reads it" in told.out
 
 
 def test_columns_that_are_not_used_and_gpus_that_are_not_found_are_told(

@@ -34,12 +34,13 @@ def test_schedulers_are_compared_and_a_policy_is_written_as_the_tutorials_say(
     warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    inspected, _, compared, resampled, swept = follow("compare-schedulers", warren)
+    inspected, _, compared, resampled, _, swept = follow("compare-schedulers", warren)
     assert "columns: {name: name, submitted: submitted, run: run, gpus: gpus, user: user}" in (
         inspected
     )
     assert all(place in compared for place in ("fifo", "srtf", "las-2d", "gittins"))
     assert "mean of 5" in resampled
+    assert (tmp_path / "means.png").is_file()
     assert len(swept.splitlines()) >= 7
     assert (tmp_path / "fifo" / "report.html").is_file()
     *_, last = follow("write-a-policy", warren)

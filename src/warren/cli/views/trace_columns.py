@@ -15,13 +15,15 @@ _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 def proposal_text(file: str, table: ProposedTable) -> str:
     """Return lines that propose how a run file, or the command, reads the table."""
     lines = [
-        f"{file}: no trace that Warren knows; by the names of its columns, and to be looked at",
-        "(times without a unit are seconds):",
+        f"{file}: a table in no format that Warren knows. The names of its columns suggest this",
+        "reading; check it, and the units of times (seconds if none is named). In a run file:",
         "",
         "  workload:",
         "    trace:",
         *(f"      {key}: {_yaml(value)}" for key, value in table.spec.items()),
         *_left_out(table),
+        "",
+        "Or as a jobs file:",
         "",
         f"  warren trace convert {shlex.quote(file)} {table.options} --to jobs.csv",
         "",

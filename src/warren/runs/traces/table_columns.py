@@ -41,7 +41,7 @@ def proposed_table(file: str, table: Proposal) -> ProposedTable:
     used = table.columns.values()
     return ProposedTable(
         spec=spec,
-        options=_options(table),
+        options=_options(table.columns, table),
         unused=tuple(shown(name) for name in table.header if name not in used),
         has_gpus="gpus" in table.columns,
     )
@@ -72,19 +72,24 @@ def of_proposal(table: Proposal) -> dict[str, Any]:
 
 def unknown_table(file: str, table: Proposal) -> SpecError:
     """Make the error for a table whose columns have no stated reading."""
-    if table.problem:
+    if lacks := table.lacking:
         names = ", ".join(map(shown, table.header[:_SHOWN]))
         more = ", ..." if len(table.header) > _SHOWN else ""
-        how = f"as a table its {table.problem}; name them by --columns; it has {names}{more}"
+        named = _options({**table.columns, **dict.fromkeys(lacks, "COLUMN")}, table)
+        how = (
+            f"as a table it needs a column for {' and '.join(lacks.values())}; "
+            f"name it: {named}; it has {names}{more}"
+        )
     else:
-        how = f"as a table, perhaps: {_options(table)}; `warren trace inspect` shows it so"
+        named = _options(table.columns, table)
+        how = f"as a table, perhaps: {named}; `warren trace inspect` shows it so"
     return SpecError(Problem(file=file, message=f"is no trace that Warren knows; {how}"))
 
 
-def _options(table: Proposal) -> str:
-    """Return a proposal as options of ``warren trace``, as a shell takes them."""
+def _options(columns: Mapping[str, str], table: Proposal) -> str:
+    """Return columns, with units and separator of a proposal, as options of ``warren trace``."""
     # Names of columns come from the file and may hold anything; units and separators are Warren's.
-    words = [f"--columns {shlex.quote(_joined(table.columns))}"]
+    words = [f"--columns {shlex.quote(_joined(columns))}"]
     if table.units:
         words.append(f"--units {_joined(table.units)}")
     if table.separator != USUAL:

@@ -19,6 +19,7 @@ from warren.workload.traces.formats.any_table import (
     SEPARATORS,
     TIMES,
     UNITS,
+    lacking,
     mapping_problem,
     time_cell_ns,
 )
@@ -30,7 +31,8 @@ _NAMES: Final[Mapping[str, str]] = {
     "name": "jobid id job jobname name jobidraw uuid",
     "submitted": "submit submitted submittime submittedat submissiontime submission submitat "
     "arrival arrivaltime arrivedat createtime createdat creationtime queuedat timestamp time",
-    "run": "run runtime duration dur elapsed runningtime executiontime jobduration",
+    "run": "run runtime duration dur elapsed elapsedtime runningtime executiontime jobduration "
+    "walltime wallclock wallclocktime wall",
     "started": "start started starttime startedat begintime scheduledtime",
     "ended": "end ended endtime endedat finish finishtime finishedat completiontime deletiontime",
     "gpus": "gpus gpu numgpu numgpus ngpus ngpu gpunum gpucount reqgpus allocgpus scale workers "
@@ -80,6 +82,11 @@ class Proposal:
     def problem(self) -> str:
         """Return its gap; empty if a table can be read by it."""
         return mapping_problem(self.columns, self.units)
+
+    @property
+    def lacking(self) -> Mapping[str, str]:
+        """Return the fields that no column was found for, each with its alternatives."""
+        return lacking(self.columns)
 
 
 def propose(file: str, content: bytes) -> Proposal | None:

@@ -77,15 +77,20 @@ _NUMBER: Final = re.compile(r"\d{1,20}(\.\d{0,20})?([eE][+-]?\d{1,2})?")
 _CLOCK: Final = re.compile(r"(?:(?:(\d{1,5})-)?(\d{1,5}):)?(\d{1,2}):(\d{1,2}(?:\.\d{1,9})?)")
 
 
-def mapping_problem(columns: Mapping[str, str], units: Mapping[str, str]) -> str:
-    """Return the fault of a choice of columns and units, in one line; empty if there is none."""
-    lacks = [name for name in ("submitted",) if name not in columns]
+def lacking(columns: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields that a table needs and ``columns`` lacks, each with its alternatives."""
+    lacks = {} if "submitted" in columns else {"submitted": "submitted"}
     # Lengths of jobs: a run time, both its ends, or rounds of a model that has a price.
     runs = "run" in columns or {"started", "ended"} <= {*columns}
     if not runs and not {"rounds", "model"} <= {*columns}:
-        lacks.append("run (or started and ended, or rounds and model)")
-    if lacks:
-        return f"columns needs {' and '.join(lacks)}; allowed: {', '.join(FIELDS)}"
+        lacks["run"] = "run (or started and ended, or rounds and model)"
+    return lacks
+
+
+def mapping_problem(columns: Mapping[str, str], units: Mapping[str, str]) -> str:
+    """Return the fault of a choice of columns and units, in one line; empty if there is none."""
+    if lacks := lacking(columns):
+        return f"columns needs {' and '.join(lacks.values())}; allowed: {', '.join(FIELDS)}"
     if "run" in columns and {"started", "ended"} & {*columns}:
         return "columns needs run, or started and ended, and not both"
     for field, unit in units.items():
@@ -170,6 +175,9 @@ class _Fields:
             found = time_cell_ns(value, unit)
         if found is None:
             example = _SUCH_AS.get(unit, "")
+            shape = CLOCK if field == "run" else DATE
+            if unit != shape and time_cell_ns(value, shape) is not None:
+                example = f"; units: {field}: {shape} reads it"
             raise BadRow(f"{column} is not a time in the unit {unit}{example}", value)
         return found
 
