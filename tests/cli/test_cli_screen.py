@@ -162,6 +162,7 @@ def test_lines_of_a_long_run_come_seldom_and_tell_of_ten_jobs(
     assert told[:2] == [5.0, 10.0]
     assert max(np.diff(told)) == 60.0
     assert len(told) < 100
+    assert last[0].endswith("0/14 jobs ended"), "no word on devices, idle as a round ends"
     assert last[4].strip() == "a: 3/? rounds, loss 0.25"
     assert (len(last), last[-1].strip()) == (12, "and 4 more")
 

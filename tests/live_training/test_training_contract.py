@@ -51,6 +51,9 @@ SERVER = {
         "schedule": lambda self, o: lr_scheduler.ReduceLROnPlateau(o)
     },
     "must give an LRScheduler or None, not int": {"schedule": lambda self, o: 1},
+    "makes a schedule and returns None; return the schedule": {
+        "schedule": lambda self, o: setattr(self, "kept", lr_scheduler.ExponentialLR(o, 0.9))
+    },
 }
 TRAINER = {
     "map-style Dataset or tensors, not Endless": {"dataset": lambda self: Endless()},

@@ -116,9 +116,8 @@ def _watch_lines(run: Run, core: Core, far: JobProgress) -> Iterator[Observer]:
         due = now + min(max((now - begin) * _SELDOM, LINES_S), _MOST_S)
         # Times are those of the core, in cluster seconds, not those of the clock here.
         done, total = int(state.done_J.sum()), len(run.workload.jobs)
-        busy = int(np.count_nonzero(state.queued_D))
-        now_s, devices = ns_to_seconds(state.now_ns), len(run.cluster.devices)
-        _err(f"{now_s:9.1f} s  {done}/{total} jobs ended, {busy} of {devices} devices busy")
+        # Not how many devices are busy: at the end of a round, when this is called, few are.
+        _err(f"{ns_to_seconds(state.now_ns):9.1f} s  {done}/{total} jobs ended")
         active = np.flatnonzero(state.phase_J == Phase.ACTIVE).tolist()
         for job in active[:_JOBS]:
             _err(f"{'':11}  {far.line(state, job)}")

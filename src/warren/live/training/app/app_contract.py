@@ -184,12 +184,20 @@ def check_blocks(app: TorchApp, job: Job, optimizer: optim.Optimizer) -> None:
 def build_schedule(app: TorchApp, job: Job, optimizer: torch.optim.Optimizer) -> LRScheduler | None:
     """Call ``app.schedule`` right after seeding; refuse a schedule that wants a metric."""
     seed_schedule(job.seed)
+    scheduled = _scheduled(optimizer)
     schedule = app.schedule(optimizer)
+    if schedule is None and _scheduled(optimizer) > scheduled:
+        raise refuse(job, "schedule()", "makes a schedule and returns None; return the schedule")
     if schedule is not None and not isinstance(schedule, LRScheduler):
         raise refuse(job, "schedule()", f"must give an LRScheduler or None, not {_kind(schedule)}")
     if schedule is not None and _needs_argument(schedule.step):
         raise refuse(job, "schedule()", f"{_kind(schedule)}.step needs a metric; only rounds count")
     return schedule
+
+
+def _scheduled(optimizer: torch.optim.Optimizer) -> int:
+    """Return the number of groups that a schedule was made for: it notes their first rates."""
+    return sum("initial_lr" in group for group in optimizer.param_groups)
 
 
 def checked_loss(loss: object, job: Job) -> Tensor:
