@@ -108,6 +108,19 @@ def test_the_plain_engine_decides_by_its_own_policy_and_in_a_simulation_by_the_r
     assert PreparedRun(run=run, world=SIMULATED).policies.place.name == "srtf"
 
 
+def test_a_testbed_that_is_not_up_is_refused_before_a_job_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = Mock(side_effect=AssertionError("was measured"))
+    monkeypatch.setattr("warren.runs.profiles.measured_rows.measured_rows", measured)
+    cluster = "hosts: [{name: h0, devices: {CPU: 1}}]\nlocal: {testbed: never-up}\n"
+    jobs = JOBS.replace("model: graphsage, ", "").replace("model: fastgcn, ", "")
+    path = write_run(tmp_path / "in", cluster=cluster, jobs=jobs.replace("model: resnet50, ", ""))
+    with pytest.raises(SpecError, match="never-up is not up; `warren testbed up"):
+        from_python.run(path, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 class Started(Exception):
     """The engine of a live run was to start."""
 

@@ -73,6 +73,7 @@ def train(
         If the policy breaks a rule.
     """
     from warren.live.process.device_claims import devices_held
+    from warren.live.process.host_placement import placement_of
     from warren.runs.history_writer import remembered
 
     with ExitStack() as held:
@@ -85,6 +86,8 @@ def train(
                 need("ray")
             if not prepared.is_plain:
                 prepared.check()
+                if prepared.run.cluster.local.testbed is not None:
+                    placement_of(prepared.run.cluster)  # is it up: asked before jobs are measured
         run = prepared.run
         try:
             with (

@@ -13,6 +13,7 @@ from warren.live.gpu.discovery import ANY
 from warren.live.process.agents.ray_discovery import RayNode, ray_nodes
 from warren.live.testbed.namespaces import HERE, place_of
 from warren.live.testbed.status import one_standing
+from warren.model.cluster import PROCESSOR
 from warren.model.errors import EngineError, Problem, SpecError
 
 _TYPE: Final = re.compile(r"[A-Za-z0-9._-]{1,80}")
@@ -65,11 +66,11 @@ def cluster_yaml(address: str, nodes: Sequence[RayNode], testbed: str | None = N
         tenths = int(node.memory_bytes / 1e8)
         memory = f", memory: {tenths / 10} GB" if tenths else ""
         kind = _quoted(node.gpu_type) if _TYPE.fullmatch(node.gpu_type) else ANY
-        devices = f"{kind}: {node.gpus}" if gpus else f"cpu: {node.cpus}"
+        devices = f"{kind}: {node.gpus}" if gpus else f"{PROCESSOR}: {node.cpus}"
         if node.gpus if gpus else node.cpus:
             lines.append(f"  - {{name: {name}, devices: {{{devices}}}{memory}}}")
         elif node.cpus:
-            lines.append(f"  # {name} has no GPU; {{cpu: {node.cpus}}} would compute other bits")
+            lines.append(f"  # {name} has no GPU; {{{PROCESSOR}: {node.cpus}}} would compute other bits")
         else:
             lines.append(f"  # {name} has no {'GPU' if gpus else 'processors'} for tasks")
     return "\n".join([*lines, ""])
