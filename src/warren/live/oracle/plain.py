@@ -221,9 +221,9 @@ def train(
     at = _place_of_tasks(built, job, tasks, device)
     kept = at.rules.kept
     barrier = BarrierState(built, lambda: [*evaluation.left, *kept.left.values()])
-    # An evaluation is given no batch, so the data are kept once, unless the app keeps them.
-    built = replace(built, dataset=None)
     evaluation = Evaluation(built, job, at.rules)
+    # The data are kept once, with the tasks, unless the app keeps them.
+    built = replace(built, dataset=None)
     barrier.check(job, 0)
     every = _evaluates_every(job)
     combine = in_ring_order(model, job) if job.sync == "ring" else in_shard_order

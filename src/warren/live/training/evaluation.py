@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 import torch
@@ -11,6 +12,8 @@ from torch import nn
 
 from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.app.app_contract import checked_metrics, refuse
+from warren.live.training.checkpoints.barrier_objects import parts_of_data
+from warren.live.training.checkpoints.data_changes import FIXED_DATA
 from warren.live.training.isolation.kept_values import GENERATORS, KeptValue, content, is_a
 from warren.live.training.isolation.outside_state import OutsideState
 from warren.live.training.isolation.task_rules import TaskRules
@@ -42,10 +45,12 @@ class Evaluation:
     """
 
     def __init__(self, built: BuiltApp, job: Job, tasks: TaskRules | None = None) -> None:
-        self._built = built
+        # An evaluation is given no batch: the data are not searched, unless the app keeps them.
+        self._built = replace(built, dataset=None)
         self._job = job
         self._tasks = tasks
-        self._kept = OutsideState(built)
+        self._kept = OutsideState(self._built)
+        self._data = self._kept.holders & set(map(id, _dicts_of_data(built)))
         self._times = 0
 
     @property
@@ -94,7 +99,8 @@ class Evaluation:
 
     def _watched(self, model: nn.Module) -> object:
         """Evaluate, refuse forbidden values of the app, and evaluate again if that may matter."""
-        earlier = min(self._kept.left, default="")
+        left = set(self._kept.left)
+        earlier = min(left, default="")
         self._kept.begin()
         generators = generator_states()
         metrics = self._call(model)
@@ -105,6 +111,9 @@ class Evaluation:
             old = before.get(one.name)
             if old is not None and ((_counts(one) and _counts(old)) or _is_overwritten(one, old)):
                 raise refuse(self._job, "evaluate()", f"changes {one.name!r}, {_LOST}")
+            # An epoch; what is set once, such as whether a file is open, is none.
+            if one.name in left and id(one.holder) in self._data and is_a(one.value, *_COUNTING):
+                raise refuse(self._job, "evaluate()", f"changes {one.name!r}, {FIXED_DATA}")
         # Something is kept for the first time, and numbers were drawn: it may depend on them.
         new = [one for one in changed if one.name in found and _absent(before.get(one.name))]
         if new and content(generators) != content(generator_states()):
@@ -186,6 +195,12 @@ def _unchanged(model: nn.Module) -> Iterator[None]:
     with torch.no_grad():
         for name, value in tensors(model).items():
             value.copy_(state[name])
+
+
+def _dicts_of_data(built: BuiltApp) -> Iterator[dict[str, Any]]:
+    """Yield the attributes of a data set and of its parts."""
+    parts = parts_of_data(built.dataset, {id(built.app), *map(id, built.model.modules())})
+    yield from (vars(one) for one in parts if hasattr(one, "__dict__") and not is_a(one, type))
 
 
 def _is_overwritten(kept: KeptValue, old: KeptValue) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any, Final, TypeAlias, cast
 
@@ -102,8 +101,7 @@ class Replica:
         if disk is not None:
             check_blocks(app, job, self.optimizer)
         rules = None if runner is None else runner.rules
-        # An evaluation is given no batch: without the data set, that is not searched either.
-        self._evaluation = Evaluation(replace(built, dataset=None), job, rules)
+        self._evaluation = Evaluation(built, job, rules)
         self.barrier = BarrierState(built, lambda: self._left(rules))
         self.layout = Layout.of(self.model)
         self.owners = owners_of(self.layout, parts, model_bytes)

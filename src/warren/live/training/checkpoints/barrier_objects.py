@@ -13,7 +13,7 @@ import gc
 import threading
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from enum import Enum
 from types import (
@@ -60,6 +60,8 @@ _MOST: Final = 50_000
 """Most objects that are found."""
 _LONG: Final = 10_000
 """Most items of a container that is searched; a longer one is compared by its length."""
+_MOST_DATA: Final = 100
+"""Most parts of a data set that are watched."""
 _COPIED_BYTES: Final = 1 << 16
 """Size up to which the first content of a tensor is kept, so that it can be put back."""
 _OF_MODULES: Final = frozenset(vars(nn.Module()))
@@ -120,11 +122,13 @@ class BarrierObjects:
     """The objects that were found, in an order that is equal in each process.
 
     ``at``: by identity; ``named``: by name. ``trained``: identities of the modules of the trained
-    model. ``scratch``: the names that the app lists as scratch.
+    model. ``scratch``: the names that the app lists as scratch. ``data``: the data set, or parts of
+    it, that the barrier reaches, by name.
     """
 
     trained: frozenset[int]
     scratch: tuple[str, ...]
+    data: dict[str, Any] = field(default_factory=dict)
     at: dict[int, Known] = field(default_factory=dict)
     named: dict[str, Known] = field(default_factory=dict)
 
@@ -266,7 +270,9 @@ class _Search:
         self._modules = {id(one): f"model.{at}" if at else "model" for at, one in modules}
         self.found = BarrierObjects(frozenset(self._modules), built.app.scratch)
         self._names = {id(one): name for name, one in tensors(built.model).items()}
-        self._data = set(_ids_of_data(built.dataset))
+        # A data set may hold the app or its model, which are no data.
+        others = {id(built.app), *self._modules, *self._names}
+        self._data = set(map(id, parts_of_data(built.dataset, others)))
         self._app = built.app
         self._module = type(built.app).__module__
 
@@ -283,7 +289,10 @@ class _Search:
         """Note an object, and the objects that it holds."""
         if id(type(value)) not in _USUAL and isinstance(value, _CONSTANTS):
             return
-        if id(value) in self._data or id(value) in self.found.at:
+        if id(value) in self._data:
+            self._note_data(name, value)
+            return
+        if id(value) in self.found.at:
             return
         if depth > _DEPTH or len(self.found.at) >= _MOST:
             return
@@ -306,6 +315,12 @@ class _Search:
             self._attributes(known, depth)
             for label, one in self._others(value):
                 self.enter(f"{name}{label}", one, depth + 1)
+
+    def _note_data(self, name: str, value: Any) -> None:
+        """Note a part of the data set, once: it is watched, and never saved."""
+        known = any(one is value for one in self.found.data.values())
+        if not known and len(self.found.data) < _MOST_DATA and not self.found.is_scratch(name):
+            self.found.data[name] = value
 
     def _attributes(self, known: Known, depth: int) -> None:
         """Note the values of an object, then search them."""
@@ -452,9 +467,14 @@ def _copy(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray | set) else None
 
 
-def _ids_of_data(dataset: Any, depth: int = 0) -> Iterator[int]:
-    """Yield the identities of a data set and its parts: data are no state, and may be large."""
-    yield id(dataset)
+def parts_of_data(dataset: Any, others: Set[int], depth: int = 0) -> Iterator[Any]:
+    """Yield a data set and its parts: data are no state, and may be large.
+
+    ``others``: identities of objects that are no part of it, even if it holds them.
+    """
+    if id(dataset) in others or isinstance(dataset, Optimizer | LRScheduler):
+        return
+    yield dataset
     if depth > 3:
         return
     inner: Any = vars(dataset).values() if _has_vars(dataset) else ()
@@ -462,4 +482,4 @@ def _ids_of_data(dataset: Any, depth: int = 0) -> Iterator[int]:
         inner = dataset.values() if isinstance(dataset, dict) else dataset
     for one in inner:
         if not isinstance(one, PLAIN):
-            yield from _ids_of_data(one, depth + 1)
+            yield from parts_of_data(one, others, depth + 1)

@@ -86,7 +86,7 @@ class BarrierState:
         self._left = left
         self._objects: BarrierObjects = find(built)
         self._every = list(self._objects.at.values())
-        self._unseen = UnseenChanges(built, self._objects, self._is_left)
+        self._unseen = UnseenChanges(built, self._objects, left, self._is_left)
 
     def write(
         self, owned: Callable[[str], bool], *, alone: bool = True, first: bool = True

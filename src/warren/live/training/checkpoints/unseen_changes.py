@@ -7,7 +7,7 @@ hooks of modules, and ``requires_grad``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from operator import is_
 from typing import Any, Final
@@ -27,8 +27,10 @@ from warren.live.training.checkpoints.barrier_objects import (
     unchanged,
     values,
 )
+from warren.live.training.checkpoints.data_changes import FIXED_DATA, DataChanges
 from warren.live.training.checkpoints.marks import mark, outline
 from warren.live.training.checkpoints.saved_values import CannotKeep
+from warren.live.training.isolation.kept_values import KeptValue
 from warren.live.training.isolation.task_reads import HOOKS, TaskReads, hooks_of
 
 _NOTHING: Final = object()
@@ -45,11 +47,16 @@ _OF_ALL_MODULES: Final = tuple(
 class UnseenChanges:
     """Watches, from the build on, the model's modules and the values that tasks read.
 
-    ``is_left``: tells whether a task or an evaluation has left a value in this process.
+    ``left``: returns what tasks and evaluations have left in this process; ``is_left``: tells
+    whether a value is among that.
     """
 
     def __init__(
-        self, built: BuiltApp, objects: BarrierObjects, is_left: Callable[[Known, Any], bool]
+        self,
+        built: BuiltApp,
+        objects: BarrierObjects,
+        left: Callable[[], Iterable[KeptValue]],
+        is_left: Callable[[Known, Any], bool],
     ) -> None:
         self._model = built.model
         self._objects = objects
@@ -69,6 +76,7 @@ class UnseenChanges:
         self._dicts = list(_dicts_of(built.model))
         self._parts = dict(_parts_of(built.model))
         self._before = self._flat()
+        self._data = DataChanges(built, objects, left)
 
     def check(self, looked_at: bool) -> None:
         """Refuse such a change by name, after a step.
@@ -92,6 +100,8 @@ class UnseenChanges:
         for known in self._contents:
             if _differs(known, looked_at):
                 self._refuse(known, None)
+        for name in self._data.changed(looked_at):
+            raise CannotKeep(f"{name} is changed at the barrier, {FIXED_DATA}")
 
     def _refuse(self, known: Known, key: Any) -> None:
         name = known.name if key is None else self._objects.label(known, key)

@@ -9,7 +9,7 @@ running mean may not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Final
 
@@ -53,6 +53,11 @@ class OutsideState:
         self.left: dict[str, KeptValue] = {}
         self.stuck: KeptValue | None = None
         """A value that could not be put back."""
+
+    @property
+    def holders(self) -> Set[int]:
+        """Return the identities of the dicts, lists, classes and cells that hold first values."""
+        return self._holders.keys()
 
     def begin(self) -> None:
         """Note the present values, before user code runs."""

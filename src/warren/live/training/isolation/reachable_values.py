@@ -88,6 +88,18 @@ def reachable(built: BuiltApp, *, copied: bool = False) -> ReachableValues:
     return ReachableValues(walk.found, walk.holders)
 
 
+def reachable_from(built: BuiltApp, roots: Mapping[str, Any]) -> ReachableValues:
+    """Return the values that these reach, which stand under their names, and all holders."""
+    with torch._C.DisableTorchFunctionSubclass():
+        walk = _Walk(built, copied=False)
+        for name, value in roots.items():
+            walk.take(name, {}, name, value, 0)
+    own = {
+        name: kept for name, kept in walk.found.items() if any(is_in(name, one) for one in roots)
+    }
+    return ReachableValues(own, walk.holders)
+
+
 class _Walk:
     """One search through the objects of an app; each object is entered once, by identity."""
 
