@@ -317,6 +317,28 @@ class InBuffer(_Steps):
         return super().loss(model, batch) / temp
 
 
+class NamedAsMethods(_Steps):
+    """Values that a hook changes are named as methods of tensors are, which tasks call."""
+
+    mean = 0.0
+    size = 0
+
+    def stepped(self, made: int) -> None:
+        self.mean, self.size = 1 / made, made
+
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        found: Tensor = super().loss(model, batch)
+        return found.mean() / batch[0].size(0)
+
+
+class ByParent(InHelper):
+    """It is read by a method of ``super()``, which a variable has."""
+
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        parent = super()
+        return Base.loss(self, model, batch) / parent.divisor()
+
+
 class Scaled(Dataset[Any]):
     """Samples that an epoch scales, as a mixture or a schedule of augmentation would."""
 

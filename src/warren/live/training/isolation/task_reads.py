@@ -38,6 +38,8 @@ HOOKS: Final = (
 )  # fmt: skip
 """Attributes of modules and tensors with the hooks that run in tasks."""
 _OF_MODULES: Final = frozenset(vars(nn.Module()))
+_ATTRIBUTE: Final = ("LOAD_ATTR", "LOAD_METHOD")
+"""Instructions that load an attribute of the value before."""
 _BASES: Final = (object, nn.Module, TorchApp)
 
 
@@ -50,11 +52,15 @@ def hooks_of(holder: nn.Module | Tensor) -> Iterator[tuple[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _Loads:
-    """The names that code loads: attributes, globals, and ``off`` a variable, as ``self.net``."""
+    """The names that code loads: attributes, globals, and ``off`` a variable, as ``self.net``.
+
+    ``parents``: those off ``super()``, all names if it puts that into a variable.
+    """
 
     names: set[str]
     globals: set[str]
     off: defaultdict[str, set[str]]
+    parents: set[str]
 
 
 class TaskReads:
@@ -113,9 +119,7 @@ class TaskReads:
         code = function.__code__
         loads = _loads(code)
         first, *others = [*code.co_varnames[: code.co_argcount], ""]
-        own = loads.off[first] if owner is not None else set()
-        if owner is not None and "super" in loads.globals:
-            own = own | loads.names
+        own = loads.off[first] | loads.parents if owner is not None else set()
         if model is not None and others:
             self._keys[id(model)] |= loads.off[others[0]]
         if owner is not None:
@@ -232,11 +236,16 @@ def _calls(function: FunctionType, name: str) -> bool:
 @functools.cache
 def _loads(code: CodeType) -> _Loads:
     """Return the names that code loads, with those of functions inside it."""
-    found = _Loads(set(), set(), defaultdict(set))
-    last = ""
+    found = _Loads(set(), set(), defaultdict(set), set())
+    last = parent = ""
+    parent_is_kept = False
     for step in dis.get_instructions(code):
         kind, name = step.opname, step.argval
-        if kind in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
+        if kind == "LOAD_SUPER_ATTR" or (parent == "called" and kind in _ATTRIBUTE):
+            found.parents.add(name)
+        parent_is_kept |= parent == "called" and kind not in _ATTRIBUTE
+        parent = _parent_after(step, parent)
+        if kind in (*_ATTRIBUTE, "LOAD_SUPER_ATTR"):
             found.names.add(name)
             found.off[last].add(name)
             last = f"{last}.{name}" if last else ""
@@ -257,10 +266,25 @@ def _loads(code: CodeType) -> _Loads:
             loads = _loads(inner)
             found.names.update(loads.names)
             found.globals.update(loads.globals)
+            found.parents.update(loads.parents)
             for way, names in loads.off.items():
                 if way.partition(".")[0] in inner.co_freevars:
                     found.off[way] |= names
+    if parent_is_kept:
+        found.parents.update(found.names)
     return found
+
+
+def _parent_after(step: dis.Instruction, before: str) -> str:
+    """Return how far a call of ``super()`` has come after an instruction: loaded, called or none.
+
+    Its arguments may be loaded in between.
+    """
+    if step.opname in ("LOAD_GLOBAL", "LOAD_NAME") and step.argval == "super":
+        return "loaded"
+    if before == "loaded":
+        return "called" if step.opname == "CALL" else "loaded"
+    return ""
 
 
 def _functions(found: Any) -> Iterator[FunctionType]:
