@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import torch
 from _restored_base import Base, kinds_in
 from torch import Tensor, nn, optim
 from torch.nn import functional
-from torch.utils.data import Dataset
 
 _FROM = 4
 _READ = "is changed at the barrier, and tasks read it"
-_OF_DATA = "is changed at the barrier, and data change for no task"
 _SET = "is changed at the barrier, where no task sees it"
 heat = 1.0
 
@@ -337,138 +334,6 @@ class ByParent(InHelper):
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
         parent = super()
         return Base.loss(self, model, batch) / parent.divisor()
-
-
-class Scaled(Dataset[Any]):
-    """Samples that an epoch scales, as a mixture or a schedule of augmentation would."""
-
-    def __init__(self, x: Tensor, y: Tensor, parts: Any = None) -> None:
-        self.x, self.y, self.epoch, self.parts = x, y, 0, parts
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def __getitem__(self, index: int) -> Any:
-        return self.x[index] * (1 + self.epoch), self.y[index]
-
-    def set_epoch(self, epoch: int) -> None:
-        """As PyTorch's samplers have it."""
-        self.epoch = epoch
-
-
-class SetsEpoch(_Steps):
-    """A hook says to the data set in which epoch it is."""
-
-    refused = f"self.data.epoch {_OF_DATA}"
-    data: Any = None
-
-    def dataset(self) -> Any:
-        self.data = Scaled(*super().dataset())
-        return self.data
-
-    def stepped(self, made: int) -> None:
-        self.data.set_epoch(made // _FROM)
-
-
-class SetsEpochBySchedule(SetsEpoch):
-    """The schedule says it."""
-
-    def schedule(self, optimizer: optim.Optimizer) -> Any:
-        return optim.lr_scheduler.LambdaLR(optimizer, self.factor)
-
-    def factor(self, made: int) -> float:
-        """The factor of the learning rate."""
-        self.data.set_epoch(made)
-        return 1.0
-
-    def stepped(self, made: int) -> None:
-        pass
-
-
-class SetsEpochInEvaluate(SetsEpoch):
-    """Evaluations say it, which change no number of the app."""
-
-    refused = "evaluate(): changes 'self.data.epoch', and data change for no task"
-
-    def evaluate(self, model: nn.Module) -> dict[str, float]:
-        self.data.set_epoch(self.data.epoch + 1)
-        return super().evaluate(model)
-
-    def stepped(self, made: int) -> None:
-        pass
-
-
-class SharesEpoch(SetsEpoch):
-    """The epoch is a tensor that is written in place, long after the first steps."""
-
-    def dataset(self) -> Any:
-        data = super().dataset()
-        data.epoch = torch.zeros(())
-        return data
-
-    def stepped(self, made: int) -> None:
-        self.data.epoch.fill_(made // (_FROM + 1))
-
-
-class WritesSamples(SetsEpoch):
-    refused = f"self.data.x {_OF_DATA}"
-
-    def stepped(self, made: int) -> None:
-        self.data.x[0] = made
-
-
-class InTransform(SetsEpoch):
-    """A part of the data set, which the app has too."""
-
-    refused = f"self.scale.by {_OF_DATA}"
-
-    def dataset(self) -> Any:
-        self.scale = SimpleNamespace(by=1.0)
-        return Scaled(*Base.dataset(self), parts=self.scale)
-
-    def stepped(self, made: int) -> None:
-        self.scale.by *= 0.9
-
-
-class HoldsApp(SetsEpoch):
-    """The data set holds the app, whose values are state all the same."""
-
-    refused = ""
-    separable = False
-
-    def dataset(self) -> Any:
-        self.data = Scaled(*Base.dataset(self), parts=self)
-        return self.data
-
-    def stepped(self, made: int) -> None:
-        for group in self.stepper.param_groups:
-            group["lr"] = 0.1 / made
-
-    def steps(self, parameters: list[nn.Parameter]) -> optim.Optimizer:
-        self.stepper = super().steps(parameters)
-        return self.stepper
-
-
-class CachesData(SetsEpoch):
-    """Samples are kept once they were looked at, which is no change of a barrier."""
-
-    refused = ""
-
-    def dataset(self) -> Any:
-        super().dataset()
-        self.data.parts = {}
-        self.data.__class__ = Caching
-        return self.data
-
-    def stepped(self, made: int) -> None:
-        assert len(self.data)
-
-
-class Caching(Scaled):
-    def __getitem__(self, index: int) -> Any:
-        if index not in self.parts:
-            self.parts[index] = super().__getitem__(index)
-        return self.parts[index]
 
 
 TASKS = kinds_in(globals())

@@ -28,6 +28,7 @@ from warren.model.job import Evaluate, Job
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
 from _restored_base import Base
+from _restored_data import DATA
 from _restored_kinds import own_kinds
 from _restored_run import Ended, Loss, alone, struck
 from _restored_tasks import TASKS
@@ -38,6 +39,7 @@ pytestmark = [
 ]
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 KINDS = own_kinds()
+SEEN = TASKS | DATA
 OPTIMISERS: dict[str, Any] = {
     "SGD": lambda ps: optim.SGD(ps, lr=0.05, momentum=0.9, nesterov=True),
     "Adam": lambda ps: optim.Adam(ps, lr=0.01, amsgrad=True),
@@ -133,12 +135,13 @@ def on_a_ring(make: Any, job: Job) -> Ended:
     return Ended(store.digest(), "{}")
 
 
-@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize("kind", SEEN)
 def test_what_barriers_change_and_tasks_read_ends_the_same_in_every_engine(kind: str) -> None:
-    job = a_job(rounds=6, scale=1, app=f"_restored_tasks.py:{kind}")
+    made = SEEN[kind]
+    job = a_job(rounds=6, scale=1, app=f"{made.__module__}.py:{kind}")
     ring = replace(job, sync="ring")
     expected = alone(lambda: fresh(job), job)
-    parts = 2 if TASKS[kind].separable else 1
+    parts = 2 if made.separable else 1
     assert struck(lambda: fresh(job), job, [Loss(0, parts, moved=False)]) == expected
     assert on_a_ring(lambda: fresh(job), ring) == alone(lambda: fresh(job), ring)
 

@@ -1,8 +1,9 @@
-"""Refuse changes of a barrier that count in tasks, which have another build of the app.
+"""Refuse changes of a barrier that no task sees, or that no checkpoint can put back.
 
-A task sees the parameters and buffers of its round, and else the app as it was built. So a number
-that a hook of the optimizer changes and ``loss`` reads stays as it was there, and so do modules,
-hooks of modules, and ``requires_grad``.
+Tasks have another build of the app. A task sees the parameters and buffers of its round, and else
+the app as it was built. So a number that a hook of the optimizer changes and ``loss`` reads stays
+as it was there, and so do modules, hooks of modules, and ``requires_grad``. Tensors keep their
+shapes and types, since a checkpoint is written into those of a fresh build.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from itertools import chain
 from operator import is_
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.modules import module as torch_module
@@ -30,10 +32,11 @@ from warren.live.training.checkpoints.barrier_objects import (
 from warren.live.training.checkpoints.data_changes import FIXED_DATA, DataChanges
 from warren.live.training.checkpoints.marks import mark, outline
 from warren.live.training.checkpoints.saved_values import CannotKeep
-from warren.live.training.isolation.kept_values import KeptValue
+from warren.live.training.isolation.kept_values import KeptValue, is_a
 from warren.live.training.isolation.task_reads import HOOKS, TaskReads, hooks_of
 
 _NOTHING: Final = object()
+_SHAPED: Final = (torch.Tensor, np.ndarray)
 _SMALL_BYTES: Final = 1 << 16
 """Size in bytes up to which a tensor is compared after each step, and not after some."""
 _OF_ALL_MODULES: Final = tuple(
@@ -76,6 +79,16 @@ class UnseenChanges:
         self._dicts = list(_dicts_of(built.model))
         self._parts = dict(_parts_of(built.model))
         self._before = self._flat()
+        # Buffers may be replaced: they are looked up where modules have them.
+        self._of_model = [
+            (f"model.{path}.{leaf}" if path else f"model.{leaf}", place, leaf, _form(one))
+            for path, module in built.model.named_modules()
+            for place in (module._parameters, module._buffers)
+            for leaf, one in place.items()
+            if one is not None
+        ]
+        shaped = (one for one in objects.at.values() if is_a(one.value, *_SHAPED))
+        self._shaped = [(one, _form(one.value)) for one in shaped]
         self._data = DataChanges(built, objects, left)
 
     def check(self, looked_at: bool) -> None:
@@ -88,6 +101,7 @@ class UnseenChanges:
         CannotKeep
             There is one.
         """
+        self._check_forms()
         found = self._flat()
         if len(found) != len(self._before) or not all(map(is_, found, self._before)):
             self._check_parts()
@@ -112,6 +126,23 @@ class UnseenChanges:
             "a buffer of the model, or name it in scratch where no result depends on it"
         )
 
+    def _check_forms(self) -> None:
+        """Refuse the first tensor or array that has another shape or type than at first."""
+        for name, place, leaf, form in self._of_model:
+            # What was taken away has a line of its own.
+            if (one := place.get(leaf)) is not None and _form(one) != form:
+                raise CannotKeep(
+                    f"{name} is changed at the barrier from {_text(form)} to {_text(_form(one))}; "
+                    "a model keeps the shapes and types that model() gives"
+                )
+        for known, form in self._shaped:
+            now = _form(known.value)
+            if now != form and form is not None and not self._is_left(known, None):
+                raise CannotKeep(
+                    f"{known.name} is changed in place from {_text(form)} to {_text(now)}, which "
+                    "no checkpoint can put back; bind the name to a new one instead"
+                )
+
     def _flat(self) -> list[Any]:
         """Return all that tasks have as the model was built, to be compared by identity."""
         found = list(chain.from_iterable(one.values() for one in self._dicts))
@@ -128,6 +159,18 @@ class UnseenChanges:
                     f"{name} is changed at the barrier, where no task sees it; set it in model(), "
                     "for good"
                 )
+
+
+def _form(value: Any) -> tuple[Any, Any] | None:
+    """Return the shape and type of a tensor or an array; None: it has none, as a nested one."""
+    try:
+        return value.shape, value.dtype
+    except Exception:  # whatever its class says
+        return None
+
+
+def _text(form: tuple[Any, Any] | None) -> str:
+    return "none" if form is None else f"{str(form[1]).removeprefix('torch.')} {tuple(form[0])}"
 
 
 def _differs(known: Known, looked_at: bool) -> bool:
