@@ -174,6 +174,41 @@ def test_several_servers_need_an_optimizer_that_steps_each_tensor_alone() -> Non
     assert serve_split(Says, mixed_job(), 2)[0].digest() == train(Says(), mixed_job()).digest
 
 
+class Adding(optim.Optimizer):
+    """Adds each gradient to its state, and does not expect that there is none."""
+
+    def __init__(self, params: Any, *, skips: bool) -> None:
+        super().__init__(params, {"lr": 0.1})
+        self.skips = skips
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for one in self.param_groups[0]["params"]:
+            if not (one.grad is None and self.skips):
+                self.state.setdefault(one, {1: torch.zeros_like(one)})[1].add_(one.grad)
+                one.sub_(0.1 * self.state[one][1])
+
+
+def test_an_optimiser_that_cannot_do_without_a_gradient_is_refused_as_not_to_be_split() -> None:
+    class Adds(Points):
+        separable = True
+        skips: bool = False
+
+        def optimizer(self, named_parameters: Any) -> optim.Optimizer:
+            return Adding([one for _, one in named_parameters], skips=self.skips)
+
+    expected = train(Adds(), a_job()).digest
+    assert serve_split(Adds, a_job(), 1)[0].digest() == expected
+    with pytest.raises(
+        SpecError,
+        match=r"optimizer\(\): Adding cannot be split over 2 servers: .* step\(\) raised "
+        "TypeError: .*; use servers: 1, or skip",
+    ) as found:
+        serve_split(Adds, a_job(), 2)
+    assert "\n" not in str(found.value)
+    assert serve_split(lambda: Adds(skips=True), a_job(), 2)[0].digest() == expected
+
+
 class Meddling(MixedApp):
     """Its evaluation changes a buffer, as one that forgets ``no_grad`` and ``eval`` would."""
 

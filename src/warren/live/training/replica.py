@@ -17,6 +17,7 @@ from warren.live.training.app.app_contract import (
     check_blocks,
     check_split,
     refuse,
+    stepped_apart,
     tensorwise,
 )
 from warren.live.training.block_ownership import Ranges, owners_of, ranges_of, views_in
@@ -229,7 +230,8 @@ class Replica:
         elif self._tensorwise and self._helpers.share(self.layout.total_bytes):
             shared_step(self.optimizer, self._helpers)
         else:
-            self.optimizer.step()
+            with stepped_apart(self.job, self.optimizer, self.parts):
+                self.optimizer.step()
         update_average(self.averages, self._owned_parameters(), self.ema)
         for tensor in self._tensors():
             tensor.grad = None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 import torch
@@ -18,7 +19,7 @@ from warren.live.training.seeding import (
     seed_optimizer,
     seed_schedule,
 )
-from warren.model.errors import Problem, SpecError, printable, text_of
+from warren.model.errors import Problem, SpecError, one_line, printable, text_of
 from warren.model.job import Job
 
 
@@ -156,6 +157,28 @@ def check_split(app: TorchApp, job: Job, optimizer: optim.Optimizer, parts: int)
             "without hooks, or an app with separable = True"
         )
         raise refuse(job, "optimizer()", message)
+
+
+@contextmanager
+def stepped_apart(job: Job, optimizer: optim.Optimizer, parts: int) -> Iterator[None]:
+    """Refuse an optimizer that fails in a step without the gradients of other servers' tensors.
+
+    Raises
+    ------
+    SpecError
+        It raised an error of those that come of a missing gradient or state.
+    """
+    try:
+        yield
+    except (TypeError, AttributeError, LookupError) as error:
+        if parts == 1:
+            raise
+        message = (
+            f"{_kind(optimizer)} cannot be split over {parts} servers: where a gradient is None, "
+            f"since another server has that tensor, step() raised {one_line(error)}; use servers: "
+            "1, or skip parameters whose grad is None"
+        )
+        raise refuse(job, "optimizer()", message) from error
 
 
 def stated_ema(app: TorchApp) -> Any:
