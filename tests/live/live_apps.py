@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterable
+from functools import cache
+
 APPS = """
 import fcntl, os, signal, sys, threading, time
 import torch
@@ -234,3 +238,31 @@ class Random(Tiny):
     def loss(self, model, batch):
         return super().loss(model, batch) * (1 + int.from_bytes(os.urandom(2), "little") / 1e6)
 """
+
+
+def text_of(names: Iterable[str]) -> str:
+    """The text of these apps and of what they use: each process reads, builds and watches it all.
+
+    Names that are not here are of a class that the test adds, to which ``Tiny`` may belong.
+    """
+    parts, wanted, found = _parts(), {"", "Tiny", *names}, set[str]()
+    while wanted:
+        found |= wanted
+        wanted = {one for name in wanted & parts.keys() for one in parts[name][1]} - found
+    return "\n\n\n".join(text for name, (text, _) in parts.items() if name in found)
+
+
+@cache
+def _parts() -> dict[str, tuple[str, frozenset[str]]]:
+    """The text of each class and function, with the names in it; the rest has no name."""
+    nodes = ast.parse(APPS).body
+    named = [one for one in nodes if isinstance(one, ast.ClassDef | ast.FunctionDef)]
+    names = {one.name for one in named}
+    rest = "\n".join(ast.unparse(one) for one in nodes if one not in named)
+    return {"": (rest, frozenset())} | {
+        one.name: (
+            str(ast.get_source_segment(APPS, one)),
+            frozenset(n.id for n in ast.walk(one) if isinstance(n, ast.Name)) & names,
+        )
+        for one in named
+    }

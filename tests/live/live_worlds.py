@@ -12,6 +12,7 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 from live_apps import APPS as APPS
+from live_apps import text_of
 
 from warren.live.control import engine
 from warren.live.control.engine import LiveEngine
@@ -55,8 +56,9 @@ def world(
     sync_s: float = 0.0,
     servers: int = 1,
 ) -> tuple[Run, CostTable]:
-    """A run whose apps are in ``folder``."""
-    (folder / "apps.py").write_text(APPS)
+    """A run whose apps are in ``folder``; without jobs, all apps are."""
+    names = [str(one.app).rpartition(":")[2] for one in jobs]
+    (folder / "apps.py").write_text(f"{text_of(names)}\n" if jobs else APPS)
     run, costs = virtual(jobs, devices, str(folder), scale=scale, comp_s=comp_s, sync_s=sync_s)
     return replace(run, scheduler=replace(run.scheduler, servers=servers)), costs
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import sys
 import time
@@ -42,7 +41,11 @@ def main() -> None:
         time.sleep(0.005)
     for cgroups in sys.argv[4:]:
         end_cgroups(cgroups)
-    shutil.rmtree(folder, ignore_errors=True)
+    # Most runs have removed it, and this module takes longer to load than all others here.
+    if os.path.lexists(folder):
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def marked(mark: bytes) -> list[int]:
