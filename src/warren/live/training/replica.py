@@ -29,7 +29,7 @@ from warren.live.training.helpers import ALONE, Helpers
 from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.isolation.kept_values import KeptValue
 from warren.live.training.isolation.task_rules import TaskRules
-from warren.live.training.memory.device_bytes import DeviceBytes, DevicePlaces
+from warren.live.training.memory.device_bytes import DeviceBytes, DevicePlaces, fill
 from warren.live.training.memory.disk_memory import DiskMemory
 from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES, StatePool
 from warren.live.training.seeding import BARRIER, reseed
@@ -299,6 +299,7 @@ class Replica:
     def _combine(self, results: Sequence[TaskResult]) -> None:
         """Put means into gradients and float buffers, and integer buffers of task 0 in place."""
         target = self._tensors()
+        buffers: list[tuple[Tensor, Tensor]] = []
         for index, entry, mean in self._mean(results):
             tensor = target[index]
             if entry.kind == "param":
@@ -306,11 +307,11 @@ class Replica:
                 present = any(result.present[index] for result in results)
                 tensor.grad = self._gradient(tensor, mean) if present else None
             elif entry.kind == "float_buffer":
-                tensor.copy_(mean)
+                buffers.append((tensor, mean))
         if self._integers:
-            for index, _, first in self._views(results[0]):
-                if index in self._integers:
-                    target[index].copy_(first)
+            firsts = self._views(results[0])
+            buffers += [(target[at], first) for at, _, first in firsts if at in self._integers]
+        fill([tensor for tensor, _ in buffers], [value for _, value in buffers])
 
     def _gradient(self, tensor: Tensor, mean: Tensor) -> Tensor:
         """Return the mean with the strides of its parameter, since some kernels round by them."""

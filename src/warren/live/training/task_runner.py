@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from warren.apps.protocol import TorchApp
 from warren.live.training.app.app_calls import BuiltApp, build
@@ -92,6 +92,9 @@ class TaskRunner:
         self._batches = batches_of(self.built, job, reader, workers=workers, shared=shared)
         self._places = TensorPlaces(self._model)
         self._params = len(self.layout.params)
+        self._modules = list(self._model.modules())
+        # No module does more when it is told to train.
+        self._plainly_trained = all(type(one).train is nn.Module.train for one in self._modules)
         # User code never runs early here, so only batches of plain tensors are built ahead.
         self._builds_ahead = self._batches.plain and not self._batches.spilled
         # For coming tasks: batches that a thread gets ready, and a batch that is ready.
@@ -317,7 +320,9 @@ class TaskRunner:
             tensor.grad = None
             target.append(tensor)
         before = self._memory.load(target, state, round_no)
-        self._model.train()
+        # To ask each module takes a tenth of the time of telling it.
+        if not (self._plainly_trained and all(one.training for one in self._modules)):
+            self._model.train()
         return before
 
     @torch.no_grad()

@@ -102,7 +102,7 @@ def fill(views: Sequence[Tensor], source: Sequence[Tensor | None]) -> None:
         else:
             targets, sources = groups.setdefault(view.dtype, ([], []))
             targets.append(view)
-            sources.append(one.detach())
+            sources.append(one)
     for targets, sources in groups.values():
         torch._foreach_copy_(targets, sources)
     if absent:
