@@ -11,8 +11,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
-
 from warren.apps.protocol import TorchApp
 from warren.live import run_clock
 from warren.live.device.trainer import EarlyBuild, Trainer, workers_for
@@ -25,11 +23,8 @@ from warren.live.training.app.app_loader import build_app
 from warren.live.training.data_order import start_workers
 from warren.live.training.task_hashes import TaskResult
 from warren.live.training.task_runner import StartedTask, TaskRunner
-from warren.live.transport.messages import RunTask, Staged, StageState, TaskComputed
+from warren.live.transport.messages import GoAhead, RunTask, Staged, StageState, TaskComputed
 from warren.model.errors import SpecError
-
-_AHEAD: Final = 2
-"""Most tasks that are computed and were not asked for."""
 
 Task = tuple[int, int]
 """Round and shard."""
@@ -61,7 +56,14 @@ class LocalTrainer(Trainer):
         # When the device ended its last task.
         self._ended_ns = 0
         self._latest: Task | None = None
-        self._may_go_on = False
+        # Most tasks that may be computed and were not asked for.
+        self._most = 0
+
+    def _other(self, message: object) -> bool:
+        if isinstance(message, GoAhead):
+            self._most = message.tasks
+            return True
+        return False
 
     def go_on(self) -> bool:
         """Compute the next task before it is asked for, if that is allowed; tell whether it did."""
@@ -75,7 +77,7 @@ class LocalTrainer(Trainer):
             self._link.send_result(lambda: self._unasked(work, *task))
         except BaseException:
             # It will raise again when it is asked for, where that is reported.
-            self._may_go_on, self._runner = False, None
+            self._most, self._runner = 0, None
             return False
         finally:
             numerics.pin()
@@ -83,11 +85,11 @@ class LocalTrainer(Trainer):
 
     def _next(self) -> Task | None:
         """Return the task that follows the latest one, if it may be computed now."""
-        if not self._may_go_on or self._latest is None:
+        if not self._most or self._latest is None:
             return None
         self._early = {one: work for one, work in self._early.items() if self._local.waits(*one)}
         self._reported &= self._early.keys()
-        if len(self._early) >= _AHEAD:
+        if len(self._early) >= self._most:
             return None
         task = self._after(*self._latest)
         return task if self._local.open(task[0]) else None
@@ -130,7 +132,7 @@ class LocalTrainer(Trainer):
 
     def _compute(self, runner: TaskRunner, task: RunTask) -> Callable[[], TimedResult]:
         key = task.round, task.shard
-        self._may_go_on = task.ahead
+        self._most = task.ahead
         found = self._early.pop(key, None)
         return (self._launch(runner, *key) if found is None else found).result
 
@@ -150,7 +152,7 @@ class LocalTrainer(Trainer):
     def _evict(self) -> None:
         # Results of tasks on their way are read first.
         self._link.behind(int).result()
-        self._may_go_on = False
+        self._most = 0
         self._local.leave()
         super()._evict()
 

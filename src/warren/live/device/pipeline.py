@@ -35,6 +35,8 @@ from warren.live.transport.ring_messages import RankDone, RankGone, RankReady
 from warren.live.transport.server_messages import Commit, Push, Pushed
 from warren.live.transport.sockets import Hub, Link, Poller
 
+_UNASKED: Final = 2
+"""Most tasks of a job that its trainer computes before they are asked for."""
 _BEGUN: Final = 8
 """Most tasks begun at once: one computes, and results of the others are on their way."""
 
@@ -172,7 +174,7 @@ class Pipeline:
             return False
         head.slot = slot
         head.state, update = self.client.spots(head.job, state, slot)
-        ahead = then is None or then.job == head.job
+        ahead = self._unasked(head)
         if not self.slots.start(head, head.state, update, then, ahead=ahead):
             self.client.take_back(head.job, slot)
             return False
@@ -195,9 +197,19 @@ class Pipeline:
         done, pid = self._early.pop((head.job, head.round, head.shard))
         head.slot, head.trainer_pid = slot, pid
         head.began_ns = head.start_ns = run_clock.now_ns()
+        self.slots.go_ahead(head.job, self._unasked(head))
         self._begun.append(self.queue.pop())
         self.computed(done, pid)
         return True
+
+    def _unasked(self, head: LaneTask) -> int:
+        """Return how many tasks after the head its trainer may compute before it is asked.
+
+        None that follow the next task of another job in the queue.
+        """
+        coming = [work.job for work in self.queue.ahead(1 + _UNASKED)[1:]]
+        others = [at for at, job in enumerate(coming) if job != head.job]
+        return min(others, default=_UNASKED)
 
     def _start_rank(self, head: LaneTask) -> bool:
         """Give the device to the rank at the head of the queue; tell whether the head has left."""

@@ -12,6 +12,7 @@ from warren.live.transport.messages import (
     AnyMessage,
     Build,
     Evict,
+    GoAhead,
     Leave,
     ReadInput,
     RunTask,
@@ -31,6 +32,7 @@ class TrainerSlot:
     whose end was reported before it came. ``over``: the job has ended. ``staged``: the round whose
     state it brought to its device for its next task, -1: none; ``staging``: it reads that state
     now. ``reading``: the task, round and shard, whose data it was last ordered to read.
+    ``ahead``: most tasks that it may compute unasked.
     """
 
     peer: bytes = b""
@@ -46,6 +48,7 @@ class TrainerSlot:
     staged: int = -1
     staging: bool = False
     reading: tuple[int, int] = (-1, -1)
+    ahead: int = 0
 
 
 class TrainerSlots:
@@ -73,7 +76,7 @@ class TrainerSlots:
         slot.pid = pid
         slot.building = True
         slot.busy = True
-        slot.ending = slot.tasks = 0
+        slot.ending = slot.tasks = slot.ahead = 0
         slot.staged, slot.staging = -1, False
         slot.reading = -1, -1
 
@@ -121,21 +124,30 @@ class TrainerSlots:
         update: SharedSlot,
         then: LaneTask | None,
         *,
-        ahead: bool = False,
+        ahead: int = 0,
     ) -> bool:
         """Give a task to the free trainer of its job; False if it is gone.
 
-        ``ahead``: no other job has a task in the queue.
+        ``ahead``: most tasks that the trainer may compute unasked.
         """
         slot = self._slot(work.job)
         staged = slot.staged == work.round
         # Only of the same job: a trainer has no other job's data to prepare.
         next_task = None if then is None or then.job != work.job else (then.round, then.shard)
-        task = RunTask(work.job, work.round, work.shard, state, update, next_task, staged=staged, ahead=ahead)
+        slot.ahead = ahead
+        task = RunTask(
+            work.job, work.round, work.shard, state, update, next_task, staged=staged, ahead=ahead
+        )
         if not self._send(slot, task):
             return False
         work.trainer_pid, work.before = slot.pid, slot.tasks - 1
         return True
+
+    def go_ahead(self, job: int, tasks: int) -> None:
+        """Tell a job's trainer how many tasks it may compute unasked, if that has changed."""
+        slot = self._slot(job)
+        if slot.ahead != tasks and self._hub.send(slot.peer, GoAhead(job, tasks)):
+            slot.ahead = tasks
 
     def stage(self, work: LaneTask, state: SharedSlot) -> None:
         """Let the free trainer of a coming task bring its state to the device, once."""

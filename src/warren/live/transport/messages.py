@@ -261,8 +261,8 @@ class RunTask(Message, frozen=True, tag="RunTask", array_like=True):
 
     ``update`` None: the update is not needed. ``then``: round and shard of the job's task that
     follows on this device, if that is known. ``expected``: the hashes that the task gave in another
-    process. ``staged``: the state staged for it is still valid. ``ahead``: nothing else is to run
-    on the device, so the trainer may begin the job's next tasks before it is asked for them.
+    process. ``staged``: the state staged for it is still valid. ``ahead``: most of the job's next
+    tasks that the trainer may compute before it is asked for them.
     """
 
     job: int
@@ -273,7 +273,14 @@ class RunTask(Message, frozen=True, tag="RunTask", array_like=True):
     then: tuple[int, int] | None = None
     expected: bytes = b""
     staged: bool = False
-    ahead: bool = False
+    ahead: int = 0
+
+
+class GoAhead(Message, frozen=True, tag="GoAhead", array_like=True):
+    """Executor to trainer: compute at most so many ``tasks`` of a job that are not asked for."""
+
+    job: int
+    tasks: int
 
 
 class StageState(Message, frozen=True, tag="StageState", array_like=True):
@@ -392,6 +399,7 @@ AnyMessage: TypeAlias = (
     | Prepared
     | Build
     | Evict
+    | GoAhead
     | Evicted
     | Leave
     | Release
