@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+
 from warren.apps.protocol import TorchApp
 from warren.live import run_clock
 from warren.live.device.trainer import EarlyBuild, Trainer, workers_for
@@ -70,12 +71,14 @@ class LocalTrainer(Trainer):
         task = self._next()
         if task is None or self._runner is None:
             return False
+        shortages = self._shortages()
         try:
             with self._alarm.within(self._job.task_limit_ns):
                 work = self._launch(self._runner, *task)
             self._early[task] = work
             self._link.send_result(lambda: self._unasked(work, *task))
-        except BaseException:
+        except BaseException as error:
+            self._leave_if_short(error, shortages)
             # It will raise again when it is asked for, where that is reported.
             self._most, self._runner = 0, None
             return False

@@ -209,8 +209,7 @@ class Trainer:
             self._runner = None
             raised = self._raised(task, error)
             self._link.wait()  # those of tasks before it
-            if self._device is not None and (ran_out(error) or self._shortages() > shortages):
-                leave_short()
+            self._leave_if_short(error, shortages)
             self._link.send(raised)
         numerics.pin()  # user code may change any setting
         if task is not None and task.then is not None:
@@ -233,6 +232,11 @@ class Trainer:
                 raise
             self._states.disk = self._updates.disk = self._inputs.disk
             forget_apps()  # what the first build has left there is not for the second
+
+    def _leave_if_short(self, error: BaseException, shortages: int) -> None:
+        """End this process if its device had too little memory since it had it so many times."""
+        if self._device is not None and (ran_out(error) or self._shortages() > shortages):
+            leave_short()
 
     def _shortages(self) -> int:
         """Return the number of times that the device had too little memory for this process."""
