@@ -227,7 +227,7 @@ def test_a_task_for_which_a_device_has_too_little_memory_runs_again_in_another_p
     assert saved == expected
     if ends == "failed":
         (failed,) = of(events, JobFailed)
-        assert "ended again and again, last: building its app, its device had" in failed.reason
+        assert "the process of its GPU ended again and again, last: its device" in failed.reason
     else:
         assert [event.reason for event in of(events, TasksLost)] == [f"its trainer ended: {SHORT}"]
 

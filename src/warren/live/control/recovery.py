@@ -188,7 +188,8 @@ class Recovery:
                 if self._owners.servers.give_up(job, generation, self._ledger.reserve):
                     self._shape_void(job.index, self._ended(job, how), host_ns)
                 elif generation in self._owners.generations(job.index):
-                    self._owner_lost(job.index, "its server", how, host_ns)
+                    who = "its server" if trainer is None else "the process of its GPU"
+                    self._owner_lost(job.index, who, how, host_ns)
             case RankRole(job=job, incarnation=incarnation, rank=rank, device=device):
                 # The executor waits for the end of a rank before the device is free.
                 self._manager.tell(

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from warren.live.device.local_trainer import LocalTrainer, build_early
+from warren.live.process.linux import set_name
 from warren.live.process.specs import TrainerRole
 from warren.live.server.server import Server
 
 
 def serve(make_server: Callable[[], Server], role: TrainerRole, lifeline: int) -> None:
     """Serve a job and compute its tasks until the zygote closes the lifeline."""
+    set_name(f"warren-train-{role.device}")
     early = build_early(role)
     server = make_server()
     assert server.local is not None
