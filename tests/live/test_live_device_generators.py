@@ -17,7 +17,7 @@ from warren.model.job import Evaluate
 
 pytestmark = pytest.mark.live
 
-APPS = '''
+APPS = """
 import torch
 from torch import nn
 from torch.nn import functional
@@ -50,7 +50,7 @@ class Drops(TorchApp):
 
     def evaluate(self, model):
         return {"sum": float(model(torch.ones(1, 8)).sum())}
-'''
+"""
 
 
 def test_draws_of_tasks_steps_and_evaluations_in_one_process_are_those_of_plain(

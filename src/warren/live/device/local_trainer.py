@@ -117,9 +117,7 @@ class LocalTrainer(Trainer):
         began_ns, self._ended_ns = max(launched_ns, self._ended_ns), run_clock.now_ns()
         return TimedResult(result, began_ns, self._ended_ns)
 
-    def _unasked(
-        self, work: Future[TimedResult], round_no: int, shard: int
-    ) -> TaskComputed | None:
+    def _unasked(self, work: Future[TimedResult], round_no: int, shard: int) -> TaskComputed | None:
         """Return the report of a task that was not asked for; None: it failed."""
         if work.exception() is not None:
             return None

@@ -22,7 +22,7 @@ from warren.live.training.memory.disk_memory import DiskMemory
 from warren.live.training.memory.shared_arena import Arena
 from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES, MappedMemories
 from warren.live.transport.host_identity import NOWHERE, HostIdentity
-from warren.live.transport.message import SharedSlot, place_on_device, TaskStamp
+from warren.live.transport.message import SharedSlot, TaskStamp, place_on_device
 from warren.live.transport.messages import AnyMessage
 from warren.live.transport.server_messages import (
     BarrierPassed,

@@ -10,7 +10,6 @@ from typing import TypeVar
 from warren.live.transport.messages import AnyMessage
 from warren.live.transport.sockets import Link, Poller
 
-
 _T = TypeVar("_T")
 
 

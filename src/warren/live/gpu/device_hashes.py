@@ -59,7 +59,7 @@ class DeviceHashes:
 
 
 def reading_of(loss: Tensor, hashes: Tensor) -> Tensor:
-    """Return loss and hashes as one tensor of whole numbers, to be copied to main memory at once."""
+    """Return loss and hashes as one tensor of whole numbers, for one copy to main memory."""
     value = loss.detach().reshape(1).to(torch.float64).view(torch.int64)
     return torch.cat([value, hashes])
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 @dataclass(slots=True)
 class _Piece:
-    """A storage that has left; ``host``: its bytes, None if nobody needs them."""
+    """A storage that has left; ``host``: its bytes, None if they are not needed."""
 
     storage: torch.UntypedStorage
     nbytes: int
@@ -96,7 +96,7 @@ class Offload:
 def _bytes_of(storage: torch.UntypedStorage) -> Tensor:
     """Return all bytes of a storage."""
     whole = torch.empty(0, dtype=torch.uint8, device=storage.device)
-    return whole.set_(storage)  # type: ignore[call-overload, no-any-return]
+    return whole.set_(storage)
 
 
 def _padded(nbytes: int) -> int:

@@ -63,7 +63,9 @@ def trainer_device(gpu: int, folder: str, *, pieces: bool = True) -> TrainerDevi
     states, updates = PinnedMemories(), PinnedMemories()
     turn = DeviceTurn(gpu, folder).building
     on_device = torch.device("cuda", gpu)
-    return TrainerDevice(on_gpu(gpu, pieces=pieces), states, updates, turn, lambda: shortages(on_device))
+    return TrainerDevice(
+        on_gpu(gpu, pieces=pieces), states, updates, turn, lambda: shortages(on_device)
+    )
 
 
 def on_gpu(index: int, *, pieces: bool = True) -> MemoryOf:

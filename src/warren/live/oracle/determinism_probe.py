@@ -123,7 +123,7 @@ def _compute(role: ProbeRole) -> tuple[dict[str, Any], list[bytes]]:
         for shard, result in enumerate(results):
             steps.store.add(shard, result)
             labels.append(f"task {shard} of round {round_no}")
-            parts.append(b"".join(result.update))
+            parts.append(b"".join(result.in_main_memory()))
             hashes.append(result.marks.hex())
         steps.store.step()
         outcome = steps.store.conclude()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from warren.live.training.memory.device_bytes import DeviceBytes, DevicePlaces
 from warren.live.training.parameter_store import ParameterStore
 
+
 class LocalTasks:
     """Places for states and updates of a store on a device, and updates that wait for their push.
 

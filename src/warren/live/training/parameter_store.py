@@ -38,7 +38,6 @@ from warren.live.transport.frames import Buffer
 from warren.live.transport.message import SharedSlot
 from warren.model.job import Job
 
-
 Packed: TypeAlias = tuple[memoryview, ...] | DeviceBytes
 """A packed state: one buffer a range, or the whole of it on a device."""
 

@@ -156,7 +156,7 @@ class Replica:
         return pieces
 
     def on_device(self) -> tuple[list[Tensor], list[Tensor]]:
-        """Return the tensors of the job on its device, and those whose contents nobody needs."""
+        """Return the tensors of the job on its device, and those whose contents are not needed."""
         self._there.forget()
         found: list[Tensor] = [*self._tensors(), *self.averages.values(), *self._there.lent()]
         found += [one.grad for one in found if one.grad is not None]

@@ -31,11 +31,11 @@ MARK_BYTES: Final = 4
 class TaskResult:
     """The outcome of one task.
 
-    ``update`` has the places of the state, or lies on a device: gradients in the places of parameters, buffers as the
+    ``update`` has the places of the state: gradients in the places of parameters, buffers as the
     forward pass left them; absent gradients and padding are zero. It comes in one piece a range of
-    the receiver. ``present`` has one byte a parameter of the whole model, 1 if it has a gradient, 0
-    if that is None. ``marks`` are ``marks_of`` all of it. ``data_ns``: how long the task has waited
-    for its batch.
+    the receiver, or in one whole piece that lies on a device. ``present`` has one byte a parameter
+    of the whole model, 1 if it has a gradient, 0 if that is None. ``marks`` are ``marks_of`` all of
+    it. ``data_ns``: how long the task has waited for its batch.
     """
 
     loss: float
@@ -43,6 +43,12 @@ class TaskResult:
     marks: bytes
     update: tuple[Buffer | DeviceBytes, ...]
     data_ns: int = 0
+
+    def in_main_memory(self) -> Iterator[Buffer]:
+        """Give the pieces of an update that does not lie on a device."""
+        for piece in self.update:
+            assert not isinstance(piece, DeviceBytes), "the update lies on a device"
+            yield piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

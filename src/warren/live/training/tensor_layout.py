@@ -115,8 +115,8 @@ def view_of(flat: Tensor, entry: TensorEntry, offset: int) -> Tensor:
 def flat_of(source: Buffer | Tensor) -> Tensor:
     """Return a flat uint8 tensor that shares the memory of ``source``, of any alignment.
 
-    A tensor is that already. torch has no read-only tensors and warns of read-only memory; no code here writes to memory that
-    it only reads.
+    A tensor is that already. torch has no read-only tensors and warns of read-only memory; no code
+    here writes to memory that it only reads.
     """
     if isinstance(source, Tensor):
         return source

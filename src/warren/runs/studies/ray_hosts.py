@@ -70,7 +70,9 @@ def cluster_yaml(address: str, nodes: Sequence[RayNode], testbed: str | None = N
         if node.gpus if gpus else node.cpus:
             lines.append(f"  - {{name: {name}, devices: {{{devices}}}{memory}}}")
         elif node.cpus:
-            lines.append(f"  # {name} has no GPU; {{{PROCESSOR}: {node.cpus}}} would compute other bits")
+            lines.append(
+                f"  # {name} has no GPU; {{{PROCESSOR}: {node.cpus}}} would compute other bits"
+            )
         else:
             lines.append(f"  # {name} has no {'GPU' if gpus else 'processors'} for tasks")
     return "\n".join([*lines, ""])

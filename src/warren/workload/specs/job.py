@@ -261,8 +261,8 @@ class JobSpec(Spec):
         | None
     ) = Field(
         None,
-        description="Number of processes of each trainer that build batches (0 on processors unless "
-        "stated); or `{hosts: ...}`, where the job's tasks may run under `shape: fixed`.",
+        description="Number of processes of each trainer that build batches (0 on processors "
+        "unless stated); or `{hosts: ...}`, where the job's tasks may run under `shape: fixed`.",
     )
 
     @model_validator(mode="after")

@@ -2,7 +2,7 @@
 
 The parent is forked from the trainer when the app is built: it has the data set as it was built,
 with the same attributes, and shares its memory. It has no CUDA context, since the trainer has none
-yet then. It runs no user code and forks a worker whenever one is wanted, so a worker that ends is
+yet then. It runs no user code and forks a worker whenever one is wanted. So a worker that ends is
 replaced at any time, also when the trainer computes on a GPU and cannot be forked any more. Workers
 end with their parent, and it ends with the trainer.
 """

@@ -60,11 +60,11 @@ class DevicePlaces:
 
     def lend(self) -> DeviceBytes:
         """Return a place that nothing holds; its padding is zero, its other bytes are old."""
-        for at, (flat, memory, lent) in enumerate(self._places):
-            if lent is None or lent() is None:
-                break
+        held = (lent is not None and lent() is not None for _, _, lent in self._places)
+        at = next((at for at, one in enumerate(held) if not one), len(self._places))
+        if at < len(self._places):
+            flat, memory, _ = self._places[at]
         else:
-            at = len(self._places)
             flat = torch.zeros(self._layout.total_bytes, dtype=torch.uint8, device=self._device)
             memory = StateMemory(self._layout, flat)
             self._places.append((flat, memory, None))
