@@ -487,6 +487,7 @@ class ParameterStore:
         SpecError
             The parts do not belong together, or are of another model or optimizer.
         """
+        self.come_back()
         self.version, self.finished = checkpoint.decode(parts, self._replica)
         self.known.go_on_from(self.version)
         self._begin(None)
@@ -589,6 +590,7 @@ class ParameterStore:
         SpecError
             The pieces do not belong together, or are not of this part.
         """
+        self.come_back()
         self.version, self.finished = checkpoint.decode(pieces, self._replica, owned_only=True)
         self.known.go_on_from(self.version)
         self._begin(None)
