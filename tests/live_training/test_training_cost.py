@@ -79,7 +79,8 @@ def test_an_operator_without_a_deterministic_kernel_is_named_and_times_are_still
 def test_an_app_that_fails_is_told_with_its_error(
     base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("set_name", "direct_output"):
+    # A process of its own has these; this one would keep a folder that is gone later.
+    for name in ("set_name", "direct_output", "own_temporary_folder"):
         monkeypatch.setattr(f"warren.live.oracle.cost_probe.{name}", lambda *_: None)
     result = tmp_path / "cost"
     main(CostRole(base, a_job(app="apps.py:Raises"), "", str(result), STAND_IN), -1)
