@@ -303,6 +303,13 @@ def test_a_batch_arrives_with_its_types_strides_and_bytes(batch: Any) -> None:
 
 
 def test_a_class_that_no_module_has_arrives_too() -> None:
+    class Unlike(type):
+        def __hash__(cls) -> int:
+            raise ValueError
+
+    class Beside(metaclass=Unlike):
+        pass
+
     @dataclass
     class Local:
         x: Tensor

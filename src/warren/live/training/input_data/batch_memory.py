@@ -138,7 +138,7 @@ def _importable(kind: type) -> bool:
 @functools.cache
 def _class(module: str, name: str) -> type:
     """Return a class of an app's file that Python does not know by the name of its module."""
-    found = {one for one in _below(object) if (one.__module__, one.__qualname__) == (module, name)}
+    found = [one for one in _below(object) if (one.__module__, one.__qualname__) == (module, name)]
     if len(found) != 1:
         raise pickle.UnpicklingError(f"class {name} of a batch is found {len(found)} times")
     return found.pop()
@@ -146,11 +146,12 @@ def _class(module: str, name: str) -> type:
 
 def _below(kind: type) -> Iterator[type]:
     """Yield all living classes below a class."""
-    seen: set[type] = set()
+    # By identity: a metaclass may have a hash or an equality of its own.
+    seen: set[int] = set()
     left: list[Any] = [kind]
     while left:
         for one in type.__subclasses__(left.pop()):
-            if one not in seen:
-                seen.add(one)
+            if id(one) not in seen:
+                seen.add(id(one))
                 left.append(one)
                 yield one
