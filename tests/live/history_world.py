@@ -114,7 +114,7 @@ class ServerProcess(Process):
     def _sleep(self) -> None:
         assert self.server is not None
         self.world.slept_ns = None
-        self.world.wakes(self, self.server._timeout_ms())
+        self.world.wakes(self, self.server.timeout_ms())
 
     def closed(self) -> None:
         super().closed()
