@@ -328,8 +328,8 @@ class LiveEngine(ABC):
         except NoMoreProcesses:
             devices, jobs = len(self._devices), len(self._jobs)
             # The command, its guard and zygotes; executors; and processes with user code. Each of
-            # these counts as two, since one waits for it. A device has one for each job, and one
-            # that verifies tasks.
+            # these counts as two, since one waits for it. A device has one for each job, and
+            # another to verify tasks.
             users = devices + jobs * (devices + max(1, self._run.scheduler.servers))
             own = 2 + len(self._placement.places_H)
             plain = not self._run.cluster.is_scheduled

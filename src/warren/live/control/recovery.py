@@ -160,7 +160,7 @@ class Recovery:
         self._ended_jobs: list[int] = []
         self._zygotes = 0
         # By job: the first round of the newest checkpoint that its state's owner has reported, and
-        # of the newest one that, as the owner knows, the journal covers.
+        # of the newest checkpoint that the journal covers, as far as the owner knows.
         self._saved: dict[int, int] = {}
         self._committed: dict[int, int] = {}
         # Events that the core has got, and may not have journalled yet.
