@@ -45,7 +45,7 @@ CLUSTER = "hosts: [{name: h, count: 4, devices: {GPU: 2}, nic: 25 Gbps}]\nnetwor
         ("--local --testbed lab", "calibrate: --testbed: needs --rings"),
     ],
 )
-def test_what_is_typed_wrongly_is_told_in_one_line_before_anything_runs(
+def test_what_is_typed_wrongly_is_reported_in_one_line_before_anything_runs(
     warren: Warren, arguments: str, told: str
 ) -> None:
     found = warren("calibrate", *arguments.split())
@@ -54,7 +54,7 @@ def test_what_is_typed_wrongly_is_told_in_one_line_before_anything_runs(
 
 
 @pytest.mark.machine
-def test_a_testbed_that_is_not_up_is_told_with_the_way_to_make_it(
+def test_a_testbed_that_is_not_up_is_reported_with_the_way_to_make_it(
     warren: Warren, can_make_testbeds: None
 ) -> None:
     found = warren("calibrate", "--rings", "--testbed", "nowhere")

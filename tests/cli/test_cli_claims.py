@@ -16,7 +16,7 @@ CLUSTER = f"hosts: [{{name: h, devices: {{CPU: {len(os.sched_getaffinity(0))}}}}
 
 
 @pytest.mark.live
-def test_a_run_whose_processors_are_taken_is_refused_in_one_line_and_shares_if_told(
+def test_a_run_whose_processors_are_taken_is_refused_in_one_line_and_shares_if_asked(
     warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WARREN_CLAIMS", str(tmp_path / "claims"))

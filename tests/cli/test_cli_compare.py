@@ -221,7 +221,7 @@ def test_folders_and_run_files_mix_in_the_order_given(
     assert [line[0] for line in told[1:]] == [str(out), "tiny"]
 
 
-def test_folders_of_one_name_are_told_apart(warren: Warren, tiny: str, tmp_path: Path) -> None:
+def test_folders_of_one_name_are_distinguished(warren: Warren, tiny: str, tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("one", "other")]
     for folder in folders:
         warren("simulate", tiny, "--out", folder)
@@ -270,7 +270,7 @@ def test_a_page_is_written_and_replaced(warren: Warren, tiny: str, tmp_path: Pat
         (["RUN", "none"], "none: cannot be read: no such file"),
     ],
 )
-def test_wrong_input_is_told_before_anything_is_simulated(
+def test_wrong_input_is_reported_before_anything_is_simulated(
     warren: Warren,
     tiny: str,
     tmp_path: Path,

@@ -84,7 +84,7 @@ def test_what_a_transaction_did_before_it_failed_is_undone(path: Path) -> None:
         assert len(database.jobs()) == 2
 
 
-def test_a_transaction_that_another_holds_up_is_told_and_changes_nothing(
+def test_a_transaction_that_another_holds_up_is_reported_and_changes_nothing(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opened, "BUSY_S", 0.01)
@@ -123,7 +123,7 @@ def test_a_file_that_is_no_database_is_refused_and_stays(path: Path, content: by
     assert path.read_bytes() == content
 
 
-def test_a_damaged_database_is_told_in_one_line_or_gives_whole_rows(path: Path) -> None:
+def test_a_damaged_database_is_reported_in_one_line_or_gives_whole_rows(path: Path) -> None:
     with Database(path) as database, database.transaction():
         database.put(rows())
     whole, draw = path.read_bytes(), random.Random(1)

@@ -71,7 +71,7 @@ def test_an_error_that_follows_an_interrupt_is_an_interrupt_with_the_error_in_it
 
 
 @pytest.mark.parametrize("made", [ImportError, RuntimeError])
-def test_an_interrupt_that_is_turned_into_another_error_is_told_as_an_interrupt(
+def test_an_interrupt_that_is_turned_into_another_error_is_reported_as_an_interrupt(
     warren: Warren,
     tiny: str,
     tmp_path: Path,
@@ -129,7 +129,7 @@ def test_a_policy_that_raises_is_named_in_one_line(
         ("assign=tuple(assign)", "wake_ns=1.5", "whole nanoseconds"),
     ],
 )
-def test_an_answer_the_core_cannot_read_is_told_in_one_line(
+def test_an_answer_the_core_cannot_read_is_reported_in_one_line(
     warren: Warren, tiny: str, tmp_path: Path, old: str, new: str, told: str
 ) -> None:
     found = warren("simulate", tiny, "--place", policy(tmp_path, old, new))

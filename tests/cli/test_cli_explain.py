@@ -29,7 +29,7 @@ def cluster(tmp_path: Path) -> Path:
     return tmp_path / "cluster.yaml"
 
 
-def test_groups_of_the_cluster_are_told(warren: Warren, grouping: str, cluster: Path) -> None:
+def test_groups_of_the_cluster_are_reported(warren: Warren, grouping: str, cluster: Path) -> None:
     found = warren("policies", grouping, "--explain", cluster)
     assert found.code == 0
     assert found.out.startswith("3 GPUs in 2 groups:\n  group 0: 1 V100 + 1 K80\n  group 1: 1 V100")
@@ -60,7 +60,7 @@ def test_what_cannot_be_explained_is_one_line(
 
 
 @pytest.mark.parametrize(("devices", "told"), [(4, "4 GPUs in 1 group:"), (1, "1 GPU in 1 group:")])
-def test_one_group_is_told_in_the_singular(
+def test_one_group_is_reported_in_the_singular(
     warren: Warren, tmp_path: Path, devices: int, told: str
 ) -> None:
     few = tmp_path / "few.yaml"

@@ -45,7 +45,7 @@ LOG = "watch --log a.log"
         ("stop", "no command 'stop'; allowed: watch, coordinator, agent, status"),
     ],
 )
-def test_what_is_typed_wrongly_is_told_in_one_line_and_starts_nothing(
+def test_what_is_typed_wrongly_is_reported_in_one_line_and_starts_nothing(
     warren: Warren, monkeypatch: pytest.MonkeyPatch, arguments: str, told: str
 ) -> None:
     def started(*_: object, **__: object) -> None:

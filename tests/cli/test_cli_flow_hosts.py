@@ -58,7 +58,7 @@ AGENT = "agent --token-file t --log a.log --port 1"
         ("coordinator --token-file t --listen 192.0.2.1:0", "flow: cannot listen at 192.0.2.1:0"),
     ],
 )
-def test_what_is_typed_wrongly_is_told_in_one_line_and_starts_nothing(
+def test_what_is_typed_wrongly_is_reported_in_one_line_and_starts_nothing(
     warren: Warren, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: str, told: str
 ) -> None:
     def started(*_: object, **__: object) -> None:

@@ -139,7 +139,7 @@ def test_the_first_time_with_most_jobs_is_shown_unless_another_is_given(grouped:
     assert grouped(CPU, "{joint: isolated}", "--json", arrival="12.5 s").json["at_s"] == 12.5
 
 
-def test_people_are_told_it_as_a_table(grouped: Grouped) -> None:
+def test_people_get_it_as_a_table(grouped: Grouped) -> None:
     """A round of both takes 7 s under ``srtf``: it has no job compute while another sends."""
     assert grouped(JOB, TOGETHER).out.splitlines() == [
         "r: fixed at 0 s: 1 group with 2 of 2 jobs",
@@ -152,7 +152,7 @@ def test_people_are_told_it_as_a_table(grouped: Grouped) -> None:
     ]
 
 
-def test_jobs_in_no_group_and_idle_hosts_are_told(grouped: Grouped) -> None:
+def test_jobs_in_no_group_and_idle_hosts_are_reported(grouped: Grouped) -> None:
     """One group of one host: its job's bytes stay there, and the other host is idle in (4.4)."""
     alone = TOGETHER.replace("[a, b]", "[a]").replace("[h-0, h-1]", "[h-0]")
     alone = alone.replace("shape: all", "shape: static")
@@ -162,7 +162,7 @@ def test_jobs_in_no_group_and_idle_hosts_are_told(grouped: Grouped) -> None:
     assert "running in no group: b\n" in grouped(CPU, alone).out
 
 
-def test_servers_elsewhere_than_comm_is_predicted_for_are_told(grouped: Grouped) -> None:
+def test_servers_elsewhere_than_comm_is_predicted_for_are_reported(grouped: Grouped) -> None:
     """Under ``static`` a job has one server, and not one on each host of its group."""
     one_server = TOGETHER.replace("shape: all", "shape: static")
     assert grouped(CPU, one_server, "--json").json["other_servers"] == ["a", "b"]

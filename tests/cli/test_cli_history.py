@@ -35,7 +35,7 @@ def test_what_the_past_tells_changes_a_simulation_and_a_repeated_run_has_the_sam
     assert simulate(again).history.finish_ns_J.tolist() == told.history.finish_ns_J.tolist()
 
 
-def test_remarks_on_the_history_are_told_as_such() -> None:
+def test_remarks_on_the_history_are_reported_as_such() -> None:
     assert _notes(run_of({"jobs": ENDED, "notes": ["3 rows left out"]})) == (
         "history: 3 rows left out",
     )

@@ -64,7 +64,7 @@ def test_where_no_node_has_devices_for_tasks_there_is_no_file() -> None:
         cluster_yaml("10.0.0.1:6379", [node_of(ROWS[-1])])
 
 
-def test_what_is_no_address_is_told_with_one(warren: Warren) -> None:
+def test_what_is_no_address_is_reported_with_one(warren: Warren) -> None:
     found = warren("hosts", "10.0.0.1")
     assert found.code == 2
     assert "hosts: ADDRESS: '10.0.0.1' is no HOST:PORT, such as 10.0.0.1:6379" in found.complaint

@@ -57,7 +57,7 @@ def _own_history_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARREN_HISTORY", str(tmp_path / "history.db"))
 
 
-def test_an_app_that_fails_while_measured_is_told_with_its_cause(
+def test_an_app_that_fails_while_measured_is_reported_with_its_cause(
     warren: Warren, tmp_path: Path
 ) -> None:
     path = write_run(tmp_path / "in", jobs=UNMEASURED)

@@ -62,7 +62,7 @@ def _said(told: Told, tmp_path: Path) -> str:
 # Warm ones may have started before they are killed.
 @pytest.mark.usefixtures("cold_zygotes")
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_zygote_that_is_killed_while_it_starts_is_told_with_how(
+def test_a_zygote_that_is_killed_while_it_starts_is_reported_with_how(
     command: str, warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin = ProcessPool.__init__
@@ -79,7 +79,7 @@ def test_a_zygote_that_is_killed_while_it_starts_is_told_with_how(
 
 
 @pytest.mark.usefixtures("cold_zygotes")
-def test_a_zygote_that_cannot_load_a_library_is_told_with_its_last_lines(
+def test_a_zygote_that_cannot_load_a_library_is_reported_with_its_last_lines(
     warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "torch.py").write_text(BROKEN)

@@ -199,7 +199,7 @@ def full(out: Path, *names: str) -> list[str]:
     return [f"warren: {out / name}: cannot be written: No space left on device" for name in names]
 
 
-def test_a_disk_that_is_full_before_a_run_starts_is_told_and_nothing_is_left(
+def test_a_disk_that_is_full_before_a_run_starts_is_reported_and_nothing_is_left(
     disk: Callable[[str], Path], tmp_path: Path
 ) -> None:
     out = disk("size=4k") / "out"

@@ -72,7 +72,7 @@ def measured_by(
     return asked
 
 
-def test_each_kind_is_measured_once_for_all_runs_and_that_is_told_once(
+def test_each_kind_is_measured_once_for_all_runs_and_that_is_reported_once(
     run: Run, asked: Asked, heard: Callable[[], str]
 ) -> None:
     first = measured_rows(run)
@@ -145,7 +145,7 @@ def test_what_a_run_adds_while_others_measure_is_not_lost(
     assert (found.comp_s, found.comp_avg_s, found.avg_tasks, found.job) == (0.5, 2.0, 4, "c")
 
 
-def test_a_database_that_cannot_be_read_is_told_and_all_is_measured(
+def test_a_database_that_cannot_be_read_is_reported_and_all_is_measured(
     run: Run, asked: Asked, heard: Callable[[], str]
 ) -> None:
     default_file().write_bytes(b"x" * 5000)
@@ -206,7 +206,7 @@ def test_what_was_measured_beside_a_job_that_fails_is_kept(
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_who_asks_for_measuring_is_told_first_that_it_cannot_be_kept(
+def test_who_asks_for_measuring_learns_first_that_it_cannot_be_kept(
     run: Run, asked: Asked, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, there: bool
 ) -> None:
     path = default_file() if there else tmp_path / "file" / "history.db"
@@ -223,7 +223,7 @@ def test_who_asks_for_measuring_is_told_first_that_it_cannot_be_kept(
     assert asked == [["a", "c"]]
 
 
-def test_a_database_that_cannot_be_written_is_told_and_costs_nothing(
+def test_a_database_that_cannot_be_written_is_reported_and_costs_nothing(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heard: Callable[[], str]
 ) -> None:
     def meanwhile() -> None:
@@ -235,7 +235,7 @@ def test_a_database_that_cannot_be_written_is_told_and_costs_nothing(
     assert line.startswith(f"measured costs were not kept: {default_file()}: ")
 
 
-def test_a_type_that_is_simulated_at_this_processors_times_is_told(
+def test_a_type_that_is_simulated_at_this_processors_times_is_reported(
     run: Run, monkeypatch: pytest.MonkeyPatch, heard: Callable[[], str]
 ) -> None:
     measured_by(monkeypatch, lambda: None)

@@ -18,7 +18,7 @@ ON_GPUS = "hosts:\n  - {name: n1, devices: {cuda: 8}}\n  - {name: n2, devices: {
 APP = "jobs: [{{name: a, app: {app}, model: resnet50, rounds: 3, batch: 1}}]\n"
 
 
-def test_an_unknown_model_is_told_also_where_no_batch_is_stated(
+def test_an_unknown_model_is_reported_also_where_no_batch_is_stated(
     warren: Warren, tmp_path: Path
 ) -> None:
     for batch, place in (("", "jobs.yaml:1: jobs[0].model: "), (", batch: 4", "")):
@@ -41,7 +41,7 @@ def test_an_unknown_model_is_told_also_where_no_batch_is_stated(
         ("srtf,hare", "'srtf,hare' is several policies; use `warren compare RUN.yaml --place A,B`"),
     ],
 )
-def test_a_policy_that_cannot_be_meant_so_is_told_how(
+def test_a_policy_that_cannot_be_meant_so_learns_how(
     warren: Warren, tiny: str, place: str, told: str
 ) -> None:
     found = warren("simulate", tiny, "--place", place)
@@ -83,7 +83,7 @@ def test_a_run_of_very_many_tasks_says_how_long_it_takes(tmp_path: Path) -> None
     assert "which takes about 11.57 d; `grain: " in size_note(PreparedRun(run=run))
 
 
-def test_a_command_is_told_that_classes_are_trained(warren: Warren, tmp_path: Path) -> None:
+def test_a_command_learns_that_classes_are_trained(warren: Warren, tmp_path: Path) -> None:
     jobs = "jobs: [{name: a, command: torchrun train.py, rounds: 3}]\n"
     told = warren("run", write_run(tmp_path, jobs=jobs)).complaint
     assert "jobs[0].command: unknown field; Warren trains classes, not commands: " in told
@@ -100,7 +100,7 @@ def test_explain_names_the_policies_that_prepare_something(warren: Warren, tiny:
         assert warren("policies", name, "--explain", cluster).code == 0
 
 
-def test_gpus_of_other_machines_are_told_as_such(
+def test_gpus_of_other_machines_are_reported_as_such(
     warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("warren.runs.machine.gpus_here", lambda: ())
@@ -129,7 +129,7 @@ def test_gpus_of_other_machines_are_told_as_such(
         ("a..b=1", "is no dotted key such as cluster.network.model"),
     ],
 )
-def test_a_value_of_the_command_line_is_told_where_it_would_go(
+def test_a_value_of_the_command_line_is_reported_where_it_would_go(
     warren: Warren, tiny: str, value: str, told: str
 ) -> None:
     found = warren("simulate", tiny, "--set", value)

@@ -26,7 +26,7 @@ from warren.runs.compose import Options, simulate
 pytestmark = pytest.mark.slow
 
 
-def test_a_mistyped_device_type_is_told_with_its_line(warren: Warren, tiny: str) -> None:
+def test_a_mistyped_device_type_is_reported_with_its_line(warren: Warren, tiny: str) -> None:
     cluster = Path(tiny).with_name("cluster.yaml")
     cluster.write_text(cluster.read_text().replace("{V100: 2}", "{V10O: 2}"))
     told = warren("simulate", tiny).complaint
@@ -34,7 +34,9 @@ def test_a_mistyped_device_type_is_told_with_its_line(warren: Warren, tiny: str)
     assert told.endswith("did you mean V100? allowed: V100, K80")
 
 
-def test_a_policy_that_is_not_there_is_told_with_those_that_are(warren: Warren, tiny: str) -> None:
+def test_a_policy_that_is_not_there_is_reported_with_those_that_are(
+    warren: Warren, tiny: str
+) -> None:
     told = warren("simulate", tiny, "--place", "srft").complaint
     assert told.startswith(f"{tiny}: scheduler.place: unknown policy 'srft'; did you mean srtf? ")
     wrong = ROUND_ROBIN.replace("RoundRobin", "Robin")
@@ -47,7 +49,7 @@ def test_an_option_of_a_policy_in_a_file_is_checked_by_its_type(warren: Warren, 
     assert told.endswith("expects true or false, got 1")
 
 
-def test_a_run_file_given_for_a_jobs_file_is_told(warren: Warren, tiny: str) -> None:
+def test_a_run_file_given_for_a_jobs_file_is_reported(warren: Warren, tiny: str) -> None:
     cluster = Path(tiny).with_name("cluster.yaml")
     told = warren("profile", tiny, "--cluster", cluster).complaint
     assert told == f"{tiny}: this is a run file; give its jobs file, 'jobs.yaml'"
@@ -77,7 +79,7 @@ def test_a_run_of_very_many_tasks_says_how_to_make_it_coarser(
     assert warren("simulate", path, "--dry-run", "--set", "grain=10 min").err == []
 
 
-def test_a_grain_that_is_far_too_fine_is_told_with_one_that_would_do(
+def test_a_grain_that_is_far_too_fine_is_reported_with_one_that_would_do(
     warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """3.9 million tasks of a minute, as of a trace: too many event by event, few as a plan."""
@@ -217,7 +219,7 @@ def test_the_template_keeps_the_grain_where_jobs_are_as_wide_as_the_cluster(
     assert set(alone) == {100}, "b and c fit, and have whole stretches"
 
 
-def test_a_policy_that_hands_out_single_rounds_at_a_coarse_grain_is_told_of(
+def test_a_policy_that_hands_out_single_rounds_at_a_coarse_grain_is_reported_of(
     warren: Warren, tmp_path: Path
 ) -> None:
     policy = tmp_path / "single.py"

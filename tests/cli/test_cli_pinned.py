@@ -198,7 +198,7 @@ def test_texts_that_are_not_as_the_run_left_them_are_refused_and_new_ones_can_be
     assert world.hashes["c"].split()[-1] == world.source("c.py").sha256
 
 
-def test_what_cannot_be_taken_is_told_in_one_line_and_changes_nothing(
+def test_what_cannot_be_taken_is_reported_in_one_line_and_changes_nothing(
     world: Pinned, warren: Warren
 ) -> None:
     world.begin(12)

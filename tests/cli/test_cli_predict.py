@@ -51,7 +51,7 @@ def test_steps_may_be_given_as_such(warren: Warren, curve: Path) -> None:
     assert one["mean"] == other["mean"]
 
 
-def test_the_chance_of_a_target_is_told_to_people_too(warren: Warren, curve: Path) -> None:
+def test_the_chance_of_a_target_is_reported_to_people_too(warren: Warren, curve: Path) -> None:
     low, high = (
         warren("predict", curve, "--at", "200", "--target", target, "--json").json["p_target"]
         for target in ("0.7", "2.5")
@@ -161,7 +161,9 @@ def test_a_row_that_is_no_number_is_named(warren: Warren, curve: Path) -> None:
     assert warren("predict", curve).complaint.startswith(f"{curve}:8: value 'NaN #")
 
 
-def test_what_was_not_used_is_told_to_people_and_in_json(warren: Warren, tmp_path: Path) -> None:
+def test_what_was_not_used_is_reported_to_people_and_in_json(
+    warren: Warren, tmp_path: Path
+) -> None:
     path = tmp_path / "metrics.csv"
     rows = [f"{step},{2 + 5 * 0.9**step},nan" for step in range(30)]
     rows[12], rows[20] = "12,7000,0.5", "20,2.7,nan"
@@ -181,7 +183,7 @@ def test_what_was_not_used_is_told_to_people_and_in_json(warren: Warren, tmp_pat
     assert told["notes"][0].startswith("30 rows have no value and are passed over, the first in ")
 
 
-def test_a_name_that_the_values_contradict_is_told(warren: Warren, curve: Path) -> None:
+def test_a_name_that_the_values_contradict_is_reported(warren: Warren, curve: Path) -> None:
     told = warren("predict", curve, "--metric", "val_loss", "--at", "200", "--json").json
     assert told["direction"] == "falling"
     assert told["notes"] == ["better is lower by the name 'val_loss', but the values rise"]

@@ -124,7 +124,7 @@ def test_a_key_may_be_the_name_of_a_job_that_list_shows(warren: Warren, db: Path
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_file_that_is_named_and_not_there_is_told(
+def test_a_file_that_is_named_and_not_there_is_reported(
     warren: Warren, tmp_path: Path, command: str
 ) -> None:
     found = warren("profile", *command.split(), "--db", tmp_path / "none.db")

@@ -137,7 +137,7 @@ def test_a_run_that_was_cut_off_is_reported_from_its_journal(
 @pytest.mark.parametrize(
     "name", ["journal", "run.yaml", "profile.csv", "summary.json", "jobs.csv", "timeline.parquet"]
 )
-def test_a_damaged_folder_is_told_in_clear_lines(
+def test_a_damaged_folder_is_reported_in_clear_lines(
     warren: Warren, tiny: str, tmp_path: Path, name: str
 ) -> None:
     out = tmp_path / "out"

@@ -90,7 +90,7 @@ def test_jobs_of_the_database_are_the_past_at_the_costs_that_were_seen(
         ({"database": "default", "jobs": []}, "history", "exactly one of"),
     ],
 )
-def test_a_database_that_cannot_be_the_past_is_told(
+def test_a_database_that_cannot_be_the_past_is_reported(
     database: Path, history: object, key: str, message: str
 ) -> None:
     with pytest.raises(SpecError, match=message):

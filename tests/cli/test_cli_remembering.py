@@ -124,7 +124,7 @@ def test_the_average_is_that_of_the_tasks_in_the_order_of_their_end(
     assert row.comp_avg_s == pytest.approx(expected)
 
 
-def test_what_is_told_twice_counts_once(folder: tuple[Run, Path], db: Path) -> None:
+def test_what_is_reported_twice_counts_once(folder: tuple[Run, Path], db: Path) -> None:
     remember(*folder)
     before = kept(db)
     remember(*folder)
@@ -226,7 +226,7 @@ def test_an_error_of_the_run_goes_on_after_what_ended_was_kept(
 
 
 @pytest.mark.parametrize("options", [(), ("--no-history",)])
-def test_a_run_leaves_the_history_alone_when_told_to(
+def test_a_run_leaves_the_history_alone_when_asked_to(
     warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
     asked = Mock(wraps=remembered)

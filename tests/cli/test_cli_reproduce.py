@@ -83,7 +83,7 @@ def test_equal_rows_agree_whatever_they_took_and_the_checkout_stays(
         ([{}], "80, srtf: weighted_jct_s 12 | none: differ in weighted_jct_s"),
     ],
 )
-def test_a_row_that_differs_is_told_and_is_exit_code_1(
+def test_a_row_that_differs_is_reported_and_is_exit_code_1(
     warren: Warren, checkout: Path, changes: list[dict[str, Any]], line: str
 ) -> None:
     found = warren("reproduce", "hare-14", "--checkout", made(checkout, *changes))

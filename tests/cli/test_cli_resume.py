@@ -293,7 +293,7 @@ def test_a_check_of_a_run_that_was_killed_says_that_its_tables_are_not_there(wor
     assert world.warren("report", world.out, "--check").code == 0
 
 
-def test_a_run_of_another_numerics_class_does_not_go_on_and_is_told_both(
+def test_a_run_of_another_numerics_class_does_not_go_on_and_learns_both(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.begin(10)

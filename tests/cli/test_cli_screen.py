@@ -128,7 +128,7 @@ def test_now_and_then_each_active_job_has_a_line_with_rounds_and_the_end_that_is
     assert abs(ends[-1] - float(end[0])) <= 1
 
 
-def test_an_end_that_was_predicted_and_has_passed_is_told_by_the_pace_since_the_first_round(
+def test_an_end_that_was_predicted_and_has_passed_is_reported_by_the_pace_since_the_first_round(
     run: Run,
 ) -> None:
     far = JobProgress(run, {0: 20 * 10**9})
@@ -167,7 +167,7 @@ def test_lines_of_a_long_run_come_seldom_and_tell_of_ten_jobs(
     assert (len(last), last[-1].strip()) == (12, "and 4 more")
 
 
-def test_a_failure_is_told_with_its_reason(run: Run) -> None:
+def test_a_failure_is_reported_with_its_reason(run: Run) -> None:
     line = screen._end_line(run, JobFailed(2_500_000_000, 1, "out of memory"))
     assert line.split() == ["2.5", "s", "b", "FAILED:", "out", "of", "memory"]
 

@@ -58,7 +58,7 @@ def test_workers_with_mini_batches_of_their_own_send_less_often(
     assert once[0]["epoch_s"] == pytest.approx(25 + 3 * 0.004)
 
 
-def test_the_example_is_told_to_people_and_drawn(warren: Warren, tmp_path: Path) -> None:
+def test_the_example_is_reported_to_people_and_drawn(warren: Warren, tmp_path: Path) -> None:
     picture = tmp_path / "shape.svg"
     found = warren("shape", JOBS, "--cluster", CLUSTER, "--form", "per-worker", "--plot", picture)
     assert found.code == 0
@@ -94,7 +94,7 @@ def test_what_is_wrong_is_one_line(
     assert line in found.err[0]
 
 
-def test_hosts_without_devices_serve_and_hosts_of_one_kind_are_told_where_they_stand_together(
+def test_hosts_without_devices_serve_and_hosts_of_one_kind_are_reported_where_they_stand_together(
     warren: Warren, files: tuple[Path, Path]
 ) -> None:
     """a, c and d are of one kind, and b stands between them. A round of ten is 3, 3, 2 and 2."""
@@ -208,7 +208,7 @@ def test_a_shape_that_is_the_best_one_needs_no_steps(
     assert warren(*command, "--json").json[0]["plan"]["steps"] == []
 
 
-def test_a_plan_for_thousands_of_hosts_is_told_in_short(warren: Warren, tmp_path: Path) -> None:
+def test_a_plan_for_thousands_of_hosts_is_reported_in_short(warren: Warren, tmp_path: Path) -> None:
     jobs, cluster = paper(tmp_path)
     cluster.write_text(cluster.read_text().replace("32", "4000"))
     found = warren(
@@ -220,7 +220,7 @@ def test_a_plan_for_thousands_of_hosts_is_told_in_short(warren: Warren, tmp_path
     assert "more, which --json tells\n" in found.out
 
 
-def test_a_shape_without_a_proof_is_told_with_what_no_shape_is_below() -> None:
+def test_a_shape_without_a_proof_is_reported_with_what_no_shape_is_below() -> None:
     one = ShapeAdvice(
         job="a", form="per-worker", reading="published", epoch_s=3.0, bound_s=2.5, hosts=("x", "y"),
         items={"x": 7}, server_bytes={"y": 9}, epochs_s={},

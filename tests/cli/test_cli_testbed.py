@@ -36,7 +36,7 @@ NAME = f"cli-{os.getpid()}"
         ("start", "no command 'start'; did you mean status? allowed: up, exec, status, down"),
     ],
 )
-def test_what_is_typed_wrongly_is_told_in_one_line(
+def test_what_is_typed_wrongly_is_reported_in_one_line(
     warren: Warren, arguments: str, told: str
 ) -> None:
     found = warren("testbed", *arguments.split())

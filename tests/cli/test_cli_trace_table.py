@@ -58,7 +58,9 @@ def test_the_proposed_options_convert_the_table(warren: Warren, table: Path) -> 
     assert json.loads(warren("trace", "inspect", table, *options, "--json").out)["jobs"] == 2
 
 
-def test_a_table_without_a_run_time_is_told_with_its_columns(warren: Warren, table: Path) -> None:
+def test_a_table_without_a_run_time_is_reported_with_its_columns(
+    warren: Warren, table: Path
+) -> None:
     table.write_text("id,submitted,size\n1,2,3\n")
     told = warren("trace", "inspect", table).complaint
     assert "as a table it needs a column for run (or started and ended" in told
@@ -78,7 +80,7 @@ def test_a_wall_clock_is_a_run_time_and_a_unit_that_reads_the_cells_is_named(
     assert "Wall Clock is not a time in the unit s; units: run: clock reads it" in told.out
 
 
-def test_columns_that_are_not_used_and_gpus_that_are_not_found_are_told(
+def test_columns_that_are_not_used_and_gpus_that_are_not_found_are_reported(
     warren: Warren, table: Path
 ) -> None:
     table.write_text("job;when submitted;Elapsed (ms);NodeList\na;1;2;n7\n")

@@ -57,7 +57,9 @@ def test_wrong_usage_is_one_line_that_names_what_is_allowed(
     assert all(part in found.complaint for part in told)
 
 
-def test_what_an_option_is_given_wrongly_is_told_with_an_example(warren: Warren, tiny: str) -> None:
+def test_what_an_option_is_given_wrongly_is_reported_with_an_example(
+    warren: Warren, tiny: str
+) -> None:
     assert "not KEY=VALUE, for example" in warren("simulate", tiny, "--set", "x").complaint
     assert "allowed: " in warren("simulate", tiny, "--set", "colour=red").complaint
     assert "gavel-fifo" in warren("simulate", tiny, "--place", "best").complaint

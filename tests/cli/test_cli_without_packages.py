@@ -106,7 +106,7 @@ def test_every_package_of_an_extra_that_is_missing_is_named(
         "run {run} --out {out}",
     ],
 )
-def test_without_ray_the_way_to_get_it_is_told(
+def test_without_ray_the_way_to_get_it_is_reported(
     command: str, warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
@@ -118,7 +118,7 @@ def test_without_ray_the_way_to_get_it_is_told(
     assert not (tmp_path / "out").exists()
 
 
-def test_without_pandas_the_way_to_get_it_is_told(
+def test_without_pandas_the_way_to_get_it_is_reported(
     tiny: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)

@@ -21,13 +21,13 @@ def values(**other: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("overruns", "told"), [(0, False), (5, False), (6, True)])
-def test_many_overruns_are_told_with_the_way_out(overruns: int, told: bool) -> None:
+def test_many_overruns_are_reported_with_the_way_out(overruns: int, told: bool) -> None:
     text = "\n".join(summary_lines(values(overruns=overruns), time_scale=0.34))
     way = "raise emulate.time_scale: `--set cluster.emulate.time_scale=0.34`"
     assert (way in text) is told
 
 
-def test_a_missing_bound_is_told_with_its_reason() -> None:
+def test_a_missing_bound_is_reported_with_its_reason() -> None:
     text = "\n".join(summary_lines(values(gap=None, lower_bound_reason="times are not known")))
     assert "no lower bound: times are not known" in text
 
@@ -41,7 +41,7 @@ def test_a_missing_bound_is_told_with_its_reason() -> None:
         (0, 0.0, []),
     ],
 )
-def test_switching_is_told_where_there_was_some(
+def test_switching_is_reported_where_there_was_some(
     switches: int, cost_s: float, told: list[str]
 ) -> None:
     lines = summary_lines(values(switches=switches, switching_s=cost_s))

@@ -97,7 +97,7 @@ def test_a_blind_policy_sees_no_job_that_has_not_arrived_and_no_number_of_rounds
     assert told <= {-1, None}
 
 
-def test_a_policy_that_needs_rounds_is_told_them() -> None:
+def test_a_policy_that_needs_rounds_learns_them() -> None:
     run, costs = two_jobs()
     policy = Asked((Assignment(0, 0, 0, 3, (0,)),), (Assignment(0, 1, 0, 2, (0,)),))
     policy.needs_rounds = True  # type: ignore[misc]

@@ -131,7 +131,7 @@ def test_a_core_that_goes_on_says_so_first_and_continues_time() -> None:
     assert resumed.time_ns == step.events[0].time_ns == replay(before, run, costs).now_ns
 
 
-def test_a_journal_in_which_nothing_happened_is_begun_anew() -> None:
+def test_a_journal_in_which_nothing_happened_is_begun_again() -> None:
     run, costs, journal, _ = cut_run("hare", 1)
     ends = [end for _, end in frames(journal)]
     for size in (0, 5, len(MAGIC), ends[0] - 1, ends[0], ends[1], len(journal)):

@@ -91,7 +91,7 @@ def test_three_percent_of_noise_move_the_fit_by_few_percent_and_to_no_side() -> 
     assert np.mean([np.abs(fit.error_N).mean() for fit in fits]) < 0.03
 
 
-def test_of_xi1_and_alpha_only_the_slope_can_be_told() -> None:
+def test_of_xi1_and_alpha_only_the_slope_can_be_reported() -> None:
     """xi1 (1 + alpha) = 0.9 three times over: the same times, hence the same fit."""
     pairs = [(0.9, 0.0), (0.6, 0.5), (0.3, 2.0)]
     made = [points(replace(network(), xi1=xi1, alpha=alpha)) for xi1, alpha in pairs]

@@ -110,13 +110,13 @@ def test_a_point_left_out_is_predicted_by_the_others_alone() -> None:
     assert abs(fit.left_out_N[5]) > abs(fit.error_N[5]) - 1e-12
 
 
-def test_without_two_numbers_of_rings_nothing_is_told_of_contention() -> None:
+def test_without_two_numbers_of_rings_nothing_is_reported_of_contention() -> None:
     known = points(network("ours", 0.8, 0.0), most=1)
     with pytest.raises(ValueError, match="contender"):
         fit_readings(known, INNER)
 
 
-def test_what_cannot_be_told_is_said() -> None:
+def test_what_cannot_be_reported_is_said() -> None:
     many = points(network("ours", 0.8, 0.0))
     assert [one.split(":")[0] for one in unsure(many, "ours")] == ["xi1 and alpha"]
     assert unsure(many, "published") == []

@@ -19,7 +19,7 @@ def test_a_trace_of_the_benchmark_becomes_flows_of_each_pair() -> None:
 
 
 @pytest.mark.parametrize("text", ["4 1\n1 0 2 0 1 2 3:10.0\n", "4 2\n1 0 1 0 1 3:10.0\n"])
-def test_counts_that_are_wrong_are_told(text: str) -> None:
+def test_counts_that_are_wrong_are_reported(text: str) -> None:
     with pytest.raises(ValueError, match="line"):
         coflows.parsed(text)
 

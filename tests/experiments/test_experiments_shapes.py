@@ -59,7 +59,7 @@ def test_a_run_that_ends_before_leaves_the_quota_and_says_nothing_was_done(tmp_p
     assert _host_speed.passed_s(tmp_path / "no such folder") == 0
 
 
-def test_rounds_are_told_over_time_by_what_was_kept_of_them() -> None:
+def test_rounds_are_reported_over_time_by_what_was_kept_of_them() -> None:
     row = {"jct_s": 10.0, "times_s": [2.0, 3.0]}
     assert _shapes_pictures.rounds_of(row) == [(7.0, 2.0), (10.0, 3.0)]
     assert _shapes_pictures.rounds_of({"rounds_s": [[4.0, 1.5]]}) == [(4.0, 1.5)]

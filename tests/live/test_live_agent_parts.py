@@ -54,7 +54,7 @@ def test_a_lock_that_is_no_file_of_this_user_is_refused(tmp_path: Path) -> None:
             MachineLock(tmp_path / "theirs", tmp_path / "a")
 
 
-def test_what_is_written_in_place_is_told_when_it_is_whole(tmp_path: Path) -> None:
+def test_what_is_written_in_place_is_reported_when_it_is_whole(tmp_path: Path) -> None:
     watch = FolderWatch(tmp_path)
     (tmp_path / "c.tcp.part").write_text("half")
     assert list(watch.names()) == []

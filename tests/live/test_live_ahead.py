@@ -131,7 +131,7 @@ def test_an_error_of_a_task_that_was_taken_back_does_not_fail_its_job() -> None:
 
 
 @pytest.mark.live
-def test_the_end_of_a_task_is_told_though_the_next_state_never_comes() -> None:
+def test_the_end_of_a_task_is_reported_though_the_next_state_never_comes() -> None:
     with stage(job(0)) as device, lying(device, rounds=2) as (trainer, _, _):
         trainer.say(COMPUTED)
         assert device.controller.hear(CompEnded).seq == 1

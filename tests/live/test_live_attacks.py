@@ -262,7 +262,7 @@ def test_what_a_trainer_said_before_its_end_is_not_taken_for_its_successors_word
 DONE = (TaskStamp(0, 100, 200, 300),)
 
 
-def test_a_task_done_by_a_lost_device_is_told_by_the_next_one() -> None:
+def test_a_task_done_by_a_lost_device_is_reported_by_the_next_one() -> None:
     with stage(job(0)) as device:
         trainer = device.trainer(10)
         device.assign(7, 0, 0, (0, 1))

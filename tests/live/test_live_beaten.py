@@ -108,7 +108,7 @@ def test_how_a_beaten_task_ends_is_nobodys_loss(end: Callable[[Stage, Peer], Non
         assert device.controller.hears_none(JobBroke)
 
 
-def test_a_task_done_on_another_device_is_neither_run_nor_told_as_run_here() -> None:
+def test_a_task_done_on_another_device_is_neither_run_nor_reported_as_run_here() -> None:
     with stage(job(0)) as device:
         trainer = device.trainer(10)
         device.assign(7, 0, 0, (0,))

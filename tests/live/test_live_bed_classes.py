@@ -175,7 +175,7 @@ def test_a_shape_places_servers_before_their_job_begins_and_moves_them_after(
     assert moved.far_bytes > 0
 
 
-def test_a_run_that_goes_on_is_told_what_stands_and_takes_it(
+def test_a_run_that_goes_on_learns_what_stands_and_takes_it(
     bed: Bed, tmp_path: Path, plain: dict[int, str]
 ) -> None:
     """Its jobs had begun, so their servers may be placed: there are none that would move."""

@@ -33,7 +33,7 @@ def test_a_trainer_is_free_when_it_has_built_its_app() -> None:
     assert not one.free(5)
 
 
-def test_a_trainer_that_ends_while_building_is_told_from_one_that_does_nothing() -> None:
+def test_a_trainer_that_ends_while_building_is_distinguished_from_one_that_does_nothing() -> None:
     one, _ = slots()
     one.warm(3)
     one.sat_down(b"p", 3, 10)
@@ -80,7 +80,7 @@ def test_a_trainer_is_released_only_while_it_does_nothing() -> None:
     assert one.free(3)
 
 
-def test_a_trainer_whose_end_was_told_before_it_came_is_not_waited_for() -> None:
+def test_a_trainer_whose_end_was_reported_before_it_came_is_not_waited_for() -> None:
     one, _ = slots()
     one.warm(3)
     assert one.gone(3, 10) is None

@@ -60,7 +60,7 @@ def _started(program: str, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def test_what_one_run_has_another_is_refused_and_told_whose_it_is() -> None:
+def test_what_one_run_has_another_is_refused_and_reported_whose_it_is() -> None:
     with closing(DeviceClaims(CORES, {"GPU-1f": "GPU 0 (T4)"}, "/runs/first")):
         with pytest.raises(SpecError) as caught:
             DeviceClaims(1, {"GPU-1f": "GPU 3 (T4)"}, "/runs/second")
@@ -143,7 +143,7 @@ def test_a_folder_that_is_of_no_use_keeps_no_run_from_its_devices(
 
 
 @pytest.mark.parametrize("text", [b"", b"\0", b"\xff\x1b[31m\0a\0b", b"x" * 5000, b"a\0b\0c\0d"])
-def test_whatever_is_written_in_a_claim_is_told_in_one_printable_line(
+def test_whatever_is_written_in_a_claim_is_reported_in_one_printable_line(
     text: bytes, folder: Path
 ) -> None:
     with closing(DeviceClaims(CORES, {}, "/runs/first")):

@@ -120,7 +120,7 @@ def test_a_run_of_another_numerics_class_ends_before_anything_of_it_starts(tmp_p
         "ProcessPool.await_zygote",
     ],
 )
-def test_whatever_fails_to_start_is_told_and_nothing_stays(
+def test_whatever_fails_to_start_is_reported_and_nothing_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, plain: bool
 ) -> None:
     def refuse(*_: object, **__: object) -> None:

@@ -193,7 +193,7 @@ def test_queues_of_another_label_are_refused_and_stay(network: Run) -> None:
 
 
 @pytest.mark.live
-def test_kinds_of_queues_that_the_kernel_lacks_are_told(network: Run) -> None:
+def test_kinds_of_queues_that_the_kernel_lacks_are_reported(network: Run) -> None:
     before = _dump(network)
     with FlowHelper("t") as helper:
         for kind in ("prio", "ets"):

@@ -148,7 +148,7 @@ def test_equal_jobs_have_equal_speeds_however_often_they_log(
     assert job.comes_rarely(5.0) == (every_s > 7.5)
 
 
-def test_a_log_that_comes_more_rarely_than_the_period_is_told_once(tmp_path: Path) -> None:
+def test_a_log_that_comes_more_rarely_than_the_period_is_reported_once(tmp_path: Path) -> None:
     often, rare = tmp_path / "often.log", tmp_path / "rare.log"
     jobs = [
         WatchedFlows(name=x.stem, log=x, endpoints=(Endpoint("", ((1, 1),)),))

@@ -65,7 +65,7 @@ class Parts:
             yield from batch
 
 
-def test_what_is_not_there_at_time_zero_is_told_then_and_startup_does_not_wait_for_it() -> None:
+def test_what_is_not_there_at_time_zero_is_reported_then_and_startup_does_not_wait_for_it() -> None:
     parts = Parts(1, 2)
     parts.changes = [(0, True), (2, True)]
     assert not parts.presence.look(0)
@@ -74,7 +74,7 @@ def test_what_is_not_there_at_time_zero_is_told_then_and_startup_does_not_wait_f
     assert list(parts.events()) == [HostLeft(0, 1)]
 
 
-def test_a_resumed_run_is_told_of_hosts_that_are_there_too() -> None:
+def test_a_resumed_run_learns_of_hosts_that_are_there_too() -> None:
     parts = Parts(1, 2)
     parts.changes = [(2, True)]
     parts.presence.look(0)

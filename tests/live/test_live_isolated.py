@@ -77,7 +77,7 @@ def test_a_zygote_starts_in_a_folder_with_files_named_as_modules(
         pool.close(last=False)
 
 
-def test_a_module_of_the_current_folder_is_not_found_and_the_way_out_is_told(
+def test_a_module_of_the_current_folder_is_not_found_and_the_way_out_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "apps").mkdir()

@@ -77,7 +77,7 @@ DAMAGE: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_metrics_file_begins_anew_and_is_named(
+def test_a_damaged_metrics_file_begins_again_and_is_named(
     tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     job, path = Job(index=0, name="j", scale=1, rounds=9, batch=1), tmp_path / "metrics" / "j.csv"

@@ -29,7 +29,7 @@ def raised(which: str) -> BaseException:
 
 
 @pytest.mark.parametrize("which", ERRORS)
-def test_any_error_is_told_in_one_short_printable_line_with_its_place(which: str) -> None:
+def test_any_error_is_reported_in_one_short_printable_line_with_its_place(which: str) -> None:
     error, begins = raised(which), ERRORS[which][1]
     line = reason_of(error)
     assert line.startswith(begins)
@@ -77,7 +77,7 @@ def test_a_folder_whose_name_is_not_utf_8_is_refused_by_its_name(
     assert line.startswith(r"warren: /data/bild-\udce9.png: the name is not UTF-8; rename")
 
 
-def test_a_policy_s_error_is_told_although_its_cause_has_no_text(
+def test_a_policy_s_error_is_reported_although_its_cause_has_no_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

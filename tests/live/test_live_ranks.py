@@ -46,7 +46,7 @@ def test_a_rank_that_is_lost_before_its_last_barrier_has_another_to_follow_it() 
         assert rank(device, 2).hear(BeginRing).round == 2
 
 
-def test_a_rank_is_told_the_class_of_its_job_whenever_it_comes() -> None:
+def test_a_rank_learns_the_class_of_its_job_whenever_it_comes() -> None:
     with stage(job(0, sync="ring", rounds=6)) as device:
         device.controller.say(FlowClass(0, 3))
         first = rank(device, 1)

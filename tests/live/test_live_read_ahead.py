@@ -10,7 +10,7 @@ from warren.live.transport.messages import ReadInput, RunTask
 
 
 @pytest.mark.parametrize("spill", [True, False])
-def test_a_free_trainer_is_told_once_which_task_comes(spill: bool) -> None:
+def test_a_free_trainer_learns_once_which_task_comes(spill: bool) -> None:
     with stage(job(0), job(1), spill=spill) as world:
         servers = world.servers[0], world.server_of(1)
         trainers = world.trainer(11, 0), world.trainer(12, 1)

@@ -220,7 +220,7 @@ def test_a_rank_that_has_ended_has_no_memory_of_its_device(two: Stage) -> None:
     trainer.hear(RunTask)
 
 
-def test_trainers_on_a_gpu_build_their_apps_when_they_are_told_to_at_once_if_memory_lasts(
+def test_trainers_on_a_gpu_build_their_apps_when_they_are_asked_to_at_once_if_memory_lasts(
     two: Stage,
 ) -> None:
     trainers = [two.building_trainer(11 + one, one) for one in (0, 1)]

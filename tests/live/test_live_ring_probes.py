@@ -79,7 +79,7 @@ def test_a_round_holds_its_sleep_and_its_exchange_and_only_those_of_all_count() 
         assert times.round_s_R.sum() < took_s
 
 
-def test_a_rank_that_cannot_enter_its_host_is_told_in_one_line() -> None:
+def test_a_rank_that_cannot_enter_its_host_is_reported_in_one_line() -> None:
     nowhere = HostNamespace(namespace="nowhere")
     with (
         RingProber([nowhere]) as prober,

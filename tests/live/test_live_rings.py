@@ -334,7 +334,7 @@ def test_the_ranks_of_a_mixed_ring_may_compute_other_bits_on_their_devices(tmp_p
     assert "app is not deterministic" in failed.reason
 
 
-def test_a_ring_that_gives_other_bits_when_it_runs_again_is_told_of(tmp_path: Path) -> None:
+def test_a_ring_that_gives_other_bits_when_it_runs_again_is_reported_of(tmp_path: Path) -> None:
     rings = (job(0, "Random", sync="ring", rounds=9, checkpoint=Checkpoint(every=3)),)
     run, costs = world(tmp_path, rings, devices=2)
     with LivePort(run, costs, tmp_path / "run") as port:

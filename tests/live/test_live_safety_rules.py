@@ -205,7 +205,7 @@ def _journalled(recovery: Recovery, round_no: int) -> None:
     recovery.journalled()
 
 
-def test_a_checkpoint_of_a_barrier_that_the_ledger_does_not_know_is_not_told_of() -> None:
+def test_a_checkpoint_of_a_barrier_that_the_ledger_does_not_know_is_not_reported_of() -> None:
     """A lost server said so before the job went back: its new ones have no such checkpoint."""
     passed, told = [2], list[tuple[int, int]]()
     recovery = _recovery(passed, told)

@@ -190,7 +190,7 @@ def test_one_that_is_interrupted_while_it_is_made_leaves_nothing(
     assert outside() == before
 
 
-def test_a_damaged_record_is_told_and_down_goes_by_the_names() -> None:
+def test_a_damaged_record_is_reported_and_down_goes_by_the_names() -> None:
     before = outside()
     make(bed_of(200, 200))
     (FOLDER / f"{NAME}.json").write_text("{")
@@ -233,7 +233,7 @@ def test_names_of_a_testbed_without_a_record_are_refused_and_removed_by_down() -
     assert not (NAMESPACES / lost).exists()
 
 
-def test_what_cannot_be_removed_is_told_and_its_record_stays(
+def test_what_cannot_be_removed_is_reported_and_its_record_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     make(bed_of(200, 200))

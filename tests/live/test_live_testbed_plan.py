@@ -86,7 +86,7 @@ def test_a_record_is_read_back_as_written_and_goes_with_its_folder(tmp_path: Pat
     assert not folder.exists()
 
 
-def test_a_damaged_record_is_told(tmp_path: Path) -> None:
+def test_a_damaged_record_is_reported(tmp_path: Path) -> None:
     (tmp_path / "lab.json").write_text('{"bed": 3}')
     with TestbedRecords(tmp_path) as records, pytest.raises(SpecError, match="cannot be read"):
         records.read("lab")

@@ -65,7 +65,7 @@ def test_the_operator_that_deterministic_kernels_add_is_named_with_its_time(base
 
 
 @pytest.mark.slow
-def test_an_operator_without_a_deterministic_kernel_is_named_and_times_are_still_told(
+def test_an_operator_without_a_deterministic_kernel_is_named_and_times_are_still_reported(
     base: str,
 ) -> None:
     on_device = trainer_device(STAND_IN, base).memory_of
@@ -76,7 +76,7 @@ def test_an_operator_without_a_deterministic_kernel_is_named_and_times_are_still
     assert lines[-1] == "  no deterministic kernel: put_; a run fails there"
 
 
-def test_an_app_that_fails_is_told_with_its_error(
+def test_an_app_that_fails_is_reported_with_its_error(
     base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A process of its own has these; this one would keep a folder that is gone later.

@@ -426,7 +426,7 @@ def test_a_rehearsal_is_pinned_whatever_building_the_model_has_set(
     assert set(FastApp.seen) == {False}
 
 
-def test_shortages_of_a_device_are_told_from_other_errors_also_where_they_came_of_them() -> None:
+def test_shortages_of_a_device_are_distinguished_from_errors_that_came_of_them() -> None:
     wrapped = ValueError("the app's own words")
     wrapped.__cause__ = torch.OutOfMemoryError("tried to allocate 2 GiB")
     library = RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate")

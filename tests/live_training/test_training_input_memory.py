@@ -249,7 +249,7 @@ def test_a_process_alone_takes_what_it_may(tmp_path: Path, ratio: float | None) 
         assert inputs._data is None
 
 
-def test_what_the_thread_meets_is_told_by_the_next_task(tmp_path: Path) -> None:
+def test_what_the_thread_meets_is_reported_by_the_next_task(tmp_path: Path) -> None:
     inputs = InputMemory(HostBudget(disk_ratio=1.0), str(tmp_path))
     reader = inputs.spill(torch.ones(8000, 100))
     assert reader is not None
@@ -261,7 +261,7 @@ def test_what_the_thread_meets_is_told_by_the_next_task(tmp_path: Path) -> None:
     reader.close()
 
 
-def test_who_is_to_build_anew_lets_go_before_it_waits_for_its_turn(tmp_path: Path) -> None:
+def test_who_is_to_build_again_lets_go_before_it_waits_for_its_turn(tmp_path: Path) -> None:
     inputs = InputMemory(budget(tmp_path, 10**10), str(tmp_path))
     with inputs.building():
         inputs.spill(torch.ones(8000, 100))

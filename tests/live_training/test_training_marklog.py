@@ -201,7 +201,7 @@ def test_a_task_of_the_last_round_is_compared_until_it_is_forgotten() -> None:
         store.previous_state()
 
 
-def test_a_loss_that_differs_alone_is_told_so() -> None:
+def test_a_loss_that_differs_alone_is_reported_so() -> None:
     store, _ = serve(Points, a_job(scale=1), stop_at=1)
     result = TaskRunner(Points(), a_job(scale=1)).run(whole(store), 1, 0)
     store.add(0, result)

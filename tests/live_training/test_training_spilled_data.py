@@ -114,7 +114,7 @@ def test_a_file_that_was_cut_is_damaged(tmp_path: Path) -> None:
         data.gather(ORDER)
 
 
-def test_a_full_disk_is_told_in_one_line_and_leaves_no_file(
+def test_a_full_disk_is_reported_in_one_line_and_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> int:
@@ -128,7 +128,7 @@ def test_a_full_disk_is_told_in_one_line_and_leaves_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_disk_that_cannot_read_is_told_in_one_line(
+def test_a_disk_that_cannot_read_is_reported_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> int:

@@ -175,7 +175,7 @@ def test_sched_allox_matches_again_when_a_shorter_job_comes() -> None:
     assert finish_s(run, costs, "sched-allox") == [3.0, 9.0, 4.0]
 
 
-def test_sched_allox_looks_at_weights_only_if_told_to() -> None:
+def test_sched_allox_looks_at_weights_only_if_asked_to() -> None:
     jobs = [worlds.job(0, weight=1.0), worlds.job(1, weight=10.0)]
     run = worlds.run(worlds.cluster(["A"]), jobs)
     costs = worlds.costs([[2.0], [3.0]], [[0.0]] * 2)

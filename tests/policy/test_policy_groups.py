@@ -211,7 +211,7 @@ def test_where_they_share_links_alike_some_groups_take_longer(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("policy", "follows"), [("harmony", True), ("harmony-published", False), ("isolated", False)]
 )
-def test_harmony_groups_anew_where_a_job_takes_other_times_than_was_thought(
+def test_harmony_groups_again_where_a_job_takes_other_times_than_was_thought(
     tmp_path: Path, policy: str, follows: bool
 ) -> None:
     run = described(drawn_jobs(0, 8), {"joint": policy, "flow": "turns"})

@@ -78,7 +78,7 @@ def test_hare_finds_the_optimum_of_tiny_worlds_where_orders_of_jobs_do_not() -> 
     assert above > 0
 
 
-def test_hare_plans_for_the_makespan_when_told_to() -> None:
+def test_hare_plans_for_the_makespan_when_asked_to() -> None:
     shorter = 0
     for seed in range(15):
         run, costs = worlds.random_world(seed, jobs=8, devices=3)

@@ -120,7 +120,7 @@ def test_packing_a_horizon_and_one_kappa_change_the_plan() -> None:
     assert len({one.theta for one in found}) > 2
 
 
-def test_sjf_bco_tries_more_than_it_is_told_to_with_one_kappa() -> None:
+def test_sjf_bco_tries_more_than_it_is_asked_to_with_one_kappa() -> None:
     run = rings(1)
     all_kappas = simulated(run, "sjf-bco", {})[1].end_ns_J.max()
     listed = simulated(run, "list-scheduling", {})[1].end_ns_J.max()

@@ -197,7 +197,7 @@ def test_jobs_on_links_of_their_own_are_left_alone() -> None:
     assert rounds_s(history, 0) == pytest.approx([2.0] * (ROUNDS - 1))
 
 
-def test_a_turn_is_told_in_a_sentence() -> None:
+def test_a_turn_is_reported_in_a_sentence() -> None:
     run, costs, devices = rings([1, 1], [1, 1])
     run = replace(run, scheduler=Scheduler(place="srtf", flow="shift"))
     core = Core(

@@ -37,7 +37,7 @@ def test_points_come_in_any_order_and_a_step_with_several_values_gets_their_mean
         ([1, 2], [0.1], "steps but"),
     ],
 )
-def test_what_is_no_curve_is_told(steps: list[float], values: list[float], told: str) -> None:
+def test_what_is_no_curve_is_reported(steps: list[float], values: list[float], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         curve_of(steps, values)
 

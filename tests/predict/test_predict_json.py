@@ -81,7 +81,7 @@ def test_a_nan_in_json_is_a_missing_value() -> None:
     assert "the first in record 1: 1 'nan', 1 empty" in found.notes[1]
 
 
-def test_lines_that_are_no_json_are_told() -> None:
+def test_lines_that_are_no_json_are_reported() -> None:
     text = "\n".join(map(json.dumps, STEPPED))
     assert "1 line is no object of JSON, the first is line 4" in read(text + "\nsaved\n").notes
 

@@ -107,7 +107,7 @@ def test_a_metric_is_known_by_its_name(metric: str, measure: str) -> None:
     assert CurveKind(metric).measure(curve, 1) == measure
 
 
-def test_what_is_not_named_is_told_by_its_values() -> None:
+def test_what_is_not_named_is_reported_by_its_values() -> None:
     assert UNSTATED.measure(curve_of([1, 2], [0.9, 0.5]), -1) == "accuracy"  # an error rate
     assert UNSTATED.measure(curve_of([1, 2], [2.9, 0.5]), -1) == "loss"
     assert UNSTATED.measure(curve_of([1, 2], [20.0, 50.0]), 1) == "accuracy"

@@ -130,14 +130,14 @@ def test_a_nan_is_a_missing_value_and_not_the_next_number(pattern: str) -> None:
     )
 
 
-def test_a_decimal_comma_is_told() -> None:
+def test_a_decimal_comma_is_reported() -> None:
     found = log_curve("t.log", log("3,5", "2,5"), README)
     assert (
         "2 values end at a comma before a digit, which is not read: '3,5' in line 1" in found.notes
     )
 
 
-def test_values_some_of_which_are_in_percent_are_told() -> None:
+def test_values_some_of_which_are_in_percent_are_reported() -> None:
     found = log_curve("t.log", log("0.5", "60%", "70%"), README)
     assert "2 of 3 values are in percent, and the others are not" in found.notes
     assert log_curve("t.log", log("50%", "60%"), r"loss=(?P<value>\S+)").notes == ()

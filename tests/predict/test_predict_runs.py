@@ -23,7 +23,7 @@ def run(first: int, last: int, base: float = 0.0, by: int = 1) -> list[tuple[int
     return [(step, base + 10 / (step + 1)) for step in range(first, last, by)]
 
 
-def test_steps_that_begin_anew_leave_the_last_run() -> None:
+def test_steps_that_begin_again_leave_the_last_run() -> None:
     found = table(*run(0, 40), *run(0, 12, base=3))
     assert found.curve.values.tolist() == [value for _, value in run(0, 12, base=3)]
     assert found.notes == (
@@ -57,7 +57,7 @@ def test_a_header_in_the_middle_is_no_row() -> None:
 
 
 @pytest.mark.parametrize("order", [-1, 17])
-def test_rows_in_no_order_are_sorted_and_told(order: int) -> None:
+def test_rows_in_no_order_are_sorted_and_reported(order: int) -> None:
     rows = run(0, 30)
     mixed = rows[::-1] if order < 0 else [rows[at * order % 30] for at in range(30)]
     found = table(*mixed)
@@ -79,7 +79,7 @@ def test_steps_of_several_processes_are_means() -> None:
     assert found.notes == ("19 steps have several values: their mean counts",)
 
 
-def test_a_log_and_json_begin_anew_too() -> None:
+def test_a_log_and_json_begin_again_too() -> None:
     rows = [*run(0, 9), *run(0, 5, base=2)]
     text = "".join(f"epoch {step} loss {value}\n" for step, value in rows)
     found = log_curve("t.log", text, r"epoch (?P<step>\d+) loss (?P<value>\S+)")
@@ -110,7 +110,7 @@ def test_values_that_are_missing_are_passed_over_and_counted() -> None:
     )
 
 
-def test_all_spellings_of_nothing_are_told_apart() -> None:
+def test_all_spellings_of_nothing_are_distinguished() -> None:
     found = table((0, 3), (1, "N/A"), (2, ""), (3, 2), (4, "inf"), ("", 5), (6, 1))
     assert found.curve.steps.tolist() == [0, 3, 6]
     assert found.notes == (
@@ -119,7 +119,7 @@ def test_all_spellings_of_nothing_are_told_apart() -> None:
     )
 
 
-def test_values_that_stop_being_numbers_are_told_as_a_divergence() -> None:
+def test_values_that_stop_being_numbers_are_reported_as_a_divergence() -> None:
     found = table(*run(0, 20), *((step, "nan") for step in range(20, 30)))
     assert "from line 22 on no value is a number: the training may have diverged" in found.notes[1]
     assert len(table(*run(0, 20), (20, "nan"), (21, 0.4)).notes) == 1
@@ -155,7 +155,7 @@ def test_tables_may_be_separated_otherwise(text: str) -> None:
         ("in training\nloss 1\n", "c:1: has no header of columns ('step'); --pattern REGEX reads"),
     ],
 )  # fmt: skip
-def test_a_table_that_is_none_is_told_with_a_way_forward(text: str, told: str) -> None:
+def test_a_table_that_is_none_is_reported_with_a_way_forward(text: str, told: str) -> None:
     with pytest.raises(SpecError) as error:
         file_curve("c", text)
     assert str(error.value).startswith(told)

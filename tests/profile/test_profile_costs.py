@@ -110,7 +110,7 @@ def test_a_gpu_that_the_shipped_table_does_not_know_is_refused_with_a_way_to_add
     )
 
 
-def test_all_jobs_without_a_row_are_told_at_once() -> None:
+def test_all_jobs_without_a_row_are_reported_at_once() -> None:
     with pytest.raises(SpecError) as caught:
         cost_table(run_of({"model": "mein"}, {"cost": "vgg19"}, {"app": "x.py:X"}))
     lines = str(caught.value).splitlines()
@@ -123,7 +123,7 @@ def test_all_jobs_without_a_row_are_told_at_once() -> None:
     assert lines[2].startswith("run.yaml: job j2: has no model and was not measured")
 
 
-def test_a_row_that_many_jobs_lack_is_told_once_and_every_such_row_is() -> None:
+def test_a_row_that_many_jobs_lack_is_reported_once_and_every_such_row_is() -> None:
     jobs = [{"model": "mein"}, {"model": "mine"}, {"model": "dein"}, *[{"model": "mein"}] * 7]
     with pytest.raises(SpecError) as caught:
         cost_table(run_of(*jobs))

@@ -75,7 +75,7 @@ def test_the_hash_of_a_snapshot_changes_with_what_is_in_it(change: dict[str, obj
         '{"CPU": {"comp_s": Infinity, "sync_s": 1}}',
     ],
 )
-def test_damaged_costs_are_told_with_their_job(costs: str) -> None:
+def test_damaged_costs_are_reported_with_their_job(costs: str) -> None:
     with pytest.raises(ValueError, match="job a of run night: costs are damaged"):
         snapshot([ended(costs=costs)])
 

@@ -63,7 +63,7 @@ def test_figures_made_from_constants_give_them_back() -> None:
     assert value(found, "ring_move") == pytest.approx(MOVE_NS)
 
 
-def test_of_rings_on_more_cores_than_ranks_only_what_a_start_takes_can_be_told() -> None:
+def test_of_rings_on_more_cores_than_ranks_only_what_a_start_takes_can_be_reported() -> None:
     many_cores = replace(SIZES, cores=64)
     found = dict(constants([replace(MADE, gang_ns=3e8, wide_gang_ns=3.1e8)], many_cores))
     assert (value(found, "ring_start"), value(found, "ring_rank")) == (3e8, 0)
@@ -91,7 +91,7 @@ def test_noise_never_makes_a_time_negative_or_a_slowdown_a_gain() -> None:
     assert value(dict(constants([other], SIZES)), "task_cpu") == 0
 
 
-def test_a_rate_that_cannot_be_told_from_infinite_is_left_out_of_the_file() -> None:
+def test_a_rate_that_cannot_be_distinguished_from_infinite_is_left_out_of_the_file() -> None:
     found = constants([replace(MADE, barrier_large_ns=MADE.barrier_ns)], SIZES)
     assert found["transport"].value is None
     text = overheads_yaml(found, 2, {})

@@ -34,7 +34,9 @@ def test_the_tables_change_only_with_the_version() -> None:
     [("batch", "8"), ("batch", True), ("batch", -1), ("batch", 1.0), ("key", None), ("app", b"a"),
      ("comp_s", 1), ("comp_s", float("nan")), ("comp_s", -0.5), ("updated_at", None)],
 )  # fmt: skip
-def test_a_value_that_a_column_may_not_hold_is_told_with_its_place(column: str, value: Any) -> None:
+def test_a_value_that_a_column_may_not_hold_is_reported_with_its_place(
+    column: str, value: Any
+) -> None:
     row = replace(BLANK, **{column: value})
     with pytest.raises(ValueError, match=f"^table profiles: column {column} holds "):
         row_of(Profile, astuple(row))

@@ -59,7 +59,7 @@ def test_a_run_with_losses_keeps_its_promises(seed: int) -> None:
         assert told["tasks"] == done
 
 
-def test_what_was_lost_is_counted_and_told_on_the_page_and_in_the_closing_lines() -> None:
+def test_what_was_lost_is_counted_and_reported_on_the_page_and_in_the_closing_lines() -> None:
     record = record_of(1)
     found = summary(record)
     assert found["rollbacks"] == len(found["rolled_back"]) == len(record.history.rollbacks) > 0
@@ -111,5 +111,5 @@ def test_a_summary_whose_losses_do_not_add_up_is_a_fault() -> None:
         ({}, ""),
     ],
 )
-def test_losses_are_told_in_one_sentence(values: dict[str, Any], words: str) -> None:
+def test_losses_are_reported_in_one_sentence(values: dict[str, Any], words: str) -> None:
     assert loss_sentence(values).endswith(words)

@@ -93,7 +93,7 @@ def tree_info(record):
     return json.loads(text)
 
 
-def test_answers_are_told_in_words_and_classes_marked_where_they_change():
+def test_answers_are_reported_in_words_and_classes_marked_where_they_change():
     record = answered()
     hosts = [host.name for host in record.run.cluster.hosts]
     text = " ".join(Tree(page(record)).text)
@@ -116,7 +116,7 @@ def test_answers_are_told_in_words_and_classes_marked_where_they_change():
     assert "Shapes, groups" not in page(record_of())
 
 
-def test_a_shape_that_was_void_is_told_with_its_reason():
+def test_a_shape_that_was_void_is_reported_with_its_reason():
     record = answered(decisions=[Decision(shapes={0: Shape(None, (0, 0))})])
     last_ns = record.history.answers[-1].time_ns
     void = ServersMoved(last_ns + MS, 0, 1, 0, 0, (1, 0), (), "a new server ended")
@@ -213,7 +213,7 @@ def test_colors_are_one_a_job_then_one_a_model():
     assert len(set(many.class_J)) == len(many.legend) == 4
 
 
-def test_many_jobs_of_one_model_are_told_apart_by_colors_in_turn():
+def test_many_jobs_of_one_model_are_distinguished_by_colors_in_turn():
     jobs = [replace(job, model="m") for job in jobs_of(2 * COLOURS, np.random.default_rng(0))]
     found = colouring(jobs)
     assert (found.by, found.legend) == ("job, in turn", ())

@@ -45,7 +45,7 @@ def test_shares_are_of_the_time_of_all_phases_and_there_are_none_without_time() 
         (None, 16, "let dataset() return tensors"),
     ],
 )
-def test_a_job_that_waits_for_data_is_told_how_many_workers_feed_it(
+def test_a_job_that_waits_for_data_is_reported_how_many_workers_feed_it(
     workers: int | None, processors: int, wanted: str
 ) -> None:
     line = advice(SLOW_INPUT, workers=workers, processors=processors)

@@ -44,7 +44,7 @@ def task(
     return TasksDone(end_ns + 1, job, round_no, 1, (shard,), device, start_ns, end_ns, comp_ns)
 
 
-def test_a_barrier_is_told_of_the_task_that_ended_last_before_it() -> None:
+def test_a_barrier_learns_of_the_task_that_ended_last_before_it() -> None:
     done = [
         task(0, 0, 0, 0, 0, 90), task(0, 0, 1, 1, 0, 95),  # a first round: not looked at
         task(0, 1, 0, 0, 100, 10), task(0, 1, 1, 1, 100, 30),

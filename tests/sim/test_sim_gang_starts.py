@@ -105,7 +105,7 @@ def test_a_gang_starts_while_its_devices_are_busy_or_its_job_has_not_arrived() -
     [([0, 2], 0), ([2, 0], 8.5), ([1, 3], 8.5)],
     ids=["same devices", "another order", "other devices"],
 )
-def test_a_gang_that_has_to_be_elsewhere_is_formed_anew_behind_the_barrier(
+def test_a_gang_that_has_to_be_elsewhere_is_formed_again_behind_the_barrier(
     then: list[int], more_s: float
 ) -> None:
     """Its state to disk 5 s, the start 3.5 s; each stretch is between both hosts."""

@@ -139,7 +139,7 @@ def test_a_change_in_a_file_that_a_kernel_calls_into_is_seen(tmp_path: Path) -> 
     assert found == ["4\n", "4\n", "42\n"]
 
 
-def test_whoever_listens_is_told_once_before_kernels_are_compiled_and_not_when_they_are_loaded(
+def test_whoever_listens_learns_once_before_kernels_are_compiled_and_not_when_they_are_loaded(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "kernels.py").write_text(KERNELS)

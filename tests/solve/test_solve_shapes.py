@@ -236,7 +236,7 @@ def test_by_published_an_optimum_between_corners_is_found() -> None:
 
 
 @given(st.data())
-def test_a_split_is_told_to_be_there_just_if_a_linear_program_finds_one(
+def test_a_split_is_reported_to_be_there_just_if_a_linear_program_finds_one(
     data: st.DataObject,
 ) -> None:
     """By ``published``, server by server; workers of each rate wait so long at most."""

@@ -167,12 +167,12 @@ def test_a_table_of_which_no_job_finished_holds_none() -> None:
     assert "d/j.csv:1: holds no job" in refused("j.csv", {"d/j.csv": table})
 
 
-def test_problems_of_workload_and_history_are_told_at_once() -> None:
+def test_problems_of_workload_and_history_are_reported_at_once() -> None:
     found = refused("no.csv", workload="none.csv").splitlines()
     assert [line.split(":")[0] for line in found] == ["d/none.csv", "d/no.csv"]
 
 
-def test_the_line_of_a_job_without_rounds_is_told() -> None:
+def test_the_line_of_a_job_without_rounds_is_reported() -> None:
     text = (
         "cluster: {hosts: [{name: v, devices: {V100: 1}}]}\nworkload: [{name: j, model: vgg19}]\n"
     )

@@ -70,7 +70,7 @@ def test_options_give_equal_hosts() -> None:
         ("10.78.0.0/24", "10.78.0.0/30", "'10.78.0.0/30' cannot be used"),
     ],
 )
-def test_what_a_file_says_wrongly_is_told_in_one_line(old: str, new: str, told: str) -> None:
+def test_what_a_file_says_wrongly_is_reported_in_one_line(old: str, new: str, told: str) -> None:
     assert told in complaint(FILE.replace(old, new))
 
 

@@ -58,7 +58,7 @@ def jobs(name: str, text: str = "") -> Mapping[str, Job]:
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_every_format_is_told_from_its_beginning(name: str) -> None:
+def test_every_format_is_distinguished_from_its_beginning(name: str) -> None:
     assert detected("f", SAMPLES[name].encode()) == name
     assert set(SAMPLES) == set(KNOWN)
 
@@ -120,7 +120,7 @@ def test_a_pai_job_has_the_gpus_of_all_its_tasks_from_first_start_to_last_end() 
     assert found.notes[-1] == "f: 1 job: asks for a part of a GPU and gets a whole one"
 
 
-def test_the_jobs_of_pais_simulator_are_told_apart_from_its_tasks() -> None:
+def test_the_jobs_of_pais_simulator_are_distinguished_from_its_tasks() -> None:
     assert detected("f", PAI_JOBS.encode()) == "pai"
     found = rows("pai", PAI_JOBS)
     assert [(row.name, row.gpus, row.run_ns, row.user) for row in found.rows] == [

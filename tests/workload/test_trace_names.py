@@ -20,7 +20,7 @@ def read(*names: str, **more: int) -> TraceRows:
     return read_rows("table", request)
 
 
-def test_a_name_that_cannot_be_a_files_is_changed_and_told() -> None:
+def test_a_name_that_cannot_be_a_files_is_changed_and_reported() -> None:
     found = read("1004+0", "1002_[2-9%2]", "exp/a b", "plain", "71", "72")
     assert [row.name for row in found.rows] == [
         "1004-0", "1002_-2-9-2", "exp-a-b", "plain", "job-71", "job-72"
@@ -32,7 +32,7 @@ def test_a_name_that_cannot_be_a_files_is_changed_and_told() -> None:
     )
 
 
-def test_names_that_stay_are_not_told() -> None:
+def test_names_that_stay_are_not_reported() -> None:
     assert read("a", "b.c_d-e").notes == ()
 
 
@@ -41,7 +41,7 @@ def test_two_names_that_would_become_one_stay_two() -> None:
     assert [row.name for row in found.rows] == ["a-b-2", "a-b-3", "a-b", "job-7-2", "job-7"]
 
 
-def test_only_the_names_of_jobs_that_are_taken_are_told() -> None:
+def test_only_the_names_of_jobs_that_are_taken_are_reported() -> None:
     assert "1 name cannot name a file: 'a b'" in read("a b", "c d", limit=1).notes[0]
 
 

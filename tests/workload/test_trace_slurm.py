@@ -115,7 +115,7 @@ def test_whatever_ran_is_a_job_however_it_ended(state: str) -> None:
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED", "COMPLETING"])
-def test_a_job_that_has_not_ended_counts_by_what_it_has_run_and_is_told(state: str) -> None:
+def test_a_job_that_has_not_ended_counts_by_what_it_has_run_and_is_reported(state: str) -> None:
     found = read({"JobID": "x", "State": state, "End": "Unknown", "Elapsed": "1-02:03:04"})
     assert jobs(found) == [("x", 2, 93_784.0)]
     assert found.notes == (
@@ -243,7 +243,7 @@ def test_typed_and_untyped_counts_are_never_added(
     ),
     st.sampled_from(["", ".batch", ".extern", ".interactive", ".0", ".17", ".0+1"]),
 )
-def test_a_step_is_told_from_a_job_by_its_id(job: int, part: str, step: str) -> None:
+def test_a_step_is_distinguished_from_a_job_by_its_id(job: int, part: str, step: str) -> None:
     assert job_of_step(f"{job}{part}{step}") == (f"{job}{part}" if step else None)
 
 

@@ -113,7 +113,7 @@ def test_whole_numbers_are_exact_in_every_unit(number: int, unit: str) -> None:
         ({"submitted": "a", "run": "b"}, {"submitted": "clock"}, "units: submitted: 'clock'"),
     ],
 )
-def test_a_choice_of_columns_that_cannot_do_is_told(
+def test_a_choice_of_columns_that_cannot_do_is_reported(
     columns: dict[str, str], units: dict[str, str], told: str
 ) -> None:
     assert mapping_problem(columns, units).startswith(told)
@@ -269,6 +269,6 @@ def test_a_job_that_has_not_ended_has_no_run_time_between_two_times() -> None:
     assert set(found.unused.rows) == {"has not ended: RUNNING", "has not run: PENDING"}
 
 
-def test_a_table_of_a_header_alone_is_told() -> None:
+def test_a_table_of_a_header_alone_is_reported() -> None:
     with pytest.raises(SpecError, match=r"^f: has a header and no row"):
         read_rows("table", request("when,took\n\n", {"submitted": "when", "run": "took"}))

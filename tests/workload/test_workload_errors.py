@@ -251,7 +251,7 @@ def test_a_wrong_run_says_where_and_what_is_allowed(old: str, new: str, line: st
 
 
 @pytest.mark.parametrize("named", ["hare", "sortf"])
-def test_a_scheduler_that_is_one_word_is_told_its_shape(named: str) -> None:
+def test_a_scheduler_that_is_one_word_learns_its_shape(named: str) -> None:
     run = f"cluster: c.yaml\nworkload: j.csv\nscheduler: {named}\n"
     lines = problems(load_run, "d/run.yaml", reader({"d/run.yaml": run}))
     said = f"expected a mapping, such as {{place: hare}}, got {named!r}"
@@ -267,7 +267,7 @@ def test_a_scheduler_that_is_one_word_is_told_its_shape(named: str) -> None:
         (CLUSTER, "cluster", "cluster"),
     ],
 )
-def test_another_file_given_for_a_run_file_is_told_in_one_line(
+def test_another_file_given_for_a_run_file_is_reported_in_one_line(
     text: str, what: str, key: str
 ) -> None:
     (line,) = problems(load_run, "x.yaml", reader({"x.yaml": text}))

@@ -78,7 +78,7 @@ def test_a_fluid_network_may_state_latency_and_weights_of_classes(tmp_path: Path
         ("{model: fluid, classes: {weights: [1, 1, 1, 1, 1, 1, 0]}}", None, "weights"),
     ],
 )
-def test_what_is_wrong_with_it_is_told_in_one_line(
+def test_what_is_wrong_with_it_is_reported_in_one_line(
     tmp_path: Path, stated: str, file: str | None, told: str
 ) -> None:
     if file is not None:

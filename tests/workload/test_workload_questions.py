@@ -130,7 +130,7 @@ def test_a_job_states_its_workers_and_they_read_back(
         ({"types": ["a", "b", "a"]}, "types names a type twice"),
     ],
 )
-def test_a_wrong_class_or_host_is_told_with_its_field(job: dict[str, Any], line: str) -> None:
+def test_a_wrong_class_or_host_is_reported_with_its_field(job: dict[str, Any], line: str) -> None:
     assert line in refused(job)
 
 
