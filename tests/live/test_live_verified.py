@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from device_world import stage
-from live_worlds import drive, ended, job, of, shuffled, world
+from live_worlds import drive, ended, job, of, shuffled, treat_devices_as_gpus, world
 
 from warren.live.control.local_engine import LivePort
 from warren.live.device.lanes import LaneTask
@@ -141,6 +141,21 @@ def test_an_app_that_keeps_something_or_looks_at_the_clock_fails_with_a_tensor_s
         assert "ran twice, tensor '" in failed.reason
         assert "computed again" in failed.reason
         assert "`warren check` tells whether it reads uninitialized memory" in failed.reason
+
+
+@pytest.mark.live
+def test_so_does_one_in_the_process_of_a_gpu_which_computes_tasks_twice_itself(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    treat_devices_as_gpus(monkeypatch)
+    jobs = [job(index, app, rounds=12) for index, app in enumerate(APPS)]
+    run, costs = world(tmp_path, jobs, 1)
+    with LivePort(run, costs, tmp_path / "out") as port:
+        events = drive(port, shuffled(run, seed=1))
+    assert ended(events) == ENDED
+    for failed in of(events, JobFailed):
+        assert "app is not deterministic: task" in failed.reason
+        assert "ran twice, tensor '" in failed.reason
 
 
 @pytest.mark.live

@@ -272,6 +272,7 @@ class DeviceManager:
             memory=context.memory,
             gpu=context.gpus[device],
             inputs=inputs,
+            verify=context.run.verify if context.home_of(job) == device else 0.0,
         )
 
     def _fork(self, device: int) -> None:

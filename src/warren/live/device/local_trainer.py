@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from warren.apps.protocol import TorchApp
 from warren.live import run_clock
+from warren.live.device.repeated_tasks import RepeatedTasks
 from warren.live.device.trainer import EarlyBuild, Trainer, workers_for
 from warren.live.process.specs import TrainerRole
 from warren.live.process.time_limit import Alarm
@@ -59,6 +60,7 @@ class LocalTrainer(Trainer):
         self._latest: Task | None = None
         # Most tasks that may be computed and were not asked for.
         self._most = 0
+        self._repeated = RepeatedTasks(role.job, role.verify, self._second_runner)
 
     def _other(self, message: object) -> bool:
         if isinstance(message, GoAhead):
@@ -108,14 +110,24 @@ class LocalTrainer(Trainer):
         started = runner.start(self._local.state(round_no), round_no, shard, update)
         self._latest = round_no, shard
         self._local.computed(round_no, shard, started.present, update)
+        state = self._local.state(round_no)
+        again = self._repeated.start(state, round_no, shard, self._local.lend)
         runner.build_ahead(*self._after(round_no, shard))
-        return self._link.behind(lambda: self._wait(started, launched_ns))
+        return self._link.behind(lambda: self._wait((round_no, shard), started, again, launched_ns))
 
-    def _wait(self, started: StartedTask, launched_ns: int) -> TimedResult:
+    def _wait(
+        self, task: Task, started: StartedTask, again: StartedTask | None, launched_ns: int
+    ) -> TimedResult:
         """Wait for a task's result, in the thread of results."""
         result = started()
         began_ns, self._ended_ns = max(launched_ns, self._ended_ns), run_clock.now_ns()
+        if again is not None:
+            self._repeated.check(*task, result, again())
         return TimedResult(result, began_ns, self._ended_ns)
+
+    def _second_runner(self) -> TaskRunner:
+        """Build the app once more, for tasks that are computed again."""
+        return TaskRunner(_app_of_tasks(self._role), self._job, self._memory_of)
 
     def _unasked(self, work: Future[TimedResult], round_no: int, shard: int) -> TaskComputed | None:
         """Return the report of a task that was not asked for; None: it failed."""
@@ -145,6 +157,9 @@ class LocalTrainer(Trainer):
 
     def _settle(self, runner: TaskRunner) -> tuple[int, int, bool]:
         device_bytes, free_bytes, stays = runner.settle()
+        # Only where it takes no memory that another job, or a task, could need.
+        if self._role.verify and stays and free_bytes >= 2 * device_bytes:
+            self._repeated.prepare()
         if not stays:
             self._local.leave()
             _, free_bytes, _ = runner.settle()
@@ -155,6 +170,7 @@ class LocalTrainer(Trainer):
         self._link.behind(int).result()
         self._most = 0
         self._local.leave()
+        self._repeated.evict()
         super()._evict()
 
     def _expect(self, round_no: int, shard: int) -> None:

@@ -46,6 +46,7 @@ class TrainerRole(Message, frozen=True, tag="TrainerRole", array_like=True):
     built the app, since the first is always slow. ``verifies``: it computes tasks again that
     another has computed, and says if they differ. ``gpu``: the GPU to compute on; None: the CPU.
     ``inputs``: its data are spilled to disk, within this budget; None: they stay in memory.
+    ``verify``: the share of tasks that it computes twice itself.
     """
 
     device: int
@@ -61,6 +62,7 @@ class TrainerRole(Message, frozen=True, tag="TrainerRole", array_like=True):
     memory: MemoryLimit | None = None
     gpu: int | None = None
     inputs: HostBudget | None = None
+    verify: float = 0.0
 
 
 class JobStateRole(Message, frozen=True, tag="JobStateRole", array_like=True):
