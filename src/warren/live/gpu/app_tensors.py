@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.dlpack import from_dlpack, to_dlpack
+from torch.utils.dlpack import from_dlpack
 
 from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.checkpoints.barrier_objects import find
@@ -65,7 +65,7 @@ def apart(view: Tensor) -> Tensor:
     ``torch.compile`` refuses a model that writes one of several tensors in one storage, as batch
     norm does.
     """
-    return from_dlpack(to_dlpack(view))
+    return from_dlpack(view.__dlpack__())
 
 
 def moved(batch: Any, device: torch.device) -> Any:
