@@ -55,7 +55,7 @@ def test_where_nodes_have_gpus_these_are_the_devices_by_the_name_that_ray_knows(
         "10.0.0.5": 8, "10.0.0.6": 1, "odd": 2
     }  # fmt: skip
     assert cluster.type_names == ("A100", "T4", "cuda")
-    assert '# "yes" has no GPU; {cpu: 4} would compute other bits' in text
+    assert '# "yes" has no GPU; {CPU: 4} would compute other bits' in text
     assert '# "10.0.0.4" has no GPU for tasks' in text
 
 
