@@ -35,6 +35,7 @@ class World:
         context: Any = SimpleNamespace(
             devices=(SimpleNamespace(name="d"),),
             gpus=(None,),
+            home_of=lambda job: None,
             local=SimpleNamespace(pin=False, look_ahead=1, spill=False),
             jobs=JOBS,
             folder=Path(),
