@@ -168,7 +168,7 @@ CASES = {
         6: kill(TrainerRole, 99), 12: kill(TrainerRole, 99), 18: kill(TrainerRole, 99),
     },
     "servers and zygote": {
-        4: kill(ServerRole), 7: kill_zygote, 10: kill(ServerRole, 2), 17: kill(ServerRole),
+        4: kill(ServerRole), 10: kill_zygote, 16: kill(ServerRole, 2), 22: kill(ServerRole),
     },
 }  # fmt: skip
 
