@@ -93,7 +93,7 @@ class TaskRunner:
         self._places = TensorPlaces(self._model)
         self._params = len(self.layout.params)
         self._modules = list(self._model.modules())
-        # No module does more when it is told to train.
+        # No module has a way of its own to be set to training.
         self._plainly_trained = all(type(one).train is nn.Module.train for one in self._modules)
         # User code never runs early here, so only batches of plain tensors are built ahead.
         self._builds_ahead = self._batches.plain and not self._batches.spilled

@@ -277,7 +277,7 @@ class RunTask(Message, frozen=True, tag="RunTask", array_like=True):
 
 
 class GoAhead(Message, frozen=True, tag="GoAhead", array_like=True):
-    """Executor to trainer: compute at most so many ``tasks`` of a job that are not asked for."""
+    """Executor to trainer: the most tasks of a job that it may compute before it is asked."""
 
     job: int
     tasks: int
