@@ -156,7 +156,7 @@ class Executor:
                 case Evicted(job=job):
                     pipeline.memory.evicted(peer, job)
                 case TaskComputed(job=job, unasked=True) if not pipeline.waits_for(message):
-                    pipeline.keep(message, slots.pid_of(peer, job))
+                    pipeline.early.keep(message, slots.pid_of(peer, job))
                 case TaskComputed(job=job):
                     pipeline.computed(message, slots.answered(peer, job))
                 case DeviceFree(job=job):

@@ -11,6 +11,7 @@ from typing import Final
 
 from warren.live import run_clock
 from warren.live.device.admission import DeviceAdmission
+from warren.live.device.early_results import MOST_UNASKED, EarlyResults, unasked
 from warren.live.device.lanes import CommLane, CompLane, LaneTask
 from warren.live.device.parameter_client import UPDATES, ParameterClient
 from warren.live.device.rank_slots import RankSlots
@@ -21,7 +22,6 @@ from warren.live.process.linux import SHORT_OF_MEMORY
 from warren.live.process.specs import ExecutorRole
 from warren.live.transport.message import TaskStamp
 from warren.live.transport.messages import (
-    CompEnded,
     JobBroke,
     LeftComp,
     TaskComputed,
@@ -35,8 +35,6 @@ from warren.live.transport.ring_messages import RankDone, RankGone, RankReady
 from warren.live.transport.server_messages import Commit, Push, Pushed
 from warren.live.transport.sockets import Hub, Link, Poller
 
-_UNASKED: Final = 2
-"""Most tasks of a job that its trainer computes before they are asked for."""
 _BEGUN: Final = 8
 """Most tasks begun at once: one computes, and results of the others are on their way."""
 
@@ -71,12 +69,11 @@ class Pipeline:
         self.client = ParameterClient(poller, role.folder, role.device, role.identity)
         self.queue = CompLane(role.pads)
         self.reports = ReportBuffer(control)
+        self.early = EarlyResults()
         self._comm = CommLane()
         # Tasks that have begun and not left COMP, in their order. The last one computes, unless the
         # device is free already; of those before it only the results are still to come.
         self._begun: deque[LaneTask] = deque()
-        # Results of tasks that are not asked for yet, by job, round and shard, with their trainer.
-        self._early: dict[tuple[int, int, int], tuple[TaskComputed, int]] = {}
         self._comp_free_ns = 0
 
     def due_ns(self) -> int | None:
@@ -99,7 +96,7 @@ class Pipeline:
         # would add its delay to all that follows (decision 0008).
         self._begun.popleft()
         self._comp_free_ns = end_ns
-        self._tell_ended(work, end_ns)
+        self.reports.add_ended(work, end_ns)
         if work.held is not None and work.beaten:
             self._free_slot(work)
         elif work.held is not None:
@@ -107,19 +104,6 @@ class Pipeline:
         if not work.beaten or work.slot >= 0:  # the pushed update will be acknowledged
             self._comm.enter(work, end_ns)
         return True
-
-    def _tell_ended(self, work: LaneTask, end_ns: int) -> None:
-        """Report that a task has left COMP."""
-        self.reports.add(
-            CompEnded(
-                seq=work.seq,
-                round=work.round,
-                shard=work.shard,
-                start_ns=work.start_ns,
-                end_ns=end_ns,
-                overrun=work.overrun,
-            )
-        )
 
     def end_syncs(self) -> bool:
         """Commit the tasks whose synchronization has ended; tell whether there was one."""
@@ -151,7 +135,7 @@ class Pipeline:
         head, then, *_ = [*self.queue.ahead(2), None, None]
         if head is not None and head.ring:
             return self._start_rank(head)
-        if head is not None and (head.job, head.round, head.shard) in self._early:
+        if head is not None and self.early.has(head):
             return self._take_early(head)
         if head is None or not self.slots.free(head.job):
             return False
@@ -164,7 +148,7 @@ class Pipeline:
             self.queue.pop()
             if ran is not None and ran.device in (-1, self._device):  # it may not have said so
                 head.start_ns = ran.start_ns
-                self._tell_ended(head, ran.comp_end_ns)
+                self.reports.add_ended(head, ran.comp_end_ns)
             return True
         slot = self.client.lend(head.job)
         if slot is None:
@@ -194,7 +178,7 @@ class Pipeline:
         slot = self.client.lend(head.job)
         if slot is None:
             return False
-        done, pid = self._early.pop((head.job, head.round, head.shard))
+        done, pid = self.early.take(head)
         head.slot, head.trainer_pid = slot, pid
         head.began_ns = head.start_ns = run_clock.now_ns()
         self.slots.go_ahead(head.job, self._unasked(head))
@@ -203,13 +187,8 @@ class Pipeline:
         return True
 
     def _unasked(self, head: LaneTask) -> int:
-        """Return how many tasks after the head its trainer may compute before it is asked.
-
-        None that follow the next task of another job in the queue.
-        """
-        coming = [work.job for work in self.queue.ahead(1 + _UNASKED)[1:]]
-        others = [at for at, job in enumerate(coming) if job != head.job]
-        return min(others, default=_UNASKED)
+        """Return how many tasks after the head its trainer may compute before it is asked."""
+        return unasked(head, self.queue.ahead(1 + MOST_UNASKED)[1:])
 
     def _start_rank(self, head: LaneTask) -> bool:
         """Give the device to the rank at the head of the queue; tell whether the head has left."""
@@ -330,18 +309,6 @@ class Pipeline:
         """Tell whether a task has begun here that has no result yet, and this is its result."""
         return self._waited_for(done.job, done.round, done.shard) is not None
 
-    def keep(self, done: TaskComputed, pid: int) -> None:
-        """Keep the result of a task that its trainer ``pid`` has computed unasked."""
-        if pid:
-            self._forget_early(done.job, before=done.round - 1)
-            self._early[done.job, done.round, done.shard] = done, pid
-
-    def _forget_early(self, job: int, before: int | None = None) -> None:
-        """Forget the results of a job that were not asked for, of rounds before one or of all."""
-        for key in [one for one in self._early if one[0] == job]:
-            if before is None or key[1] < before:
-                del self._early[key]
-
     def computed(self, done: TaskComputed, pid: int) -> None:
         """Push the result of a task on COMP, which the trainer ``pid`` has computed."""
         work = self._waited_for(done.job, done.round, done.shard)
@@ -411,7 +378,7 @@ class Pipeline:
             return
         late = not self.slots.is_here(gone.job, gone.pid)
         self.memory.gone(gone.job, short=short, late=late)
-        self._forget_early(gone.job)
+        self.early.forget(gone.job)
         doing = self.slots.gone(gone.job, gone.pid)
         if doing is not None:
             self.reports.add(TaskLost(self._device, gone.job, doing, -1, gone.how))
@@ -421,7 +388,7 @@ class Pipeline:
             self._take_off(work)
             self.client.take_back(work.job, work.slot)
             if work.beaten:
-                self._tell_ended(work, run_clock.now_ns())
+                self.reports.add_ended(work, run_clock.now_ns())
             elif not work.dropped:
                 self.reports.add(TaskLost(self._device, work.job, work.round, work.shard, gone.how))
                 self.queue.put_back(work.again())
@@ -461,7 +428,7 @@ class Pipeline:
             self._take_off(work)
             if work.beaten or work.dropped:  # neither its result nor its error is needed
                 self.client.take_back(job, work.slot)
-                self._tell_ended(work, run_clock.now_ns())
+                self.reports.add_ended(work, run_clock.now_ns())
                 return
         self.reports.add(JobBroke(job, raised.reason))
         self.drop(job, ended=True)
@@ -499,7 +466,7 @@ class Pipeline:
                     self._take_off(work)
         self._comm.acknowledge(job, run_clock.now_ns())
         self.slots.unstage(job)
-        self._forget_early(job)
+        self.early.forget(job)
         self.client.move(job, generation, homes)
 
     def drop(self, job: int, *, ended: bool) -> None:
@@ -508,7 +475,7 @@ class Pipeline:
         self.ranks.drop(job)
         self.verifier.forget(job)
         self.slots.unstage(job)
-        self._forget_early(job)
+        self.early.forget(job)
         if ended:
             self.slots.drop(job)
             self.verifier.drop(job)

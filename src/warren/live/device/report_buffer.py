@@ -41,6 +41,19 @@ class ReportBuffer:
         """Add a message to report at the end of this turn."""
         self._waiting.append(message)
 
+    def add_ended(self, work: LaneTask, end_ns: int) -> None:
+        """Add that a task has left COMP."""
+        self.add(
+            CompEnded(
+                seq=work.seq,
+                round=work.round,
+                shard=work.shard,
+                start_ns=work.start_ns,
+                end_ns=end_ns,
+                overrun=work.overrun,
+            )
+        )
+
     def tell(self, comp: LaneTask | None, ahead: Sequence[LaneTask]) -> None:
         """Send all, unless the device had better not: ended tasks alone can wait.
 
