@@ -1,24 +1,28 @@
 """The tasks that a server's own process computes, on the device where the server's store lies.
 
 Their states and updates never leave the device. A round whose tasks are all of this process is
-stepped as soon as they are on their way, before their losses and hashes are known here.
+stepped as soon as they are on their way. Their losses and hashes come later, with the pushes that
+the device's executor sends for them as for any other task.
 """
 
 from __future__ import annotations
 
 from warren.live.training.memory.device_bytes import DeviceBytes, DevicePlaces
 from warren.live.training.parameter_store import ParameterStore
+from warren.live.transport.server_messages import Push
 
 
 class LocalTasks:
     """Places for states and updates of a store on a device, and updates that wait for their push.
 
-    ``device``: the number of the device in its cluster.
+    ``device``: the number of the device in its cluster. ``early``: pushes that came before their
+    round began, with their senders.
     """
 
     def __init__(self, store: ParameterStore, device: int) -> None:
         assert store.device is not None
         self.device = device
+        self.early: list[tuple[bytes, Push]] = []
         self._store = store
         self._places = DevicePlaces(store.layout, store.device)
         self._waiting: dict[tuple[int, int], tuple[bytes, DeviceBytes]] = {}
@@ -52,6 +56,22 @@ class LocalTasks:
                 store.add_ahead(shard, present, update)
             if round_no <= store.version:
                 del self._waiting[round_no, shard]
+
+    def confirm(self, push: Push) -> bool:
+        """Take loss and hashes of a task whose update is added already.
+
+        False: its round is over, or has not begun.
+        """
+        self.add_all()
+        if push.round not in (self._store.version, self._store.version - 1):
+            return False
+        self._store.confirm(push.round, push.shard, push.loss, push.marks)
+        return True
+
+    def take_early(self) -> list[tuple[bytes, Push]]:
+        """Remove the pushes that came before their round began, and return them."""
+        early, self.early = self.early, []
+        return early
 
     def waits(self, round_no: int, shard: int) -> bool:
         """Tell whether a task that was computed here is still to be confirmed by its push."""

@@ -19,7 +19,7 @@ from collections.abc import Container
 from warren.live import run_clock
 from warren.live.process.specs import ServerRole
 from warren.live.training.parameter_store import ParameterStore
-from warren.live.transport.server_messages import LastRound, Migrate, Piece
+from warren.live.transport.server_messages import BlocksCame, LastRound, Migrate, Piece
 from warren.live.transport.sockets import Link, Poller, link_to_server, server_address
 
 
@@ -27,7 +27,7 @@ class Donor:
     """One server's side of giving its blocks away.
 
     ``to``: the servers that get them, from the next barrier on; None: none. ``gave``: that barrier
-    has passed, and this server serves no more.
+    has passed, and this server serves no more. ``flow_class``: the class of its traffic.
     """
 
     def __init__(self, role: ServerRole, store: ParameterStore) -> None:
@@ -36,8 +36,9 @@ class Donor:
         self._heirs: list[Link] = []
         self.to: Migrate | None = None
         self.gave = False
+        self.flow_class = 0
 
-    def give(self, last: LastRound, poller: Poller, flow_class: int) -> None:
+    def give(self, last: LastRound, poller: Poller) -> None:
         """Send each heir its blocks of this server's part."""
         role, to = self._role, last.to
         self.to, self.gave = to, True
@@ -46,7 +47,7 @@ class Donor:
         for part, home in enumerate(to.homes):
             address = server_address(role.folder, role.job.index, to.generation, part)
             heir = link_to_server(address, home, role.identity)
-            heir.mark(flow_class)
+            heir.mark(self.flow_class)
             poller.register(heir)
             heir.send(piece, self._store.piece_for(part, len(to.homes), to.model_bytes))
             self._heirs.append(heir)
@@ -84,3 +85,8 @@ class Inheritance:
         """Return all pieces, and keep none."""
         pieces, self._pieces, self._donors = list(self._pieces.values()), {}, 0
         return pieces
+
+    def report(self, role: ServerRole) -> BlocksCame:
+        """Return the report to the controller that all blocks are here."""
+        job = role.job.index
+        return BlocksCame(job, role.generation, role.part, self.at_ns, self.far_bytes)

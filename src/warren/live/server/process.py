@@ -22,7 +22,7 @@ def main(role: Role, lifeline: int) -> None:
     control = link_to_controller(role.folder, role.identity)
     try:
         if role.trainer is None:
-            Server(role, lifeline, control).serve()
+            _serve(Server(role, lifeline, control), lifeline)
         else:
             # Its code is loaded only where it is used.
             from warren.live.server.device_process import serve
@@ -32,6 +32,17 @@ def main(role: Role, lifeline: int) -> None:
         print_traceback(error)
         control.send(last_words(role, "its server", error))
         wait_for_end(lifeline)
+
+
+def _serve(server: Server, lifeline: int) -> None:
+    """Take messages and make rounds until the zygote closes the lifeline."""
+    server.listen()
+    while True:
+        ready = server.poller.poll(server.timeout_ms())
+        if lifeline in ready:
+            return
+        server.turn(ready)
+        server.end_if_cut_off()
 
 
 def last_words(role: JobStateRole, where: str, error: BaseException) -> AnyMessage:

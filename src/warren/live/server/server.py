@@ -18,6 +18,7 @@ from warren.live.process.linux import end_as_killed
 from warren.live.process.specs import ServerRole
 from warren.live.process.time_limit import Alarm
 from warren.live.server.built_store import built_within_budget
+from warren.live.server.committed_tasks import CommittedTasks
 from warren.live.server.global_norm import GlobalNorm
 from warren.live.server.local_tasks import LocalTasks
 from warren.live.server.migration import Donor, Inheritance
@@ -29,10 +30,9 @@ from warren.live.server.state_sender import ServedState, StateSender
 from warren.live.server.update_reader import UpdateReader
 from warren.live.training import numerics
 from warren.live.training.task_hashes import RoundOutcome, TaskResult
-from warren.live.transport.message import SharedSlot, TaskStamp
+from warren.live.transport.message import SharedSlot
 from warren.live.transport.server_messages import (
     BeginRound,
-    BlocksCame,
     CheckpointCommitted,
     Commit,
     DelayRound,
@@ -59,7 +59,7 @@ class Server:
 
     ``store.version`` counts steps computed, ``_passed`` barriers passed; the first is ahead by one
     while commits are missing. A barrier has the time of its last commit, or of its step if nothing
-    is emulated (``_real``). ``_since_ns`` is when the round in progress began.
+    is emulated. ``_since_ns`` is when the round in progress began.
     """
 
     def __init__(self, role: ServerRole, lifeline: int, control: Link) -> None:
@@ -84,13 +84,12 @@ class Server:
         self._donor = Donor(role, store)
         self._copy = RestoredCopy(store, role.job, role.base, within=role.inputs is None)
         self._inheritance = Inheritance(role.donors)
-        self._poller = Poller()
+        self.poller = Poller()
         # None on the first server, which keeps the barrier for all.
         self._first: Link | None = None
         if part:
             first = server_address(role.folder, job, role.generation, 0)
             self._first = link_to_server(first, role.homes[0], role.identity)
-        self._flow_class = 0
         self._mark(role.flow_class)
         tell = self._peers.tell if self._first is None else self._first.send
         self._clipping = GlobalNorm(store, part, parts, tell)
@@ -103,45 +102,27 @@ class Server:
         # -1: the job has not arrived, no task may start. Only the first server hears when it has.
         self._passed = role.round if part else -1
         # The round in progress: whether this server has made its step, the outcome of the round,
-        # the committed tasks, and the updates that are not acknowledged.
+        # the tasks that are done, and the updates that are not acknowledged.
         self._stepped = False
         self._outcome: RoundOutcome | None = None
-        self._stamps: dict[int, TaskStamp] = {}
+        self._committed = CommittedTasks()
         self._taken: list[tuple[bytes, Pushed]] = []
-        # Tasks of this process that were done before their round began.
-        self._early: list[tuple[bytes, Push]] = []
-        self._since_ns = self._barrier_ns = 0
-        self._real = False
+        self._since_ns = 0
         # The barrier before it, until that is reported.
         self._left: DeferredReport | None = None
         self._sha256 = ""
-
-    def serve(self) -> None:
-        """Take messages and make rounds until the zygote closes the lifeline."""
-        self.listen()
-        while True:
-            ready = self._poller.poll(self.timeout_ms())
-            if self._lifeline in ready:
-                return
-            self.turn(ready)
-            self.end_if_cut_off()
 
     def end_if_cut_off(self) -> None:
         """End this process if its way to the controller is broken: another one replaces it."""
         if self._control.far and self._control.lost:
             end_as_killed()
 
-    @property
-    def poller(self) -> Poller:
-        """What wakes up for all that this server hears."""
-        return self._poller
-
     def listen(self) -> None:
         """Listen to all that this server hears, and say that it does."""
         for source in (self._hub, self._control, self._lifeline):
-            self._poller.register(source)
+            self.poller.register(source)
         if self._first is not None:
-            self._poller.register(self._first)
+            self.poller.register(self._first)
         if not self._role.donors:
             self._stand_ready()
         self._control.send(ServerReady(self._job.index, self._role.generation, self._role.part))
@@ -159,8 +140,9 @@ class Server:
         self._donor.go_on(ready)
         self._step()
         self._pass_barrier()
-        if self._early and self._left is None:
-            self._take_early()
+        if self.local is not None and self.local.early and self._left is None:
+            for peer, push in self.local.take_early():
+                self._take(peer, push, [])
             self._step()
             self._pass_barrier()
         self._answer_pulls()
@@ -217,7 +199,7 @@ class Server:
 
     def _mark(self, flow_class: int) -> None:
         """Mark this server's traffic to other hosts with a class."""
-        self._flow_class = flow_class
+        self._donor.flow_class = flow_class
         self._hub.mark(flow_class)
         if self._first is not None:
             self._first.mark(flow_class)
@@ -234,7 +216,7 @@ class Server:
                     self._take(peer, message, buffers)
                 case Commit(round=round_no, stamp=stamp):
                     if round_no == self._passed:
-                        self._commit(stamp)
+                        self._committed.add(stamp)
                 case PartDone():
                     self._peers.hear(peer, message, buffers)
                 case Squares():
@@ -262,13 +244,14 @@ class Server:
 
     def _take(self, peer: bytes, push: Push, buffers: list[memoryview]) -> None:
         """Add an update to the round in progress, or compare it if the step has been made."""
-        store = self._store
+        store, local = self._store, self._local_of(push)
         self._wind_up()
-        if self._is_early(push):
-            self._early.append((peer, push))
-            return
-        if push.spot is not None and push.spot.on_device:
-            self._confirm(push)
+        if local is not None:
+            if push.round > self._passed or self._delayed.at_ns is not None:
+                local.early.append((peer, push))
+                return
+            if local.confirm(push):
+                self._marks.append(push.round, push.shard, push.marks)
         elif push.round == store.version and not store.finished:
             pieces = buffers if push.spot is None else self._pieces(push, push.spot)
             if pieces is None:
@@ -285,10 +268,9 @@ class Server:
             self._marks.append(push.round, push.shard, push.marks)
         if push.committed and push.round == self._passed:
             # What this process computed has ended on its device, whenever that is heard of here.
-            local = push.spot is not None and push.spot.on_device
-            self._real = self._real or not local
-            end_ns = push.stamp.comp_end_ns if local else run_clock.now_ns()
-            self._commit(msgspec.structs.replace(push.stamp, end_ns=end_ns))
+            self._committed.real |= local is None
+            end_ns = run_clock.now_ns() if local is None else push.stamp.comp_end_ns
+            self._committed.add(msgspec.structs.replace(push.stamp, end_ns=end_ns))
         taken = Pushed(push.round, push.shard)
         # An emulated task ends when this message comes: not after the step, nor behind the next
         # state.
@@ -298,26 +280,12 @@ class Server:
         if push.committed:
             self._taken.append((peer, taken))
 
-    def _is_early(self, push: Push) -> bool:
-        """Tell whether a task of this process was done before the barrier of its round began."""
+    def _local_of(self, push: Push) -> LocalTasks | None:
+        """Return the tasks of this process if the push is of one of them."""
         if push.spot is None or not push.spot.on_device:
-            return False
-        return push.round > self._passed or self._delayed.at_ns is not None
-
-    def _take_early(self) -> None:
-        """Take the tasks that were done before the barrier that has passed."""
-        early, self._early = self._early, []
-        for peer, push in early:
-            self._take(peer, push, [])
-
-    def _confirm(self, push: Push) -> None:
-        """Take loss and hashes of a task of this process, whose update is added already."""
-        assert self.local is not None
-        self.local.add_all()
-        if push.round not in (self._store.version, self._store.version - 1):
-            return
-        self._store.confirm(push.round, push.shard, push.loss, push.marks)
-        self._marks.append(push.round, push.shard, push.marks)
+            return None
+        assert self.local is not None, "a push from a device comes from this process"
+        return self.local
 
     def step_here(self) -> None:
         """Step a round whose tasks are all on their way, if the barrier before it has passed."""
@@ -346,12 +314,6 @@ class Server:
             self._hub.send(peer, pushed)
         self._taken.clear()
 
-    def _commit(self, stamp: TaskStamp) -> None:
-        """Note that a task is done; if a task ran twice, the first result counts."""
-        if stamp.shard not in self._stamps:
-            self._stamps[stamp.shard] = stamp
-            self._barrier_ns = max(self._barrier_ns, stamp.end_ns)
-
     def _next_round(self, begun: BeginRound) -> None:
         """Begin the next round: the first server, which is another, has passed the barrier."""
         self._follow(begun.round)
@@ -375,7 +337,7 @@ class Server:
         """Give all blocks to other servers, and serve no more."""
         if self._first is not None:
             self._follow(last.round)
-        self._donor.give(last, self._poller, self._flow_class)
+        self._donor.give(last, self.poller)
 
     def _inherit(self, piece: Piece) -> None:
         """Begin where other servers have ended: all blocks of this one are here."""
@@ -390,10 +352,7 @@ class Server:
             # Its state may be sent ahead; the round begins when the first server says so.
             self._passed = piece.round - 1
         self._stand_ready()
-        role, came = self._role, self._inheritance
-        self._control.send(
-            BlocksCame(role.job.index, role.generation, role.part, came.at_ns, came.far_bytes)
-        )
+        self._control.send(self._inheritance.report(self._role))
 
     # Consequences.
 
@@ -442,25 +401,24 @@ class Server:
                 self._sha256 = self._store.digest()
         # Nothing emulated: step and evaluation take their time before the barrier. With pads they
         # happen inside the next one (decision 0008).
-        if self._real or self._outcome.metrics is not None or self._outcome.finished:
-            self._barrier_ns = max(self._barrier_ns, run_clock.now_ns())
+        if self._committed.real or self._outcome.metrics is not None or self._outcome.finished:
+            self._committed.put_off(run_clock.now_ns())
 
     def _pass_barrier(self) -> None:
         """Pass the barrier once the step is made, all tasks are committed and the save is whole."""
-        outcome = self._outcome
-        if outcome is None or len(self._stamps) < self._job.scale or not self._schedule.published:
+        outcome, tasks = self._outcome, self._committed
+        if outcome is None or len(tasks) < self._job.scale or not self._schedule.published:
             return
-        stamps = tuple(self._stamps.values())
         self._outcome = None
         self._stepped = False
         self._passed = self._store.version
         delay_ns, self._delay_ns = self._delay_ns, 0
-        self._since_ns = self._barrier_ns + delay_ns
-        self._stamps.clear()
+        self._since_ns = tasks.barrier_ns + delay_ns
         self._store.forget_previous()
         self._left = DeferredReport(
-            self._job.index, self._role.generation, outcome, self._barrier_ns, stamps
+            self._job.index, self._role.generation, outcome, tasks.barrier_ns, tasks.stamps()
         )
+        tasks.clear()
         if self._donor.to is not None and not outcome.finished:
             self._donor.gave = True
             self._wind_up()
@@ -472,7 +430,7 @@ class Server:
             self._sender.release(self._passed, self._since_ns)
             # Trainers wake up on the new state now: reporting and saving wait a moment. Several
             # servers cannot wait, since the others begin their round by ``_wind_up``.
-            if self._answer_pulls() and self._real and self._role.parts == 1:
+            if self._answer_pulls() and tasks.real and self._role.parts == 1:
                 return
         self._wind_up()
 
@@ -518,7 +476,6 @@ class Server:
         if self._inheritance.lacking:
             return 0  # this model is untrained, and which rounds are over is not known here
         first = self._first is None
-        done = tuple(self._stamps.values())
         # The step is made but not evaluated: it may turn out to have been the last.
         unsure = first and self._stepped and self._outcome is None
         # The state of a delayed round is sent when the round begins, as others' updates may be. If
@@ -533,6 +490,6 @@ class Server:
             over=max(self._passed, self._begin),
             since_ns=self._since_ns,
             unsure=unsure or held,
-            done=done,
+            done=self._committed.stamps(),
         )
         return self._sender.answer(standing)
