@@ -292,6 +292,6 @@ def test_a_server_says_which_updates_it_has(tmp_path: Path) -> None:
         update = memoryview(result.update[0])
         parts = tuple(update[begin:end] for begin, end in store.ranges)
         store.add(shard, replace(result, update=parts))
-        assert store.have(0) == ((1,) if shard else (1, 0))
+        assert store.results.have(0) == ((1,) if shard else (1, 0))
     store.step()
-    assert (store.have(0), store.have(1)) == ((0, 1), ())
+    assert (store.results.have(0), store.results.have(1)) == ((0, 1), ())

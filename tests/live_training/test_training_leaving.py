@@ -125,12 +125,12 @@ def test_a_store_that_leaves_its_device_between_all_tasks_has_the_bits_of_plain(
             here.leave()
             for at, result in results:
                 if at != 1:  # it is known after the step
-                    here.store.confirm(round_no, at, result.loss, result.marks)
+                    here.store.results.confirm(round_no, at, result.loss, result.marks)
                 else:
                     late = result
         here.store.step()
         here.leave()
-        here.store.confirm(round_no, 1, late.loss, late.marks)
+        here.store.results.confirm(round_no, 1, late.loss, late.marks)
         here.leave()
         here.store.conclude()
         here.leave()
@@ -148,7 +148,7 @@ def test_tasks_of_several_shards_may_be_launched_when_their_job_leaves() -> None
         here.store.step()
         for shard, result in enumerate(results):
             here.leave()
-            here.store.confirm(round_no, shard, result.loss, result.marks)
+            here.store.results.confirm(round_no, shard, result.loss, result.marks)
         here.store.conclude()
     assert here.store.digest() == train(app_of("moments"), JOB).digest
 
@@ -192,7 +192,7 @@ def test_a_checkpoint_of_a_job_that_is_away_is_that_of_one_that_stayed(kind: str
                 end = here.begin(round_no, shard)
                 here.local.add_all()
                 result = end()
-                here.store.confirm(round_no, shard, result.loss, result.marks)
+                here.store.results.confirm(round_no, shard, result.loss, result.marks)
             here.store.step()
             here.store.conclude()
         away, stayed = stores

@@ -162,7 +162,7 @@ def test_a_task_that_was_computed_in_an_earlier_life_must_repeat_its_bits(tmp_pa
     with pytest.raises(SpecError, match=r"task 0 of round 0 ran twice, tensor 'weight' differs"):
         store.add(0, runner.run(whole(store), 0, 1))
     store.add(0, result)
-    assert store.complete
+    assert store.results.complete
 
 
 def test_other_bits_after_the_round_of_a_checkpoint_may_come_of_what_it_lacks() -> None:

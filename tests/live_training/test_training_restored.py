@@ -290,7 +290,8 @@ def test_a_cached_function_is_the_same_in_a_restored_copy(tmp_path: Path) -> Non
         forget_apps()
         return build_app(job, str(tmp_path))
 
-    watched(make, job).verify(make())
+    store = watched(make, job)
+    store.repeated.verify(make(), store.version)
 
 
 def test_a_check_finds_what_neither_a_search_nor_the_first_rounds_show(tmp_path: Path) -> None:
@@ -309,7 +310,7 @@ def test_a_check_finds_what_neither_a_search_nor_the_first_rounds_show(tmp_path:
 def watched(make: Any, job: Job) -> ParameterStore:
     """A store that has noted three steps."""
     store, _ = serve(make, job, trainers=1, stop_at=2)
-    store.watch()
+    store.repeated.watch(store.checkpoint_part())
     drive(store, make, job, trainers=1, stop_at=5)
     return store
 
@@ -322,8 +323,8 @@ def watched(make: Any, job: Job) -> ParameterStore:
 def test_a_restored_copy_makes_the_same_steps_again(app: str) -> None:
     job = a_job(rounds=9, scale=1, app=app, evaluate=Evaluate(every=1))
     store = watched(lambda: fresh(job), job)
-    assert store.keeps_more
-    store.verify(fresh(job))
+    assert store.repeated.useful
+    store.repeated.verify(fresh(job), store.version)
 
 
 def test_a_copy_that_goes_on_otherwise_is_refused_by_the_name_of_what_differs(
@@ -338,7 +339,7 @@ def test_a_copy_that_goes_on_otherwise_is_refused_by_the_name_of_what_differs(
 
     store = watched(make, job)
     with pytest.raises(SpecError, match=r"goes on with another .*hook keeps what no checkpoint"):
-        store.verify(make())
+        store.repeated.verify(make(), store.version)
 
 
 def test_metrics_that_depend_on_what_is_lost_are_refused() -> None:
@@ -354,7 +355,7 @@ def test_metrics_that_depend_on_what_is_lost_are_refused() -> None:
 
     store = watched(Reads, a_job(rounds=9, scale=1, evaluate=Evaluate(every=1)))
     with pytest.raises(SpecError, match="gives other metrics once the job was restored"):
-        store.verify(Reads())
+        store.repeated.verify(Reads(), store.version)
 
 
 @pytest.mark.live

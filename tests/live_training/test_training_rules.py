@@ -255,7 +255,7 @@ def test_a_repeated_task_is_counted_once_and_must_repeat_its_bits() -> None:
     result = runner.run(whole(store), 0, 0)
     store.add(0, result)
     store.add(0, runner.run(whole(store), 0, 0))
-    assert not store.complete
+    assert not store.results.complete
     with pytest.raises(SpecError, match=r"not deterministic: task 0 of round 0.*'weight'"):
         store.add(0, runner.run(whole(store), 0, 1))
 

@@ -49,9 +49,9 @@ def test_a_store_that_goes_back_forgets_what_tasks_gave_since() -> None:
     with pytest.raises(SpecError, match="ran twice"):
         store.add(0, _other(first))
     store.restore([saved])
-    assert store.have(0) == ()
+    assert store.results.have(0) == ()
     store.add(0, _other(first))
-    assert store.have(0) == (0,)
+    assert store.results.have(0) == (0,)
 
 
 def test_of_a_task_that_ran_twice_the_first_result_counts() -> None:

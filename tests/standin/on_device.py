@@ -33,6 +33,7 @@ from zoo_table import ONE_SERVER, SAME, TABLE, Kind
 
 from warren.apps.protocol import TorchApp
 from warren.live.gpu.app_tensors import move
+from warren.live.gpu.mixed_devices import meeting
 from warren.live.gpu.trainer_device import memory_on
 from warren.live.oracle.plain import train
 from warren.live.training.app.app_calls import build
@@ -42,7 +43,6 @@ from warren.live.training.checkpoints.archive import Archive
 from warren.live.training.checkpoints.barrier_state import BarrierState
 from warren.live.training.gradient_clipping import squares_of
 from warren.live.training.memory.device_bytes import DevicePlaces
-from warren.live.training.mixed_devices import meeting
 from warren.live.training.numerics import pin
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.training.task_runner import TaskRunner

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.dlpack import from_dlpack
 
+from warren.live.gpu.mixed_devices import with_tensors
 from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.checkpoints.barrier_objects import find
 from warren.live.training.isolation.reachable_values import reachable
-from warren.live.training.mixed_devices import with_tensors
 from warren.live.training.tensor_layout import tensors
 
 

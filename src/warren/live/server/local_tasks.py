@@ -53,7 +53,7 @@ class LocalTasks:
         store = self._store
         for (round_no, shard), (present, update) in list(self._waiting.items()):
             if round_no == store.version and not store.finished:
-                store.add_ahead(shard, present, update)
+                store.results.add_ahead(shard, present, update)
             if round_no <= store.version:
                 del self._waiting[round_no, shard]
 
@@ -65,7 +65,7 @@ class LocalTasks:
         self.add_all()
         if push.round not in (self._store.version, self._store.version - 1):
             return False
-        self._store.confirm(push.round, push.shard, push.loss, push.marks)
+        self._store.results.confirm(push.round, push.shard, push.loss, push.marks)
         return True
 
     def take_early(self) -> list[tuple[bytes, Push]]:
@@ -75,7 +75,7 @@ class LocalTasks:
 
     def waits(self, round_no: int, shard: int) -> bool:
         """Tell whether a task that was computed here is still to be confirmed by its push."""
-        return (round_no, shard) in self._waiting or self._store.waits(round_no, shard)
+        return (round_no, shard) in self._waiting or self._store.results.waits(round_no, shard)
 
     def open(self, round_no: int) -> bool:
         """Tell whether tasks of a round may be computed before they are asked for.

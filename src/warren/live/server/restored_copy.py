@@ -57,11 +57,11 @@ class RestoredCopy:
         self._rounds += 1
         store = self._store
         fits = self._within and store.total_bytes <= _MOST_BYTES and store.device is None
-        if self._rounds == _FROM and fits and store.keeps_more:
-            store.watch()
-        elif self._rounds == _FROM + _STEPS and store.watched:
+        if self._rounds == _FROM and fits and store.repeated.useful:
+            store.repeated.watch(store.checkpoint_part())
+        elif self._rounds == _FROM + _STEPS and store.repeated.watched:
             self._fork()
-            store.unwatch()
+            store.repeated.unwatch()
 
     def _fork(self) -> None:
         """Let a child compare; without room for one there is no comparison."""
@@ -95,7 +95,7 @@ class RestoredCopy:
         signal.alarm(_MOST_S)
         forget_apps()
         try:
-            self._store.verify(build_app(self._job, self._base))
+            self._store.repeated.verify(build_app(self._job, self._base), self._store.version)
         except SpecError as error:
             return error.problems[0].message
         except BaseException:  # an error in the child's build is no fault of the job's

@@ -264,7 +264,7 @@ class Server:
         elif push.round == store.version - 1:
             # It ran twice, and the step has been made with the first result: the bits must agree.
             # This process may have computed it unasked; then its numbers are not known yet.
-            store.confirm(push.round, push.shard, push.loss, push.marks)
+            store.results.confirm(push.round, push.shard, push.loss, push.marks)
             self._marks.append(push.round, push.shard, push.marks)
         if push.committed and push.round == self._passed:
             # What this process computed has ended on its device, whenever that is heard of here.
@@ -302,7 +302,7 @@ class Server:
         store = self._store
         # Only an update that is used before its acknowledgement may stay: then its slot is used
         # again.
-        others = set(store.have(store.version)) | {push.shard}
+        others = set(store.results.have(store.version)) | {push.shard}
         last = len(others) == self._job.scale and store.version == self._passed
         if last and push.committed and not self._stepped:
             return self._reader.look(spot)
@@ -371,7 +371,7 @@ class Server:
         # ``version == _passed``: the barrier before this round has passed, so that at most one step
         # is ahead of the barriers. What is still to do for that barrier may save this version.
         waits = self._stepped or self._left is not None or store.version != self._passed
-        if store.complete and not waits:
+        if store.results.complete and not waits:
             round_no = store.version
             with self._alarm.within(self._job.task_limit_ns):
                 squares = self._clipping.squares()
@@ -391,7 +391,7 @@ class Server:
 
         Waits until every server has made the step.
         """
-        if not (self._peers.all_done and self._store.confirmed):
+        if not (self._peers.all_done and self._store.results.confirmed):
             return
         self._peers.take()
         with self._alarm.within(self._job.task_limit_ns):

@@ -105,7 +105,7 @@ class StateSender:
         current = now.first and round_no == now.passed
         done = now.done if current else ()
         since_ns = now.since_ns if current else None
-        have = () if now.first else store.have(round_no)
+        have = () if now.first else store.results.have(round_no)
         here = self._local is not None and self._peer_of.get(self._local.device) == peer
         blocks = () if here else self._blocks(round_no)
         if here:  # its trainer is this process

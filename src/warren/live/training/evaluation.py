@@ -10,6 +10,7 @@ from typing import Any, Final
 import torch
 from torch import nn
 
+from warren.live.gpu.mixed_devices import meeting
 from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.app.app_contract import checked_metrics, refuse
 from warren.live.training.checkpoints.barrier_objects import parts_of_data
@@ -17,7 +18,6 @@ from warren.live.training.checkpoints.data_changes import FIXED_DATA
 from warren.live.training.isolation.kept_values import GENERATORS, KeptValue, content, is_a
 from warren.live.training.isolation.outside_state import OutsideState
 from warren.live.training.isolation.task_rules import TaskRules
-from warren.live.training.mixed_devices import meeting
 from warren.live.training.seeding import generator_states, seed_otherwise, set_generator_states
 from warren.live.training.tensor_layout import device_of, tensors
 from warren.live.training.weight_average import averaged

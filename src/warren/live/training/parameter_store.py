@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
-from torch.optim.lr_scheduler import LambdaLR, LRScheduler, MultiplicativeLR
 
 from warren.apps.protocol import TorchApp
 from warren.live.gpu.offload import Offload
 from warren.live.training.app.app_contract import (
-    check_converges,
     check_job,
     ends,
-    refuse,
     tensorwise,
 )
 from warren.live.training.block_ownership import Ranges, owners_of
 from warren.live.training.checkpoints import state as checkpoint
 from warren.live.training.checkpoints.archive import Archive
 from warren.live.training.checkpoints.barrier_state import is_looked_at
+from warren.live.training.checkpoints.repeated_steps import RepeatedSteps
 from warren.live.training.helpers import ALONE, Helpers
 from warren.live.training.input_data.input_memory import InputMemory
 from warren.live.training.memory.device_bytes import DeviceBytes
 from warren.live.training.memory.disk_memory import DiskMemory
 from warren.live.training.replica import Replica
-from warren.live.training.seeding import BARRIER, reseed
-from warren.live.training.task_hashes import MARK_BYTES, KnownHashes, RoundOutcome, TaskResult
+from warren.live.training.round_results import RoundResults
+from warren.live.training.task_hashes import KnownHashes, RoundOutcome, TaskResult
 from warren.live.training.task_runner import TaskRunner
 from warren.live.training.tensor_layout import digest, host_copy
 from warren.live.training.weight_average import averaged_state, safetensors_of, write_params
@@ -47,7 +43,9 @@ class ParameterStore:
 
     ``version`` counts steps made, so it is the round whose tasks may be computed next. A round is
     ``add`` for each task, ``step``, and on part 0 ``conclude``; if ``wants_whole`` after the step,
-    part 0 takes the other parts' blocks in between.
+    part 0 takes the other parts' blocks in between. ``results`` has the results of the round at
+    hand, ``known`` the hashes of all tasks that may run again, and ``repeated`` the steps that are
+    to be made again on a copy.
 
     Parameters
     ----------
@@ -95,8 +93,6 @@ class ParameterStore:
         check_job(app, job)
         self._job = job
         self._runner = runner
-        # In a ring the ranks have summed already: a round's mean comes as one result.
-        self._tasks = job.scale if runner is None else 1
         self.disk = disk
         self._replica = Replica(
             app, job, part, parts, model_bytes, shared, runner, inputs, helpers, disk, device
@@ -108,19 +104,19 @@ class ParameterStore:
         self.version = 0
         self.finished = False
         self.known = KnownHashes(self.layout, job)
+        # In a ring the ranks have summed already: a round's mean comes as one result.
+        tasks = job.scale if runner is None else 1
+        on_device = self.device is not None
+        self.results = RoundResults(
+            job, self.layout, self.ranges, tasks, self.known, on_device=on_device
+        )
+        self.repeated = RepeatedSteps(self._replica, job)
         self._archive = Archive(disk)
-        self._saved = b""
         # Values that no checkpoint can keep are refused now, and not when the first one is due.
         checkpoint.check(self._replica)
-        self._results: dict[int, TaskResult] = {}
-        self._loss: float | None = None
         self._squares: tuple[float, ...] | None = None
         self._state: Packed | None = None
         self._previous: Packed | None = None
-        # Shards whose losses and hashes are still to come: of this round, and of the last step.
-        self._ahead: set[int] = set()
-        self._open: set[int] = set()
-        self._losses: list[float] = []
         self._offload: Offload | None = None
         # The copy in main memory of a state on a device that was asked for last.
         self._copied: tuple[DeviceBytes, tuple[memoryview, ...]] | None = None
@@ -185,40 +181,9 @@ class ParameterStore:
         ValueError
             The result cannot belong to this job's current round.
         """
-        if self.finished or not 0 <= shard < self._tasks:
+        if self.finished:
             raise ValueError(f"no task {shard} is awaited in round {self.version}")
-        self._check_layout(shard, result)
-        self.known.check(self.version, shard, result.marks)
-        self.known.add(self.version, shard, result.marks)
-        # Of a task computed twice the first result stays; ``check`` has found both equal.
-        self._results.setdefault(shard, result)
-        if shard in self._ahead:
-            self.confirm(self.version, shard, result.loss, result.marks)
-
-    def _check_layout(self, shard: int, result: TaskResult) -> None:
-        """Refuse a result of another layout."""
-        sizes = [
-            one.nbytes if isinstance(one, DeviceBytes) else memoryview(one).nbytes
-            for one in result.update
-        ]
-        whole = [self.total_bytes] if self.device is not None and self.total_bytes else []
-        # One mark for loss and mask, then one for each entry of the layout.
-        marks = MARK_BYTES * (1 + len(self.layout.entries))
-        if (
-            sizes not in ([end - begin for begin, end in self.ranges], whole)
-            or len(result.present) != len(self.layout.params)
-            or len(result.marks) != marks
-        ):
-            raise ValueError(f"task {shard} of round {self.version} has another layout")
-
-    def have(self, round_no: int) -> tuple[int, ...]:
-        """Return the shards of a round whose result is in; all of them once its step was made."""
-        return tuple(range(self._tasks) if round_no < self.version else self._results)
-
-    @property
-    def complete(self) -> bool:
-        """Tell whether the results of all tasks of the round are in."""
-        return len(self._results) == self._tasks
+        self.results.add(shard, result)
 
     @property
     def wants_whole(self) -> bool:
@@ -239,16 +204,16 @@ class ParameterStore:
         They are the squared norms of the owned gradients, if the app clips; else there are none.
         ``step`` needs those of all parts.
         """
-        if not self.complete:
+        if not self.results.complete:
             raise ValueError(f"round {self.version} is not complete")
-        if self._loss is not None:
+        if self.results.loss is not None:
             raise ValueError(f"round {self.version - 1} is not concluded")
         if self._squares is None:
             # Packed now, since means of buffers are written into the model next.
             packed = self._packed()
             if self._runner is not None and not self._runner.on_device:
                 self._runner.put_back(self._pieces(packed)[0], self.version)
-            self._squares = self._replica.combine(self._in_order())
+            self._squares = self._replica.combine(self.results.in_order())
         return self._squares
 
     def step(self, squares: Sequence[float] | None = None) -> None:
@@ -257,9 +222,7 @@ class ParameterStore:
         ``squares``: the results of ``combine`` on all parts, in order; None: there are no others.
         """
         own = self.combine()
-        losses = [result.loss for result in self._in_order()]
-        if not self._ahead:
-            self._mean_loss(losses, self.version)
+        self.results.check_converges()
         # The state before the step is kept for tasks of this round that may have to run again.
         previous = self._packed()
         self._replica.step(self.version, own if squares is None else squares)
@@ -267,30 +230,9 @@ class ParameterStore:
         if is_looked_at(self.version):
             checkpoint.check(self._replica)
         self._begin(previous)
-        self._losses = losses
-        self._open, self._ahead = self._ahead, set()
+        self.results.step(concludes=not self._replica.part)
         if self._replica.part:
             self.finished = self.version == self._job.rounds
-        elif not self._open:
-            self._loss = self._mean_loss(losses, self.version - 1)
-
-    def _mean_loss(self, losses: Sequence[float], round_no: int) -> float:
-        """Return the mean loss of a round; refuse NaN, unless the job says otherwise."""
-        # In shard order, so that it has the same bits wherever tasks ran.
-        loss = sum(losses) / self._tasks
-        check_converges(loss, round_no, self._job)
-        return loss
-
-    # Tasks of this process whose numbers are still on the device.
-
-    def add_ahead(self, shard: int, present: bytes, update: DeviceBytes) -> None:
-        """Take the update of task (version, shard) before its loss and its hashes are known.
-
-        ``confirm`` gives them, also after the step.
-        """
-        ahead = TaskResult(loss=math.nan, present=present, marks=b"", update=(update,))
-        if self._results.setdefault(shard, ahead) is ahead:
-            self._ahead.add(shard)
 
     # A job that leaves its device for others.
 
@@ -314,42 +256,9 @@ class ParameterStore:
     @property
     def goes_on(self) -> bool:
         """Tell whether the round of this version is sure to follow, with its state as it is."""
-        waits = not self.confirmed or self._loss is not None
+        waits = not self.results.confirmed or self.results.loss is not None
         evaluates = waits and self._job.evaluates_after(self.version)
         return not (self.finished or evaluates or self.version == self._job.rounds)
-
-    @property
-    def confirmed(self) -> bool:
-        """Tell whether the losses and hashes of all tasks of the last step are known."""
-        return not self._open
-
-    def waits(self, round_no: int, shard: int) -> bool:
-        """Tell whether loss and hashes of a task that was added ahead are still to come."""
-        if round_no == self.version:
-            return shard in self._ahead
-        return round_no == self.version - 1 and shard in self._open
-
-    def confirm(self, round_no: int, shard: int, loss: float, marks: bytes) -> None:
-        """Take loss and hashes of a task that was added ahead, of the last round or of this one.
-
-        Raises
-        ------
-        SpecError
-            The same task was computed before with another result, or a round's mean loss is NaN.
-        """
-        self.known.check(round_no, shard, marks)
-        waiting = self._ahead if round_no == self.version else self._open
-        if shard not in waiting:
-            return
-        self.known.add(round_no, shard, marks)
-        waiting.discard(shard)
-        if round_no == self.version:
-            found = self._results[shard]
-            self._results[shard] = replace(found, loss=loss, marks=marks)
-            return
-        self._losses[shard] = loss
-        if not self._open:
-            self._loss = self._mean_loss(self._losses, round_no)
 
     def seed(self) -> None:
         """Set the next step's generators ahead of time; nothing else may run here before it."""
@@ -371,7 +280,7 @@ class ParameterStore:
         ValueError
             There was no step, or blocks of another part are missing.
         """
-        if self._loss is None:
+        if self.results.loss is None:
             raise ValueError("there is no step to conclude")
         self.come_back()
         metrics = None
@@ -380,7 +289,7 @@ class ParameterStore:
             metrics = self._replica.evaluate()
         stopped = metrics is not None and ends(self._replica.app, self._job, metrics)
         self.finished = self.version == self._job.rounds or stopped
-        loss, self._loss = self._loss, None
+        loss, self.results.loss = self.results.loss, None
         return RoundOutcome(
             round=self.version - 1, loss=loss, metrics=metrics, finished=self.finished
         )
@@ -393,9 +302,9 @@ class ParameterStore:
         ValueError
             There was no step.
         """
-        if self._loss is None:
+        if self.results.loss is None:
             raise ValueError("there is no step to conclude")
-        self.finished, self._loss = finished, None
+        self.finished, self.results.loss = finished, None
 
     def warm(self) -> None:
         """Evaluate the untrained model and forget it, so that no barrier pays for loading."""
@@ -490,6 +399,7 @@ class ParameterStore:
         self.come_back()
         self.version, self.finished = checkpoint.decode(parts, self._replica)
         self.known.go_on_from(self.version)
+        self.results.begin(self.version)
         self._begin(None)
 
     def check_restored(self, other: ParameterStore) -> None:
@@ -506,62 +416,6 @@ class ParameterStore:
     def tensorwise(self) -> bool:
         """Tell whether a step is each tensor's alone, so that the model may be on disk."""
         return self._replica.ema is None and tensorwise(self._replica.optimizer)
-
-    @property
-    def keeps_more(self) -> bool:
-        """Tell whether code with unknown kept values runs at its barriers."""
-        replica = self._replica
-        schedule = replica.schedule
-        known = schedule is None or type(schedule).__module__ == LRScheduler.__module__
-        lambdas = isinstance(schedule, LambdaLR | MultiplicativeLR)
-        return replica.parts == 1 and not (tensorwise(replica.optimizer) and known and not lambdas)
-
-    @property
-    def watched(self) -> bool:
-        """Tell whether steps are noted since ``watch``."""
-        return self._replica.recorded is not None
-
-    def watch(self) -> None:
-        """Save this version, and note the inputs of steps from now on.
-
-        Raises
-        ------
-        SpecError
-            Barriers have changed a value that a checkpoint cannot keep.
-        """
-        self._saved = bytes(self.checkpoint_part())
-        self._replica.recorded = []
-
-    def unwatch(self) -> None:
-        """Forget the saved version and inputs of ``watch``."""
-        self._saved = b""
-        self._replica.recorded = None
-
-    def verify(self, app: TorchApp) -> None:
-        """Repeat the steps since ``watch``, on a copy of the version saved then.
-
-        ``app``: another object of the app; this store is of no use afterwards.
-
-        Raises
-        ------
-        SpecError
-            The copy has other values or metrics than this store.
-        """
-        copy = Replica(app, self._job, 0, 1)
-        checkpoint.decode([self._saved], copy)
-        for made in self._replica.recorded or ():
-            copy.step_again(made)
-        checkpoint.check_same(self._replica, copy)
-        if self._job.evaluate is not None or self._job.stop is not None:
-            # Metrics such as elapsed time differ at each call.
-            own, found, again = map(self._evaluated, (self._replica, copy, self._replica))
-            if own == again and found != own:
-                message = "evaluate() gives other metrics once the job was restored"
-                raise refuse(self._job, "", f"{message}: they depend on what no checkpoint sees")
-
-    def _evaluated(self, replica: Replica) -> str:
-        reseed(self._job.seed, self.version, BARRIER)
-        return repr(replica.evaluate())
 
     def piece_for(self, part: int, homes: int, model_bytes: Sequence[int]) -> memoryview:
         """Return the piece of this part that server ``part`` of ``homes`` future servers will own.
@@ -593,6 +447,7 @@ class ParameterStore:
         self.come_back()
         self.version, self.finished = checkpoint.decode(pieces, self._replica, owned_only=True)
         self.known.go_on_from(self.version)
+        self.results.begin(self.version)
         self._begin(None)
 
     @property
@@ -615,13 +470,9 @@ class ParameterStore:
             self._copied = packed, packed.pieces(self.ranges)
         return self._copied[1]
 
-    def _in_order(self) -> list[TaskResult]:
-        """Return the results in shard order, in whatever order they came."""
-        return [self._results[shard] for shard in range(self._tasks)]
-
     def _need_evaluated(self) -> None:
         self.come_back()
-        if self._loss is not None and self._job.evaluates_after(self.version):
+        if self.results.loss is not None and self._job.evaluates_after(self.version):
             raise ValueError(f"conclude round {self.version - 1} first, it evaluates")
 
     def _need_whole(self) -> None:
@@ -630,9 +481,7 @@ class ParameterStore:
             raise ValueError(f"blocks of other parts of version {self.version} were not taken")
 
     def _begin(self, previous: Packed | None) -> None:
-        """Begin a round without results; ``previous`` is the state before the last step."""
+        """Begin a round; ``previous`` is the state before the last step."""
         self._previous = previous
         self._state = None
-        self._loss = None
-        self._results = {}
         self._squares = None
