@@ -1,8 +1,8 @@
 """A trainer in the process of its job's server: the store lies on the same device.
 
-Where nothing else is to run on the device it computes tasks before it is asked for them, so that
-the device never waits for messages. A task's bits do not depend on when it runs; it counts when it
-is asked for.
+It computes tasks before it is asked for them, up to the next task of another job in the device's
+queue. So the device does not wait for messages. A task's bits do not depend on when it runs; it
+counts when it is asked for.
 """
 
 from __future__ import annotations

@@ -234,7 +234,10 @@ class Trainer:
             forget_apps()  # what the first build has left there is not for the second
 
     def _leave_if_short(self, error: BaseException, shortages: int) -> None:
-        """End this process if its device had too little memory once more than ``shortages`` times."""
+        """End this process if its device had too little memory again.
+
+        ``shortages``: the number of times before that.
+        """
         if self._device is not None and (ran_out(error) or self._shortages() > shortages):
             leave_short()
 

@@ -1,7 +1,7 @@
-"""Tensors that leave a device for main memory, and come back to the same places.
+"""Tensors that leave a device for main memory, and come back to it.
 
-The memory of their storages is given back and asked for again. So every tensor and view of them
-stays the object that it is, whoever holds it.
+A job does so where another job needs the memory of its device. The memory of storages is given back
+and asked for again, so every tensor and every view of them stays the same object.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""A server and the trainer of its device in one process: nothing of a round leaves the device."""
+"""A server and the trainer of its device in one process.
+
+A job with one server on its GPU's machine is kept, stepped and computed there. Of a round only
+losses, hashes and batches pass between the GPU and main memory.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whole states and updates in the memory of a device, used again round after round.
+"""Whole states and updates in the memory of a device, which is used again round after round.
 
-A state of a model that lies on a device never leaves it on its way to a task there, nor does the
-update that the task gives. Both are flat, as in main memory (``training.tensor_layout``).
+The state of a model on a device stays there on its way to a task of the same process, and so does
+the task's update. Both are flat, as in main memory (``training.tensor_layout``).
 """
 
 from __future__ import annotations
