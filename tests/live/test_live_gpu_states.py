@@ -159,4 +159,5 @@ def test_kills_at_random_moments_change_no_bit_of_states_that_leave_and_move(
     assert set(ended(events).values()) == {"finished"}, of(events, JobFailed)
     assert hashes(events) == plain
     assert of(events, RolledBack)
+    assert not (tmp_path / "out" / "checkpoints").exists()
     assert times_back(tmp_path) >= (2 * len(JOBS) if servers == 1 else 0)

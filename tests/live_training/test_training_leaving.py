@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from processes import wait_until
 from torch import Tensor, nn
 
 from warren.apps.protocol import TorchApp
 from warren.live.gpu.offload import Offload
 from warren.live.gpu.trainer_device import memory_on
 from warren.live.oracle.plain import train
+from warren.live.server.checkpoint_schedule import CheckpointSchedule
 from warren.live.server.local_tasks import LocalTasks
+from warren.live.training.checkpoints.files import latest_round
 from warren.live.training.memory.device_bytes import DeviceBytes
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.training.task_runner import StartedTask, TaskRunner
-from warren.model.job import Evaluate, Job
+from warren.model.job import Checkpoint, Evaluate, Job
 
 CPU = torch.device("cpu")
 JOB = Job(index=0, name="job", app="app.py:Kept", scale=3, rounds=4, batch=2, seed=3)
@@ -220,3 +226,44 @@ def test_a_job_leaves_and_comes_back_to_the_same_tensors() -> None:
     assert not offload.away
     assert torch.equal(view, torch.arange(7.0, 300.0))
     assert spare.untyped_storage().nbytes() == 20
+
+
+def trained(folder: Path, rounds: int) -> Here:
+    """Train from the newest checkpoint on, while a thread writes one each round."""
+    job = replace(JOB, rounds=rounds, checkpoint=Checkpoint(every=1))
+    here, begin = Here(app_of("averaged"), job), latest_round(folder)
+    schedule = CheckpointSchedule(here.store, job, str(folder), begin, 0, 1)
+    while not here.store.finished:
+        if here.store.version > begin:
+            schedule.save(here.store.version)
+        here.leave()  # perhaps before the state is in main memory
+        for shard in range(job.scale):
+            end = here.begin(here.store.version, shard)
+            here.local.add_all()
+            result = end()
+            here.store.confirm(here.store.version, shard, result.loss, result.marks)
+        here.store.step()
+        here.store.conclude()
+    schedule.settle(wait=True)
+    return here
+
+
+@pytest.mark.live
+def test_a_process_that_is_killed_while_a_thread_writes_goes_on_with_its_bits(
+    tmp_path: Path,
+) -> None:
+    seen = [0]
+    for _ in range(4):
+        child = os.fork()
+        if not child:
+            trained(tmp_path, 10**6)
+            os._exit(1)
+        came = wait_until(lambda: latest_round(tmp_path) >= seen[-1] + 3)
+        os.kill(child, signal.SIGKILL)
+        assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        assert came
+        seen.append(latest_round(tmp_path))
+    assert seen == sorted(set(seen))
+    rounds = seen[-1] + 2
+    found = trained(tmp_path, rounds).store.digest()
+    assert found == train(app_of("averaged"), replace(JOB, rounds=rounds)).digest
