@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from live_worlds import accepted, drive, ended, job, of, shuffled, world
+from live_worlds import accepted, drive, ended, job, of, shuffled, treat_devices_as_gpus, world
 
 from warren.live.control.local_engine import LivePort
 from warren.live.control.plain_engine import PlainPort
@@ -74,13 +74,16 @@ def longer(event: RoundsDone) -> int:
     return NS_PER_S // 4 * 2 ** min(6, event.round // 2)
 
 
-@pytest.mark.parametrize(("seed", "devices"), [(1, 2), (2, 4)])
+@pytest.mark.parametrize(("seed", "devices", "gpus"), [(1, 2, False), (2, 4, False), (3, 2, True)])
 def test_a_job_whose_blocks_migrate_again_and_again_has_the_bits_of_the_plain_loop(
-    seed: int, devices: int, tmp_path: Path
+    seed: int, devices: int, gpus: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every shape is answered as soon as the one before it stands, or sooner: the last counts."""
     run, costs = world(tmp_path, JOBS, devices)
     expected = plain_bits(run, tmp_path / "plain")
+    if gpus:  # each server keeps its part on one of them
+        treat_devices_as_gpus(monkeypatch)
+        run = replace(run, scheduler=replace(run.scheduler, shape="cruise"))
     with LivePort(run, costs, tmp_path / "out") as port:
         events = drive(port, shuffled(run, seed), mover(port, seed), held=True)
     assert bits(events) == expected
