@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from device_world import Stage, stage
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from live_worlds import job
 
+from warren.live.device.local_trainer import LocalTrainer
 from warren.live.device.residency import DeviceMemoryPlan, evicted
 from warren.live.process.linux import SHORT_OF_MEMORY
 from warren.live.transport.messages import (
@@ -295,6 +298,23 @@ def test_who_is_to_build_alone_waits_for_who_builds_and_a_late_end_takes_nothing
     two.assign(0, 1, 0, (0,))
     two.answer(two.server_of(1), 0)
     builds.hear(RunTask)  # nobody has the device to itself any more
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_second_build_of_an_app_counts_in_what_its_process_needs(stays: bool) -> None:
+    builds, gone = [10], []
+    settled: Any = SimpleNamespace(
+        settle=lambda: (sum(builds), 60 - sum(builds), stays or len(builds) == 1)
+    )
+    trainer: Any = SimpleNamespace(
+        _role=SimpleNamespace(verify=0.1),
+        _repeated=SimpleNamespace(
+            prepare=lambda: builds.append(10), evict=lambda: gone.append("again")
+        ),
+        _local=SimpleNamespace(leave=lambda: gone.append("store")),
+    )
+    assert LocalTrainer._settle(trainer, settled) == (20, 40, stays)
+    assert gone == ([] if stays else ["store", "again"])
 
 
 def test_a_second_trainer_gives_its_memory_back_too() -> None:

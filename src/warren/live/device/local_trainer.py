@@ -160,8 +160,10 @@ class LocalTrainer(Trainer):
         # Only where it takes no memory that another job, or a task, could need.
         if self._role.verify and stays and free_bytes >= 2 * device_bytes:
             self._repeated.prepare()
+            device_bytes, free_bytes, stays = runner.settle()
         if not stays:
             self._local.leave()
+            self._repeated.evict()
             _, free_bytes, _ = runner.settle()
         return device_bytes, free_bytes, stays
 
