@@ -77,6 +77,7 @@ class DeviceMemory(ModelMemory):
         self._lane = lane
         self._tensors = TensorPlaces(built.model)
         self._home: list[Tensor] = []
+        self._pieces = pieces
         self._updates_there = DevicePlaces(layout, device)
         self._gathering: DeviceBytes | None = None
         self._hashes: DeviceHashes | None = None
@@ -132,7 +133,8 @@ class DeviceMemory(ModelMemory):
     def _allocate(self) -> None:
         size = self._layout.total_bytes
         self._flat = torch.zeros(size, dtype=torch.uint8, device=self._device)
-        self._updates_there.lend()
+        if self._pieces:  # else updates have places of the store's
+            self._updates_there.lend()
         self._hashes = DeviceHashes(self._layout, self._device)
         # The state is complete: only now does the model have memory.
         self._home += map(apart, StateMemory(self._layout, self._flat).views)
