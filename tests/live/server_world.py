@@ -17,6 +17,7 @@ from processes import PATIENCE_S
 
 from warren.live.process.specs import ServerRole
 from warren.live.server import server
+from warren.live.server.process import serve_alone
 from warren.live.server.server import Server
 from warren.live.training.app.app_loader import build_app
 from warren.live.training.block_ownership import ranges_of, static_owners
@@ -42,7 +43,9 @@ class ServerStage:
         )  # fmt: skip
         self._control = Link(controller_address(folder))
         self._server = Server(role, self._read, self._control)
-        self._thread = threading.Thread(target=self._server.serve, daemon=True)
+        self._thread = threading.Thread(
+            target=serve_alone, args=(self._server, self._read), daemon=True
+        )
         self._thread.start()
         self.controller.hear(ServerReady)
         address = server_address(folder, 0, 0, 0)

@@ -22,7 +22,7 @@ def main(role: Role, lifeline: int) -> None:
     control = link_to_controller(role.folder, role.identity)
     try:
         if role.trainer is None:
-            _serve(Server(role, lifeline, control), lifeline)
+            serve_alone(Server(role, lifeline, control), lifeline)
         else:
             # Its code is loaded only where it is used.
             from warren.live.server.device_process import serve
@@ -34,7 +34,7 @@ def main(role: Role, lifeline: int) -> None:
         wait_for_end(lifeline)
 
 
-def _serve(server: Server, lifeline: int) -> None:
+def serve_alone(server: Server, lifeline: int) -> None:
     """Take messages and make rounds until the zygote closes the lifeline."""
     server.listen()
     while True:
