@@ -36,13 +36,6 @@ from warren.model.run import Run
 pytestmark = pytest.mark.live
 
 TWO = [[KIND], [KIND]]
-HOG = """
-
-class Hog(Tiny):
-    def loss(self, model, batch):
-        self.held = bytearray(os.urandom(1)) * 500_000_000
-        return super().loss(model, batch)
-"""
 
 
 def agent_pids(port: LivePort) -> tuple[int, ...]:
@@ -60,18 +53,15 @@ def test_jobs_on_gpus_of_two_agents_have_the_bits_of_plain_though_one_is_killed_
     short = {"calls": str(calls), "short_at": [9]}
     jobs = [
         job(0, rounds=10, params={"width": 3000, "sleep_s": 0.05}, checkpoint=often),
-        job(1, rounds=40, params={"sleep_s": 0.1}, user="bob", sync="ring", checkpoint=often),
+        job(1, rounds=20, params={"sleep_s": 0.1}, user="bob", sync="ring", checkpoint=often),
         job(2, "Short", rounds=8, params=short),
-        job(3, "Hog"),
     ]
     agents_with(monkeypatch, tmp_path, [[stand_in(0)], [stand_in(1)]])
     run, costs = world(tmp_path, jobs, 2, servers=2)
-    with (tmp_path / "apps.py").open("a") as apps:
-        apps.write(HOG)
-    run, faults = on_agents(run, TWO, memory_bytes=300_000_000), []
+    run, faults = on_agents(run, TWO), []
     rows = [
         Assignment(shard, one.index, round_no, 1, (shard,))
-        for round_no in range(40)
+        for round_no in range(20)
         for one in jobs
         if round_no < (one.rounds or 0)
         for shard in range(2)
@@ -96,11 +86,8 @@ def test_jobs_on_gpus_of_two_agents_have_the_bits_of_plain_though_one_is_killed_
     assert any(AWAY in event.reason for event in of(events, RolledBack))
     # The memory of its device ran out once.
     assert (calls / "9").exists()
-    (failed,) = of(events, JobFailed)
-    # By a cgroup, or by the limit of a process.
-    assert failed.job == 3
-    assert "memory limit of 300 MB" in failed.reason or "MemoryError" in failed.reason
-    assert hashes(events) == plain_hashes(tmp_path, jobs[:3])
+    assert of(events, JobFailed) == []
+    assert hashes(events) == plain_hashes(tmp_path, jobs)
     assert all("stand-in" in event.numerics for event in of(events, ParamsSaved))
 
 

@@ -171,7 +171,7 @@ KINDS = [
         "ClampsData", "TorchGenerator", "RunningMean", "Adversary", "DrawsInEvaluate",
         "WrittenLarge",
     }
-]  # fmt: skip
+][:: 1 if FULL else 3]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.app)
