@@ -100,7 +100,7 @@ def test_draws_of_samples_and_orders_are_those_of_plain_for_any_number_of_worker
     assert trained(TaskRunner(Augmented(), job), job) == right
     with runner_of(Augmented, job, count) as (runner, _):
         assert trained(runner, job) == right
-        assert runner.data_wait_ns > 0
+        assert runner.run(whole(ParameterStore(Augmented(), job)), 0, 0).data_ns > 0
 
 
 def test_a_killed_worker_is_replaced_and_changes_no_bit() -> None:

@@ -24,7 +24,7 @@ from warren.live.training.app.app_calls import build
 from warren.live.training.app.app_loader import build_app
 from warren.live.training.data_order import start_workers
 from warren.live.training.task_hashes import TaskResult
-from warren.live.training.task_runner import StartedTask, TaskRunner
+from warren.live.training.task_runner import TaskRunner
 from warren.live.transport.messages import GoAhead, RunTask, Staged, StageState, TaskComputed
 from warren.model.errors import SpecError
 
@@ -34,11 +34,15 @@ Task = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class TimedResult:
-    """The result of a task, and when the device began and ended it, in ns of the run's clock."""
+    """The result of a task, and when the device began and ended it, in ns of the run's clock.
+
+    ``unasked``: it was computed before it was asked for.
+    """
 
     result: TaskResult
     began_ns: int
     ended_ns: int
+    unasked: bool
 
 
 class LocalTrainer(Trainer):
@@ -54,7 +58,6 @@ class LocalTrainer(Trainer):
         # The result is there soon after the gradients; the device is free then.
         self._computed = None
         self._early: dict[Task, Future[TimedResult]] = {}
-        self._reported: set[Task] = set()
         # When the device ended its last task.
         self._ended_ns = 0
         self._latest: Task | None = None
@@ -76,9 +79,9 @@ class LocalTrainer(Trainer):
         shortages = self._shortages()
         try:
             with self._alarm.within(self._job.task_limit_ns):
-                work = self._launch(self._runner, *task)
+                work = self._launch(self._runner, task, unasked=True)
             self._early[task] = work
-            self._link.send_result(lambda: self._unasked(work, *task))
+            self._link.send_result(lambda: self._early_report(task, work))
         except BaseException as error:
             self._leave_if_short(error, shortages)
             # It will raise again when it is asked for, where that is reported.
@@ -93,7 +96,6 @@ class LocalTrainer(Trainer):
         if not self._most or self._latest is None:
             return None
         self._early = {one: work for one, work in self._early.items() if self._local.waits(*one)}
-        self._reported &= self._early.keys()
         if len(self._early) >= self._most:
             return None
         task = self._after(*self._latest)
@@ -103,57 +105,49 @@ class LocalTrainer(Trainer):
         """Return the task that follows another one if all of the job's run here."""
         return (round_no, shard + 1) if shard + 1 < self._job.scale else (round_no + 1, 0)
 
-    def _launch(self, runner: TaskRunner, round_no: int, shard: int) -> Future[TimedResult]:
+    def _launch(
+        self, runner: TaskRunner, task: Task, *, unasked: bool = False
+    ) -> Future[TimedResult]:
         """Let the device compute a task, whose update stays there."""
         launched_ns = run_clock.now_ns()
-        update = self._local.lend()
-        started = runner.start(self._local.state(round_no), round_no, shard, update)
-        self._latest = round_no, shard
-        self._local.computed(round_no, shard, started.present, update)
-        state = self._local.state(round_no)
-        again = self._repeated.start(state, round_no, shard, self._local.lend)
-        runner.build_ahead(*self._after(round_no, shard))
-        return self._link.behind(lambda: self._wait((round_no, shard), started, again, launched_ns))
+        state, update = self._local.state(task[0]), self._local.lend()
+        started = runner.start(state, *task, update)
+        self._latest = task
+        self._local.computed(*task, started.present, update)
+        again = self._repeated.start(state, *task, self._local.lend)
+        runner.build_ahead(*self._after(*task))
 
-    def _wait(
-        self, task: Task, started: StartedTask, again: StartedTask | None, launched_ns: int
-    ) -> TimedResult:
-        """Wait for a task's result, in the thread of results."""
-        result = started()
-        began_ns, self._ended_ns = max(launched_ns, self._ended_ns), run_clock.now_ns()
-        if again is not None:
-            self._repeated.check(*task, result, again())
-        return TimedResult(result, began_ns, self._ended_ns)
+        def wait() -> TimedResult:
+            """Wait for the result, in the thread of results."""
+            result = started()
+            began_ns, self._ended_ns = max(launched_ns, self._ended_ns), run_clock.now_ns()
+            if again is not None:
+                self._repeated.check(*task, result, again())
+            return TimedResult(result, began_ns, self._ended_ns, unasked)
+
+        return self._link.behind(wait)
 
     def _second_runner(self) -> TaskRunner:
         """Build the app once more, for tasks that are computed again."""
         return TaskRunner(_app_of_tasks(self._role), self._job, self._memory_of)
 
-    def _unasked(self, work: Future[TimedResult], round_no: int, shard: int) -> TaskComputed | None:
+    def _early_report(self, task: Task, work: Future[TimedResult]) -> TaskComputed | None:
         """Return the report of a task that was not asked for; None: it failed."""
-        if work.exception() is not None:
-            return None
-        self._reported.add((round_no, shard))
-        return self._computed_task(work.result(), round_no, shard, unasked=True)
+        return None if work.exception() is not None else self._report_of(task, work.result())
 
-    def _computed_task(
-        self, timed: TimedResult, round_no: int, shard: int, *, unasked: bool = False
-    ) -> TaskComputed:
+    def _report_of(self, task: Task, timed: TimedResult) -> TaskComputed:
         found = timed.result
-        done = self._job.index, round_no, shard, found.loss, found.present, found.marks
-        return TaskComputed(*done, timed.began_ns, timed.ended_ns, found.data_ns, unasked)
+        done = self._job.index, *task, found.loss, found.present, found.marks
+        return TaskComputed(*done, timed.began_ns, timed.ended_ns, found.data_ns, timed.unasked)
 
     def _compute(self, runner: TaskRunner, task: RunTask) -> Callable[[], TimedResult]:
         key = task.round, task.shard
         self._most = task.ahead
         found = self._early.pop(key, None)
-        return (self._launch(runner, *key) if found is None else found).result
+        return (self._launch(runner, key) if found is None else found).result
 
     def _report(self, task: RunTask, result: TimedResult) -> TaskComputed:
-        key = task.round, task.shard
-        again = key in self._reported  # before it was asked for
-        self._reported.discard(key)
-        return self._computed_task(result, *key, unasked=again)
+        return self._report_of((task.round, task.shard), result)
 
     def _settle(self, runner: TaskRunner) -> tuple[int, int, bool]:
         device_bytes, free_bytes, stays = runner.settle()

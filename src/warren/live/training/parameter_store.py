@@ -362,8 +362,7 @@ class ParameterStore:
         SpecError
             Barriers have changed something that a checkpoint cannot keep.
         """
-        self._need_evaluated()
-        return checkpoint.encode(self._replica, self._archive, self.version, finished=self.finished)
+        return self.begin_checkpoint()()
 
     def begin_checkpoint(self) -> Callable[[], memoryview]:
         """Begin ``checkpoint_part``; the store may go on meanwhile.

@@ -99,8 +99,6 @@ class TaskRunner:
         self._builds_ahead = self._batches.plain and not self._batches.spilled
         # For coming tasks: batches that a thread gets ready, and a batch that is ready.
         self._coming: dict[tuple[int, int], Future[Any]] = {}
-        self.data_wait_ns = 0
-        """How long the tasks so far have waited for their batches, in ns."""
         self._compared = workers is None
         self._expected: tuple[tuple[int, int], Any] | None = None
         # How long the last task has waited for its batch.
@@ -253,7 +251,6 @@ class TaskRunner:
         coming = self._coming.pop(task, None)
         for passed in [one for one in self._coming if one < task]:
             del self._coming[passed]
-        began_ns = time.monotonic_ns()
         try:
             if self._batches.workers is not None and self.rules.looking:
                 batch = self._here(*task)
@@ -261,7 +258,6 @@ class TaskRunner:
                 batch = self._batches.of(*task) if coming is None else coming.result()
         except WorkersLost:
             batch = self._batches.here(*task)
-        self.data_wait_ns += time.monotonic_ns() - began_ns
         return self._memory.batch(batch)
 
     def _here(self, round_no: int, shard: int) -> Any:
