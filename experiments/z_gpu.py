@@ -41,11 +41,9 @@ A checkpoint of GPT-2 that leaves beside training: the round in which it leaves 
 {checkpoint_times:.2f} times as long (median of {checkpoint_count}; asked: 1.15). One round took
 {checkpoint_most:.0f} ms.
 
-Before, states came from main memory in each round: on other machines of the kind GPT-2 took 14.9
-times its free loop, and ResNet-50 3.2 times. Not measured in this form yet: `scale: 4`, six jobs
-under `hare`, JPEG files, and states of 1.5 GB that come back (`--parts scale,mixed,jpeg`). All
-that follows on this page was measured with states in main memory, bits too. In this form five
-small jobs had the bits of `plain` under `srtf` on an H200 (367b7b347bbd).
+Not measured in this form yet: `scale: 4`, six jobs under `hare`, JPEG files and bits (`--parts
+scale,mixed,jpeg,bits`), and states of 1.5 GB that come back, for which no part is there. All that
+follows on this page was measured with states in main memory, bits too.
 
 ## Same bits
 
@@ -136,11 +134,8 @@ processors at once finished 11 of 11 jobs; its bits depend on the schedule and a
 WAYS: Final = ("free", "deterministic", "unfilled")
 """The ways in which a user's own loop is timed."""
 MISSES: Final = """\
-Missed: {missed}. For these the device is hardly ever without a task, but a task takes longer than
-a step of the own loop. Why was not measured on a GPU. A suspect: while a loss is computed,
-PyTorch looks at each function that is called, so that tensors that an app makes are on the GPU
-(`with torch.device(...)`). On a processor the forward pass of 150 small layers took 1.8 ms
-without that and 2.9 to 3.3 with it."""
+Missed: {missed}. In the timeline the device is hardly ever without a task, but a task takes
+longer than a step of the own loop. Why was not measured."""
 
 
 def main() -> None:
