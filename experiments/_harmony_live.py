@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import ceil
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -39,6 +40,9 @@ TASKS: Final = 6
 LOOK_AHEAD: Final = 16
 """Tasks whose states a device fetches before their turn: those of all jobs that share a host."""
 EXAMPLES: Final = ROOT / "examples/apps"
+REPEATED: Final = ROOT / "experiments/_repeated_rows.py"
+DIGITS: Final = 1797
+"""The rows of the data of ``Deep``."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +54,18 @@ class LiveJob:
     batch: int
     rounds: int
 
+    @property
+    def all_params(self) -> dict[str, Any]:
+        """The parameters, with as many copies of each row as a batch of different items needs."""
+        if not self.app.startswith(str(REPEATED)):
+            return dict(self.params)
+        return {**self.params, "copies": ceil(self.batch / self.params.get("rows", DIGITS))}
+
     @cached_property
     def model_bytes(self) -> int:
         """The bytes of a state, as they are sent."""
         job = Job(
-            index=0, name="sized", app=self.app, params=dict(self.params), scale=TASKS, rounds=1,
+            index=0, name="sized", app=self.app, params=self.all_params, scale=TASKS, rounds=1,
             batch=self.batch,
         )  # fmt: skip
         return Layout.of(build_app(job, str(ROOT)).model()).total_bytes
@@ -70,12 +81,12 @@ class Profile:
 
 JOBS: Final[dict[str, LiveJob]] = {
     "mlr": LiveJob(
-        f"{EXAMPLES / 'mlr.py'}:Mlr",
+        f"{REPEATED}:Mlr",
         {"data": "synthetic", "rows": 4000, "features": 2500, "classes": 100, "blocks": 12},
         20_000, 10,
     ),
     "mlr-small": LiveJob(
-        f"{EXAMPLES / 'mlr.py'}:Mlr",
+        f"{REPEATED}:Mlr",
         {"data": "synthetic", "rows": 2000, "features": 2500, "classes": 100, "blocks": 12},
         2500, 14,
     ),
@@ -96,16 +107,16 @@ JOBS: Final[dict[str, LiveJob]] = {
         250, 9,
     ),
     "net": LiveJob(
-        f"{ROOT / 'experiments/_deep.py'}:Deep", {"layers": 12, "width": 150}, 7500, 12,
+        f"{REPEATED}:Deep", {"layers": 12, "width": 150}, 7500, 12,
     ),
     "net-small": LiveJob(
-        f"{ROOT / 'experiments/_deep.py'}:Deep", {"layers": 12, "width": 150}, 1500, 14,
+        f"{REPEATED}:Deep", {"layers": 12, "width": 150}, 1500, 14,
     ),
 }  # fmt: skip
 
 
 LASSO: Final = LiveJob(
-    f"{EXAMPLES / 'lasso.py'}:Lasso",
+    f"{REPEATED}:Lasso",
     {"data": "synthetic", "rows": 400, "features": 50_000, "blocks": 12}, 2000, 10,
 )  # fmt: skip
 
@@ -160,7 +171,7 @@ def described(
     }
     listed = [
         {
-            "name": name, "app": job.app, "params": dict(job.params), "model": name,
+            "name": name, "app": job.app, "params": job.all_params, "model": name,
             "scale": TASKS, "batch": job.batch, "rounds": job.rounds,
         }
         for name, job in jobs.items()
