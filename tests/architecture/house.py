@@ -39,12 +39,14 @@ ROOMS: Final[Mapping[str, frozenset[str]]] = {
     "runs": frozenset(
         words("model workload profile cost predict solve policy core sim apps live report store")
     ),
+    # The service keeps jobs by itself; what trains and what simulates is reached through ``runs``.
+    "serve": frozenset(words("model runs store")),
     # What watches a run is called by the core's loop at each step, with its state. A testbed is
     # made and looked at without a run. The schema of a file is printed as it is. To these ``runs``
     # would add nothing but a name.
     "cli": frozenset(
         words(
-            "model report store runs core.loop core.state core.wait_reasons live.testbed "
+            "model report store runs serve core.loop core.state core.wait_reasons live.testbed "
             "live.enforcement workload.specs.json_schema"
         )
     ),

@@ -1,0 +1,1 @@
+"""The HTTP API: routes, who asks, and what callers may see."""

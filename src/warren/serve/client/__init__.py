@@ -1,0 +1,1 @@
+"""What asks a service: finds it, calls it; imports nothing heavy."""

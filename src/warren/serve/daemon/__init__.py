@@ -1,0 +1,1 @@
+"""The daemon: requests in, events to disk, orders to hosts."""

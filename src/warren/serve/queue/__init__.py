@@ -1,0 +1,1 @@
+"""The queue: events make it, requests become events or are refused. Pure."""

@@ -1,0 +1,1 @@
+"""What the service knows: jobs, machines, users, and the events that change them. Values alone."""

@@ -1,0 +1,187 @@
+"""Events of the service: the queue is what they have made of it, and nothing else.
+
+An event is in the journal, on disk, before anybody learns of it. ``by`` is the user who asked for
+it, or empty where the service did it by itself. Times are nanoseconds since 1970. Fields have
+names in the journal, so new ones may be added with a default; tags stay as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from warren.serve.records.jobs import CommandSpec, JobState
+from warren.serve.records.machines import DeviceUse, Machine
+from warren.serve.records.users import Quota, User
+
+
+class ServiceEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of all events of the service."""
+
+    time_ns: int
+    by: str = ""
+
+
+class JobSubmitted(ServiceEvent, frozen=True, tag="submitted"):
+    """A job has come. ``array`` is the id of the array or sweep that it belongs to."""
+
+    job: str
+    user: str
+    spec: CommandSpec
+    array: str | None = None
+
+
+class JobHeld(ServiceEvent, frozen=True, tag="held"):
+    """A waiting job stays where it is until it is released."""
+
+    job: str
+
+
+class JobReleased(ServiceEvent, frozen=True, tag="released"):
+    """A held job waits for devices again."""
+
+    job: str
+
+
+class PriorityChanged(ServiceEvent, frozen=True, tag="priority"):
+    """A job that has not started has another priority."""
+
+    job: str
+    priority: int
+
+
+class CancelAsked(ServiceEvent, frozen=True, tag="cancel"):
+    """A job shall end; a running one is stopped first, and keeps its devices until it has."""
+
+    job: str
+
+
+class AttemptBegun(ServiceEvent, frozen=True, tag="begun"):
+    """The scheduler gave a job devices. Its host hears of it after this is on disk."""
+
+    job: str
+    attempt: int
+    host: str
+    devices: tuple[str, ...]
+
+
+class AttemptStarted(ServiceEvent, frozen=True, tag="started"):
+    """The command of an attempt runs."""
+
+    job: str
+    attempt: int
+
+
+class AttemptEnded(ServiceEvent, frozen=True, tag="ended"):
+    """The command of an attempt, and all its processes, have ended; its devices are free.
+
+    ``cause``: ``exit`` by itself, ``time`` at its time limit, ``cancel`` by a user, ``memory`` at
+    its memory limit, ``host`` where its machine started again or was lost, ``start`` where it could
+    not be started (``reason`` says why). ``ran`` is false if the command surely never ran.
+    """
+
+    job: str
+    attempt: int
+    cause: Literal["exit", "time", "cancel", "memory", "host", "start"]
+    exit_code: int | None = None
+    signal: int | None = None
+    reason: str = ""
+    ran: bool = True
+
+
+class JobEnded(ServiceEvent, frozen=True, tag="done"):
+    """A job has come to its end; a retry is an attempt, and no end."""
+
+    job: str
+    state: JobState
+    reason: str = ""
+
+
+class MachineJoined(ServiceEvent, frozen=True, tag="joined"):
+    """The agent of a host is connected; ``machine`` says what the host has."""
+
+    machine: Machine
+
+
+class MachineLost(ServiceEvent, frozen=True, tag="lost"):
+    """The agent of a host does not answer. Its jobs are believed to run on."""
+
+    host: str
+    reason: str = ""
+
+
+class MachineRemoved(ServiceEvent, frozen=True, tag="removed"):
+    """An admin took a lost host away: its jobs are counted as ended with it."""
+
+    host: str
+
+
+class Drained(ServiceEvent, frozen=True, tag="drained"):
+    """No job starts on a host, or on one device of it; what runs there goes on."""
+
+    host: str
+    device: str | None = None
+    reason: str = ""
+
+
+class Undrained(ServiceEvent, frozen=True, tag="undrained"):
+    """Jobs may start there again."""
+
+    host: str
+    device: str | None = None
+
+
+class DevicesUsed(ServiceEvent, frozen=True, tag="used"):
+    """Processes of no job came to a device of a host or left it; the list holds all devices."""
+
+    host: str
+    devices: tuple[DeviceUse, ...]
+
+
+class UserSet(ServiceEvent, frozen=True, tag="user"):
+    """A user was added or changed."""
+
+    user: User
+
+
+class UserRemoved(ServiceEvent, frozen=True, tag="user-removed"):
+    """A user's token and limits are gone; jobs stay."""
+
+    name: str
+
+
+class QuotaSet(ServiceEvent, frozen=True, tag="quota"):
+    """A limit was set; ``devices`` below 0 takes it away."""
+
+    quota: Quota
+
+
+class Refused(ServiceEvent, frozen=True, tag="refused"):
+    """A request that is not allowed; kept for the audit log alone."""
+
+    action: str
+    reason: str
+
+
+AnyEvent: TypeAlias = (
+    JobSubmitted
+    | JobHeld
+    | JobReleased
+    | PriorityChanged
+    | CancelAsked
+    | AttemptBegun
+    | AttemptStarted
+    | AttemptEnded
+    | JobEnded
+    | MachineJoined
+    | MachineLost
+    | MachineRemoved
+    | Drained
+    | Undrained
+    | DevicesUsed
+    | UserSet
+    | UserRemoved
+    | QuotaSet
+    | Refused
+)

@@ -1,0 +1,123 @@
+"""Jobs of the service: what was asked for, and what became of it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+
+class JobState(StrEnum):
+    """The state of a job, as users read it."""
+
+    QUEUED = "queued"
+    HELD = "held"
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether a job in this state never runs again."""
+        return self in (JobState.FINISHED, JobState.FAILED, JobState.CANCELLED)
+
+
+class Dependency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A job waits until another has ended.
+
+    ``job`` is an id, or a name: then all jobs of that user and name that are there when this job is
+    submitted. ``when``: ``ok`` asks that it finished; ``any`` is content with any end. A dependency
+    that can no longer hold fails the job.
+    """
+
+    job: str
+    when: Literal["ok", "any"] = "ok"
+
+
+class CommandSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A command, and what it needs.
+
+    ``folder`` and ``environment`` are those it was submitted from. It holds ``devices`` whole
+    devices of one host from start to end: of any type, of kind ``gpu`` or ``cpu``, or of the type
+    named in ``device_type``; with ``share`` other jobs that share may have them, too.
+    ``time_limit_s`` counts running time alone. ``retries``: how often it is started again after it
+    failed. ``grace_s``: time between SIGTERM and SIGKILL. ``key``: a second submission of the
+    same user and key is answered with the first one's id.
+    """
+
+    command: tuple[str, ...]
+    folder: str
+    environment: dict[str, str] = {}
+    name: str = ""
+    devices: int = 1
+    device_type: str | None = None
+    share: bool = False
+    host: str | None = None
+    time_limit_s: float | None = None
+    memory_bytes: int | None = None
+    after: tuple[Dependency, ...] = ()
+    priority: int = 0
+    retries: int = 0
+    grace_s: float = 10.0
+    held: bool = False
+    key: str | None = None
+
+
+class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One call of ``warren submit``: a job, an array of jobs, or a sweep over values.
+
+    ``array`` is the first and the last index, both included; each job has its index in the
+    variable ``WARREN_ARRAY_INDEX`` and in ``{index}`` of its command. ``sweep`` has a job for each
+    combination of values; ``{name}`` in the command becomes the value.
+    """
+
+    spec: CommandSpec
+    array: tuple[int, int] | None = None
+    sweep: dict[str, tuple[str, ...]] | None = None
+
+
+class Attempt(msgspec.Struct, omit_defaults=True):
+    """One start of a job: where, when, and how it ended.
+
+    ``number`` counts from 1. ``begun_ns`` is when the scheduler chose host and devices,
+    ``started_ns`` when the command ran. ``reason`` says why it ended, where the exit code does not.
+    """
+
+    number: int
+    host: str
+    devices: tuple[str, ...]
+    begun_ns: int
+    started_ns: int | None = None
+    ended_ns: int | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    reason: str = ""
+
+
+class ServiceJob(msgspec.Struct, omit_defaults=True):
+    """A job of the queue, as its events have left it. Times are nanoseconds since 1970."""
+
+    id: str
+    order: int
+    user: str
+    spec: CommandSpec
+    submitted_ns: int
+    state: JobState = JobState.QUEUED
+    priority: int = 0
+    array: str | None = None
+    attempts: list[Attempt] = []
+    cancelled_by: str | None = None
+    ended_ns: int | None = None
+    reason: str = ""
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The last attempt; None before the first."""
+        return self.attempts[-1] if self.attempts else None
+
+
+def attempt_id(job: str, number: int) -> str:
+    """Return the name of an attempt, of the job's folder on its host, too: ``12.1``."""
+    return f"{job}.{number}"

@@ -1,0 +1,42 @@
+"""Users of the service, their rights and their limits."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Role = Literal["user", "admin"]
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who asks: the user's name and role, found out by the socket or a token, never from a text."""
+
+    user: str
+    role: Role = "user"
+
+
+class User(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A user that an admin has added; on the machine itself every account may use the socket.
+
+    ``token_hash`` is the scrypt hash of the token for TCP, with its salt. ``weight`` is the share
+    of device time that the user should have beside others.
+    """
+
+    name: str
+    role: Role = "user"
+    groups: tuple[str, ...] = ()
+    weight: float = 1.0
+    token_hash: str = ""
+
+
+class Quota(msgspec.Struct, frozen=True):
+    """At most ``devices`` devices of a type at once, for a user or a group.
+
+    ``subject`` is ``user:ana``, ``group:vision`` or ``each`` (every user by itself); ``type`` a
+    device type, ``gpu``, ``cpu`` or ``any``.
+    """
+
+    subject: str
+    type: str
+    devices: int

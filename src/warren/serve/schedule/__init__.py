@@ -1,0 +1,1 @@
+"""Which job starts next, where, and why the others wait. Pure."""
