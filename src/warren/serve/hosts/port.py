@@ -34,7 +34,7 @@ class StartOrder(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class AgentJoined(msgspec.Struct, frozen=True, tag="joined"):
-    """The agent of a host is connected; ``attempts`` names all that it has a record of, ended or not."""
+    """The agent of a host is connected; ``attempts`` names all that it has a record of."""
 
     machine: Machine
     attempts: tuple[str, ...]
