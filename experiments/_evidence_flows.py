@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from _evidence_live import table
 
@@ -20,10 +20,6 @@ def flow_rules(result: Mapping[str, Any]) -> str:
     )
 
 
-BEFORE_SPEEDS: Final = ("acc8ab9d1076",)
-"""Commits of results made before the speed of foreign jobs was mended."""
-
-
 def foreign_jobs(result: Mapping[str, Any]) -> str:
     """The shares of a link that two foreign jobs have, by their classes."""
     rows = [
@@ -35,13 +31,8 @@ def foreign_jobs(result: Mapping[str, Any]) -> str:
         for job, one in result["gains"].items()
     ]
     settled = [row["first"] for row in result["periods"] if row["settled"]]
-    before = (
-        " These figures are from before the speed of a foreign job was mended: it was what was "
-        "done since the last line over one period, and a job with a silent log had no class. They "
-        "were not made again."
-        if result["made_by"]["commit"] in BEFORE_SPEEDS
-        else ""
-    )
+    silent, equal = result["silent"], result["equal"]
+    fast, slow = equal["median_gain"].values()
     return (
         "## Two jobs that know nothing of Warren\n\nTwo jobs of plain `torch.distributed` (gloo), "
         "a rank on each of two hosts of a testbed with links of 100 Mbit, sum 1 MB a step and "
@@ -50,9 +41,16 @@ def foreign_jobs(result: Mapping[str, Any]) -> str:
         "watch` on each host reads both logs and looks up the ranks' connections. Shares are of "
         "steps, over 15 s without a watch and over periods of 3 s after the first of an order "
         f"({settled.count('quick')} with quick first, {settled.count('slow')} with slow). One run, "
-        f"on a machine with little else to do.{before}\n\n"
+        "on a machine with little else to do.\n\n"
         + table(["", "quick", "slow"], rows)
         + "\n\nWhat the watch predicted at the beginning of such periods of the job that is first, "
         "and what its accuracy gained in them, summed:\n\n"
         + table(["job", "periods", "predicted", "gained"], gains)
+        + "\n\n*A silent log.* On links of 20 Mbit one job logs each second and learns. The other "
+        "has learned all that it can and logs each 30 s, which is each tenth period of 3 s. Over "
+        f"{silent['counted']} periods, from when both gains are known, the job that learns made "
+        f"{100 * silent['share'][0]:.1f} % of all steps.\n\n*Equal jobs, unequal logs.* Two jobs "
+        "make a step a second and have one curve. One logs each 5 s, the other each 20 s. In the "
+        f"median of {equal['counted']} periods of 5 s the watch predicts a gain of {fast:.4f} for "
+        f"the first and {slow:.4f} for the second."
     )

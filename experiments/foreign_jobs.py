@@ -6,9 +6,15 @@ each host and sums 1 MB a step, again and again (``_foreign_train.py``). Job *qu
 ``warren flow watch`` runs on each host for 45 s, with a period of 3 s and the connections of the
 ranks' processes, and is ended. A job's share is that of its steps, since all send equal bytes.
 
-A period counts as *ordered* if it and the one before it have the same classes. In those where a job
-is first, what it gained stands beside what the watch predicted when they began. Needs a testbed's
-rights and `nft`. Wall time matters: on a machine with nothing else to do.
+In the first part a period counts as *ordered* if it and the one before it have the same classes. In
+those where a job is first, what it gained stands beside what the watch predicted when they began.
+
+Part *silent*: links of 20 Mbit/s; *quick* logs each second and learns, *slow* has learned all and
+logs each 30 s, which is each tenth period. Part *equal*: two equal jobs of a step a second, one
+logs each 5 s, the other each 20 s; the gains that a watch with a period of 5 s predicts of them. In
+both parts periods count after the first in which both gains are known.
+
+Needs a testbed's rights and `nft`. Wall time matters: on a machine with nothing else to do.
 """
 
 from __future__ import annotations
@@ -20,8 +26,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from statistics import median
+from typing import Any, Final, NamedTuple
 
 import _common
 from _rights import cannot
@@ -33,18 +41,29 @@ from warren.model.testbed import Bed, BedHost
 
 NAME: Final = "foreign"
 SEED: Final = 0
-BED: Final = Bed(
-    name=NAME,
-    subnet="10.79.0.0/24",
-    hosts=tuple(BedHost(name=f"h{i}", link_bps=100_000_000) for i in range(2)),
-)
-TAUS: Final = {"quick": 60, "slow": 1000}
+
+
+class Training(NamedTuple):
+    """A job: its curve, seconds between lines of its log, the step it begins at, pause a step."""
+
+    tau: float
+    every_s: float = 0.0
+    first: int = 0
+    pause_s: float = 0.0
+
+
+TAUS: Final = {"quick": Training(60), "slow": Training(1000)}
+SILENT: Final = {"quick": Training(3000, 1.0), "slow": Training(60, 30.0, 2000)}
+EQUAL: Final = {"each 5 s": Training(200, 5.0, 0, 1.0), "each 20 s": Training(200, 20.0, 0, 1.0)}
 BEFORE_S: Final = 15.0
 PERIOD_S: Final = 3.0
 PERIODS: Final = 15
 TRAIN: Final = Path(__file__).with_name("_foreign_train.py")
+SILENT_PERIODS: Final = 80
+EQUAL_PERIODS: Final = 40
+EQUAL_PERIOD_S: Final = 5.0
 _CLASS: Final = re.compile(r"(\w+): class (\d)")
-_GAIN: Final = re.compile(r"(\w+): class \d \(gain ([0-9.]+)\)")
+_GAIN: Final = re.compile(r"(\w+): (?:class \d|no class) \(gain ([0-9.]+)")
 
 Processes = list[subprocess.Popen[str]]
 
@@ -54,41 +73,67 @@ def main() -> None:
     if reason := cannot("nft"):
         print(f"not made here: {reason}")
         return
+    found = _on_bed(100_000_000, _measured)
+    found["silent"] = _on_bed(20_000_000, _silent)
+    found["equal"] = _on_bed(100_000_000, _equal)
+    _common.table(
+        [["", "quick", "slow"], *([k, *map(_common.short, v)] for k, v in found["shares"].items())]
+    )
+    print(json.dumps({part: found[part] for part in ("silent", "equal")}))
+    _common.save("foreign_jobs", SEED, found)
+
+
+def _on_bed(
+    link_bps: int, measured: Callable[[Bed, Path, Processes], dict[str, Any]]
+) -> dict[str, Any]:
+    """Make two hosts with links of this rate, measure there, and remove all."""
+    bed = Bed(
+        name=NAME,
+        subnet="10.79.0.0/24",
+        hosts=tuple(BedHost(name=f"h{i}", link_bps=link_bps) for i in range(2)),
+    )
     started: Processes = []
-    make(BED)
+    make(bed)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            found = _measured(Path(folder), started)
+            return measured(bed, Path(folder), started)
     finally:
         for one in started:
             one.kill()
             one.wait()
         remove(NAME)
-    _common.table(
-        [["", "quick", "slow"], *([k, *map(_common.short, v)] for k, v in found["shares"].items())]
-    )
-    _common.save("foreign_jobs", SEED, found)
 
 
-def _measured(folder: Path, started: Processes) -> dict[str, Any]:
-    ranks = {job: _job(folder, job, 29500 + i, started) for i, job in enumerate(TAUS)}
-    while min(_steps(folder)) < 5:
+def _begun(
+    bed: Bed, folder: Path, jobs: Mapping[str, Training], started: Processes
+) -> dict[str, list[int]]:
+    """Start the jobs; return the processes of their ranks when both have made five steps."""
+    ranks = {
+        job: _job(bed, folder, _file(job), training, 29500 + i, started)
+        for i, (job, training) in enumerate(jobs.items())
+    }
+    while min(_steps(folder, jobs)) < 5:
         time.sleep(0.2)
         if any(one.poll() is not None for one in started):
             sys.exit("a rank has ended")
-    begin = _steps(folder)
+    return ranks
+
+
+def _measured(bed: Bed, folder: Path, started: Processes) -> dict[str, Any]:
+    ranks = _begun(bed, folder, TAUS, started)
+    begin = _steps(folder, TAUS)
     time.sleep(BEFORE_S)
-    before = _share(begin, _steps(folder))
-    bytes_before = sent_bytes(BED, 0)
-    watches = [_watch(folder, host, ranks) for host in range(2)]
+    before = _share(begin, _steps(folder, TAUS))
+    bytes_before = sent_bytes(bed, 0)
+    watches = [_watch(folder, host, ranks, PERIOD_S, PERIODS) for host in range(2)]
     started += watches
     rows = _followed(folder, watches[0])
-    bytes_after = sent_bytes(BED, 0)
+    bytes_after = sent_bytes(bed, 0)
     for one in watches:
         one.wait(30)
-    begin = _steps(folder)
+    begin = _steps(folder, TAUS)
     time.sleep(BEFORE_S)
-    shares = {"not watched": before, "watch has ended": _share(begin, _steps(folder))}
+    shares = {"not watched": before, "watch has ended": _share(begin, _steps(folder, TAUS))}
     for name, first in (("quick first", "quick"), ("slow first", "slow")):
         chosen = [row for row in rows if row["settled"] and row["first"] == first]
         if chosen:
@@ -107,30 +152,90 @@ def _measured(folder: Path, started: Processes) -> dict[str, Any]:
     return {"shares": shares, "gains": gains, "periods": rows, "sent_by_class_watched": sent}
 
 
-def _job(folder: Path, job: str, port: int, started: Processes) -> list[int]:
+def _silent(bed: Bed, folder: Path, started: Processes) -> dict[str, Any]:
+    """The steps of a job that learns, beside a job that has learned and whose log is silent."""
+    rows = _lines_of_watch(bed, folder, SILENT, PERIOD_S, SILENT_PERIODS, started)
+    counted = _counted(rows)
+    total = [sum(row["steps"][i] for row in counted) for i in range(2)]
+    return {"share": _share([0, 0], total), "counted": len(counted), "periods": rows}
+
+
+def _equal(bed: Bed, folder: Path, started: Processes) -> dict[str, Any]:
+    """The gains that are predicted of two equal jobs with other intervals of their logs."""
+    rows = _lines_of_watch(bed, folder, EQUAL, EQUAL_PERIOD_S, EQUAL_PERIODS, started)
+    counted = _counted(rows)
+    middle = {job: median(row["gains"][_file(job)] for row in counted) for job in EQUAL}
+    return {"median_gain": middle, "counted": len(counted), "periods": rows}
+
+
+def _counted(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The periods after the first in which both gains are known."""
+    known = [len(row["gains"]) == 2 for row in rows]
+    return [row for at, row in enumerate(rows) if any(known[:at]) and known[at]]
+
+
+def _lines_of_watch(
+    bed: Bed,
+    folder: Path,
+    jobs: Mapping[str, Training],
+    period_s: float,
+    periods: int,
+    started: Processes,
+) -> list[dict[str, Any]]:
+    """A row a period of a watch on both hosts: classes and gains said, steps made in it."""
+    ranks = _begun(bed, folder, jobs, started)
+    watches = [_watch(folder, host, ranks, period_s, periods) for host in range(2)]
+    started += watches
+    rows: list[dict[str, Any]] = []
+    begin = _steps(folder, jobs)
+    stream = watches[0].stderr
+    assert stream
+    for line in stream:
+        end = _steps(folder, jobs)
+        rows.append({
+            "classes": {job: int(kind) for job, kind in _CLASS.findall(line)},
+            "gains": {job: float(gain) for job, gain in _GAIN.findall(line)},
+            "steps": [after - before for before, after in zip(begin, end, strict=True)],
+            "line": line.strip(),
+        })  # fmt: skip
+        print(json.dumps(rows[-1]), flush=True)
+        begin = end
+    return rows
+
+
+def _file(job: str) -> str:
+    return job.replace(" ", "_")
+
+
+def _job(
+    bed: Bed, folder: Path, job: str, training: Training, port: int, started: Processes
+) -> list[int]:
     """Start the ranks of a job; return their processes, one a host."""
     found = []
     for host in range(2):
         environment = {
             **os.environ,
-            "MASTER_ADDR": BED.address(0),
+            "MASTER_ADDR": bed.address(0),
             "MASTER_PORT": str(port),
             "RANK": str(host),
             "WORLD_SIZE": "2",
             "GLOO_SOCKET_IFNAME": "eth0",
         }
-        command = [sys.executable, str(TRAIN), str(TAUS[job]), str(folder / f"{job}.log")]
+        command = [sys.executable, str(TRAIN), str(training.tau), str(folder / f"{job}.log")]
+        command += [str(training.every_s), str(training.first), str(training.pause_s)]
         process = subprocess.Popen(_inside(host, command), env=environment, text=True)
         started.append(process)
         found.append(process.pid)  # ``ip netns exec`` becomes the command
     return found
 
 
-def _watch(folder: Path, host: int, ranks: dict[str, list[int]]) -> subprocess.Popen[str]:
+def _watch(
+    folder: Path, host: int, ranks: dict[str, list[int]], period_s: float, periods: int
+) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "warren", "flow", "watch", "--label", NAME]
     for job, pids in ranks.items():
-        command += ["--log", str(folder / f"{job}.log"), "--pid", str(pids[host])]
-    command += ["--period", str(PERIOD_S), "--periods", str(PERIODS)]
+        command += ["--log", str(folder / f"{_file(job)}.log"), "--pid", str(pids[host])]
+    command += ["--period", str(period_s), "--periods", str(periods)]
     return subprocess.Popen(_inside(host, command), stderr=subprocess.PIPE, text=True)
 
 
@@ -144,7 +249,7 @@ def _followed(folder: Path, watch: subprocess.Popen[str]) -> list[dict[str, Any]
     last: tuple[dict[str, int], dict[str, float], list[int], list[float]] | None = None
     assert watch.stderr
     for line in watch.stderr:
-        steps = _steps(folder)
+        steps = _steps(folder, TAUS)
         if last is not None:
             classes, gains, begin, values = last
             known = len(set(classes.values())) == 2
@@ -164,8 +269,8 @@ def _followed(folder: Path, watch: subprocess.Popen[str]) -> list[dict[str, Any]
     return rows
 
 
-def _steps(folder: Path) -> list[int]:
-    return [_lines(folder / f"{job}.log") for job in TAUS]
+def _steps(folder: Path, jobs: Iterable[str]) -> list[int]:
+    return [_size(folder / f"{_file(job)}.log.steps") for job in jobs]
 
 
 def _accuracies(folder: Path) -> list[float]:
@@ -177,8 +282,8 @@ def _accuracies(folder: Path) -> list[float]:
     ]
 
 
-def _lines(path: Path) -> int:
-    return path.read_bytes().count(b"\n") if path.exists() else 0
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def _share(begin: list[int], end: list[int]) -> list[float]:
