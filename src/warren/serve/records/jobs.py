@@ -27,9 +27,10 @@ class JobState(StrEnum):
 class Dependency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A job waits until another has ended.
 
-    ``job`` is an id, or a name: then all jobs of that user and name that are there when this job is
-    submitted. ``when``: ``ok`` asks that it finished; ``any`` is content with any end. A dependency
-    that can no longer hold fails the job.
+    ``job`` is the id of a job or array, or a name. A name means the user's jobs of that name that
+    have not ended when this job is submitted; if all have ended, the last one. ``when``: ``ok``
+    asks that it finished; ``any`` is content with any end. A dependency that can no longer hold
+    fails the job.
     """
 
     job: str
@@ -82,7 +83,8 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     """One start of a job: where, when, and how it ended.
 
     ``number`` counts from 1. ``begun_ns`` is when the scheduler chose host and devices,
-    ``started_ns`` when the command ran. ``reason`` says why it ended, where the exit code does not.
+    ``started_ns`` when the command ran. ``reason`` says why it ended, where the exit code does not;
+    ``cause`` and ``ran`` are those of ``AttemptEnded``.
     """
 
     number: int
@@ -94,6 +96,8 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     exit_code: int | None = None
     signal: int | None = None
     reason: str = ""
+    cause: str = ""
+    ran: bool = True
 
 
 class ServiceJob(msgspec.Struct, omit_defaults=True):

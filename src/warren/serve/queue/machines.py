@@ -1,0 +1,143 @@
+"""A machine as the queue sees it: which devices are held, by which jobs, and which are open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from warren.serve.records.machines import DeviceUse, HostDevice, Machine
+
+SHARERS_MOST: Final = 4
+"""Most jobs that hold one device at once where all of them share."""
+
+
+class MachineState:
+    """A host that the service knows.
+
+    Attributes
+    ----------
+    machine
+        The host, as its agent described it last.
+    connected
+        Whether its agent answers. ``reason`` says why not.
+    counts, kinds
+        Type to the number of devices of that type, and to its kind.
+    drained
+        Device id to the reason of its drain; the key None stands for the whole host.
+    uses
+        What each device does, as the agent has seen it last.
+    holders
+        Device id to the jobs that hold it, each with whether it shares. It names devices that the
+        machine no longer has, too, until their jobs have ended.
+    attempts
+        Jobs that hold devices here.
+    open
+        Devices on which any job may start now.
+    roomy
+        Devices of jobs that share, on which another job that shares may start now.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.connected = False
+        self.reason = ""
+        self.drained: dict[str | None, str] = {}
+        self.uses: dict[str, DeviceUse] = {}
+        self.holders: dict[str, dict[str, bool]] = {}
+        self.attempts: dict[str, None] = {}
+        self.open: dict[str, None] = {}
+        self.roomy: dict[str, None] = {}
+        self.describe(machine)
+
+    def describe(self, machine: Machine) -> None:
+        """Take over what the agent says of its machine."""
+        self.machine = machine
+        self.devices = {device.id: device for device in machine.devices}
+        self.position = {device.id: index for index, device in enumerate(machine.devices)}
+        self.kinds = {device.type: device.kind for device in machine.devices}
+        self.counts: dict[str, int] = {}
+        for device in machine.devices:
+            self.counts[device.type] = self.counts.get(device.type, 0) + 1
+
+    def most(self, device_type: str | None) -> int:
+        """Return the most devices of one type that this machine has, among types that fit."""
+        if device_type in self.counts:
+            return self.counts[device_type]
+        return max((self.counts[one] for one in self.fitting(device_type)), default=0)
+
+    def fitting(self, device_type: str | None) -> list[str]:
+        """Return the types of this machine that are of a type or kind; None stands for all."""
+        return [
+            one
+            for one, kind in self.kinds.items()
+            if device_type is None or device_type in (one, kind)
+        ]
+
+    def usable(self, device: str) -> bool:
+        """Tell whether jobs may start on a device of this machine if no job holds it."""
+        use = self.uses.get(device)
+        return (
+            device in self.devices
+            and self.connected
+            and None not in self.drained
+            and device not in self.drained
+            and not (use and use.foreign)
+        )
+
+    def refresh(self, devices: Iterable[str] | None = None) -> None:
+        """Decide again which of these devices are open; of all devices without an argument."""
+        if devices is None:
+            self.open.clear()
+            self.roomy.clear()
+            devices = tuple(self.devices)
+        for device in devices:
+            self.open.pop(device, None)
+            self.roomy.pop(device, None)
+            if not self.usable(device):
+                continue
+            holders = self.holders.get(device)
+            if not holders:
+                self.open[device] = None
+            elif all(holders.values()) and len(holders) < SHARERS_MOST:
+                self.roomy[device] = None
+
+    def hold(self, job: str, devices: tuple[str, ...], share: bool) -> None:
+        """Give devices to a job."""
+        self.attempts[job] = None
+        for device in devices:
+            self.holders.setdefault(device, {})[job] = share
+        self.refresh(devices)
+
+    def let_go(self, job: str, devices: tuple[str, ...]) -> None:
+        """Take the devices of a job back."""
+        self.attempts.pop(job, None)
+        for device in devices:
+            holders = self.holders.get(device, {})
+            holders.pop(job, None)
+            if not holders:
+                self.holders.pop(device, None)
+        self.refresh(devices)
+
+    def free(self, device_type: str | None = None, *, share: bool = False) -> list[HostDevice]:
+        """Return the devices on which a job may start now, in the machine's order.
+
+        Parameters
+        ----------
+        device_type
+            A type, a kind (``gpu`` or ``cpu``), or None for all.
+        share
+            Whether the job shares: then devices of other such jobs count, and come first.
+        """
+        found = [self.devices[device] for device in self.open]
+        found = [one for one in found if fits_type(one, device_type)]
+        found.sort(key=lambda one: self.position[one.id])
+        if share:
+            roomy = [self.devices[device] for device in self.roomy]
+            roomy = [one for one in roomy if fits_type(one, device_type)]
+            roomy.sort(key=lambda one: (-len(self.holders[one.id]), self.position[one.id]))
+            return roomy + found
+        return found
+
+
+def fits_type(device: HostDevice, device_type: str | None) -> bool:
+    """Tell whether a device is of a type or kind; None stands for every type."""
+    return device_type is None or device_type in (device.type, device.kind)

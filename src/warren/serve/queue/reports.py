@@ -1,0 +1,150 @@
+"""Reports of hosts become events. A report that comes again means nothing new."""
+
+from __future__ import annotations
+
+from warren.serve.hosts.port import (
+    AgentJoined,
+    AgentLost,
+    CommandEnded,
+    CommandStarted,
+    DevicesSeen,
+    Report,
+)
+from warren.serve.queue.ends import attempt_ends
+from warren.serve.queue.state import Queue
+from warren.serve.records.events import (
+    AnyEvent,
+    AttemptEnded,
+    AttemptStarted,
+    DevicesUsed,
+    MachineJoined,
+    MachineLost,
+)
+from warren.serve.records.jobs import JobState, ServiceJob, attempt_id
+
+
+def events_of(queue: Queue, report: Report, now_ns: int) -> list[AnyEvent]:
+    """Return the events that a report means.
+
+    After they are on disk and applied, ``orders.forgets`` names what the host may forget, and
+    after a join ``orders.starts`` and ``orders.stops`` what it is to do.
+    """
+    match report:
+        case AgentJoined():
+            return _joined(queue, report, now_ns)
+        case AgentLost():
+            state = queue.machines.get(report.host)
+            if state is None or not state.connected:
+                return []
+            return [MachineLost(time_ns=now_ns, host=report.host, reason=report.reason)]
+        case CommandStarted():
+            return _started(queue, report)
+        case CommandEnded():
+            return _ended(queue, report)
+        case DevicesSeen():
+            return _seen(queue, report, now_ns)
+
+
+def disconnected(queue: Queue, reason: str, now_ns: int) -> list[AnyEvent]:
+    """Return the loss of all connected hosts: what a daemon knows of them when it begins."""
+    return [
+        MachineLost(time_ns=now_ns, host=name, reason=reason)
+        for name, state in queue.machines.items()
+        if state.connected
+    ]
+
+
+def _joined(queue: Queue, report: AgentJoined, now_ns: int) -> list[AnyEvent]:
+    name = report.machine.name
+    joined = MachineJoined(time_ns=now_ns, machine=report.machine)
+    state = queue.machines.get(name)
+    if state is None:
+        return [joined]
+    again = state.machine.boot_id != report.machine.boot_id
+    recorded = frozenset(report.attempts)
+    events: list[AnyEvent] = []
+    for job_id in state.attempts:
+        job = queue.jobs[job_id]
+        if attempt_id(job_id, job.attempts[-1].number) not in recorded:
+            ended = _unrecorded(job, again, now_ns)
+            events += [] if ended is None else attempt_ends(queue, ended)
+    return [joined, *_once(events)]
+
+
+def _once(events: list[AnyEvent]) -> list[AnyEvent]:
+    return events
+
+
+def _unrecorded(job: ServiceJob, again: bool, now_ns: int) -> AttemptEnded | None:
+    """Return the end of an attempt of which its host has no record; None if it is to start yet.
+
+    The order may never have reached a host that has been up since: it is sent again then.
+    """
+    attempt = job.attempts[-1]
+    if again:
+        reason = f"host {attempt.host} started again"
+        return AttemptEnded(
+            time_ns=now_ns, job=job.id, attempt=attempt.number, cause="host", reason=reason
+        )
+    if attempt.started_ns is not None:
+        reason = f"host {attempt.host} has no record of it any more"
+        return AttemptEnded(
+            time_ns=now_ns, job=job.id, attempt=attempt.number, cause="host", reason=reason
+        )
+    if job.cancelled_by is not None:
+        return AttemptEnded(
+            time_ns=now_ns, job=job.id, attempt=attempt.number, cause="cancel", ran=False
+        )
+    return None
+
+
+def _started(queue: Queue, report: CommandStarted) -> list[AnyEvent]:
+    job = _under_way(queue, report.host, report.attempt)
+    if job is None or job.attempts[-1].started_ns is not None:
+        return []
+    number = job.attempts[-1].number
+    return [AttemptStarted(time_ns=report.time_ns, job=job.id, attempt=number)]
+
+
+def _ended(queue: Queue, report: CommandEnded) -> list[AnyEvent]:
+    job = _under_way(queue, report.host, report.attempt)
+    if job is None:
+        return []
+    ended = AttemptEnded(
+        time_ns=report.time_ns,
+        job=job.id,
+        attempt=job.attempts[-1].number,
+        cause=report.cause,
+        exit_code=report.exit_code,
+        signal=report.signal,
+        reason=report.reason,
+        ran=report.ran,
+    )
+    return attempt_ends(queue, ended)
+
+
+def _under_way(queue: Queue, host: str, attempt: str) -> ServiceJob | None:
+    """Return the job of an attempt that the queue believes to be under way on a host."""
+    job_id, number = split(attempt)
+    job = queue.jobs.get(job_id)
+    if job is None or job.state is not JobState.RUNNING:
+        return None
+    last = job.attempts[-1]
+    return job if last.number == number and last.host == host else None
+
+
+def _seen(queue: Queue, report: DevicesSeen, now_ns: int) -> list[AnyEvent]:
+    state = queue.machines.get(report.host)
+    if state is None:
+        return []
+    before = {name: use.foreign for name, use in state.uses.items() if use.foreign}
+    now = {use.id: use.foreign for use in report.devices if use.foreign}
+    if before == now:
+        return []
+    return [DevicesUsed(time_ns=now_ns, host=report.host, devices=report.devices)]
+
+
+def split(attempt: str) -> tuple[str, int]:
+    """Return the job and the number in the name of an attempt; 0 where it has no number."""
+    job, _, number = attempt.rpartition(".")
+    return job, int(number) if number.isdecimal() else 0

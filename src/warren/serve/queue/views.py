@@ -1,0 +1,153 @@
+"""Rows and pages of jobs, as people and scripts read them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from warren.model.units import NS_PER_S
+from warren.serve.queue.state import Queue
+from warren.serve.records.jobs import Attempt, Dependency, ServiceJob
+from warren.serve.records.users import Caller
+from warren.serve.schedule.reasons import why
+
+
+class ServiceJobRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A job in the list of the queue. Times are seconds since 1970, or None.
+
+    ``reason`` says why the job waits (a code, a colon and the evidence), or why it ended.
+    ``devices_wanted`` is a number, ``device_type`` the type or kind asked for.
+    """
+
+    id: str
+    name: str
+    user: str
+    state: str
+    reason: str
+    submitted_s: float
+    started_s: float | None
+    ended_s: float | None
+    priority: int
+    array: str | None
+    devices_wanted: int
+    device_type: str | None
+    host: str | None
+    attempt: int
+
+
+class AttemptShown(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt of a job. Times are seconds since 1970, or None."""
+
+    number: int
+    host: str
+    devices: tuple[str, ...]
+    begun_s: float
+    started_s: float | None
+    ended_s: float | None
+    exit_code: int | None
+    signal: int | None
+    cause: str
+    reason: str
+
+
+class JobShown(ServiceJobRow, frozen=True, kw_only=True):
+    """All of a job. ``environment`` is None for callers that may not see it.
+
+    ``devices`` are the ids that the last attempt was given; ``log`` is the place of its output,
+    which the daemon fills in.
+    """
+
+    exit_code: int | None
+    devices: tuple[str, ...]
+    log: str
+    command: tuple[str, ...]
+    folder: str
+    share: bool
+    time_limit_s: float | None
+    memory_bytes: int | None
+    after: tuple[Dependency, ...]
+    retries: int
+    grace_s: float
+    cancelled_by: str | None
+    attempts: tuple[AttemptShown, ...]
+    environment: dict[str, str] | None
+
+
+def row(
+    queue: Queue,
+    job: ServiceJob,
+    now_ns: int,
+    order: Literal["strict", "backfill"] = "strict",
+) -> ServiceJobRow:
+    """Return the row of a job in the list of the queue."""
+    return ServiceJobRow(**_row(queue, job, now_ns, order))
+
+
+def _row(
+    queue: Queue, job: ServiceJob, now_ns: int, order: Literal["strict", "backfill"]
+) -> dict[str, Any]:
+    attempt = job.attempt
+    return {
+        "id": job.id,
+        "name": job.spec.name,
+        "user": job.user,
+        "state": str(job.state),
+        "reason": job.reason if job.state.ended else str(why(queue, job, now_ns, order)),
+        "submitted_s": job.submitted_ns / NS_PER_S,
+        "started_s": _seconds(attempt.started_ns) if attempt else None,
+        "ended_s": _seconds(job.ended_ns),
+        "priority": job.priority,
+        "array": job.array,
+        "devices_wanted": job.spec.devices,
+        "device_type": job.spec.device_type,
+        "host": attempt.host if attempt else None,
+        "attempt": attempt.number if attempt else 0,
+    }
+
+
+def shown(
+    queue: Queue,
+    job: ServiceJob,
+    caller: Caller,
+    now_ns: int,
+    order: Literal["strict", "backfill"] = "strict",
+) -> JobShown:
+    """Return all of a job that a caller may see: the environment is for its owner and admins."""
+    spec, attempt = job.spec, job.attempt
+    return JobShown(
+        **_row(queue, job, now_ns, order),
+        exit_code=attempt.exit_code if attempt else None,
+        devices=attempt.devices if attempt else (),
+        log="",
+        command=spec.command,
+        folder=spec.folder,
+        share=spec.share,
+        time_limit_s=spec.time_limit_s,
+        memory_bytes=spec.memory_bytes,
+        after=spec.after,
+        retries=spec.retries,
+        grace_s=spec.grace_s,
+        cancelled_by=job.cancelled_by,
+        attempts=tuple(_attempt(one) for one in job.attempts),
+        environment=spec.environment if caller.user == job.user or caller.role == "admin" else None,
+    )
+
+
+def _attempt(attempt: Attempt) -> AttemptShown:
+    return AttemptShown(
+        number=attempt.number,
+        host=attempt.host,
+        devices=attempt.devices,
+        begun_s=attempt.begun_ns / NS_PER_S,
+        started_s=_seconds(attempt.started_ns),
+        ended_s=_seconds(attempt.ended_ns),
+        exit_code=attempt.exit_code,
+        signal=attempt.signal,
+        cause=attempt.cause,
+        reason=attempt.reason,
+    )
+
+
+def _seconds(time_ns: int | None) -> float | None:
+    return None if time_ns is None else time_ns / NS_PER_S

@@ -1,0 +1,81 @@
+"""Jobs that wait for devices, grouped by what decides whether they can start.
+
+All jobs of a group have the same user, priority, need and time limit. If the first of them cannot
+start, none can: a decision looks at groups, and costs the same with 50,000 jobs as with ten.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import NamedTuple
+
+from warren.serve.records.jobs import ServiceJob
+
+
+class DeviceNeed(NamedTuple):
+    """Devices that a job needs; fields as in ``CommandSpec``."""
+
+    devices: int
+    device_type: str | None
+    share: bool
+    host: str | None
+    memory_bytes: int | None
+
+
+class JobGroup(NamedTuple):
+    """What jobs have in common that can start on the same devices at the same time."""
+
+    priority: int
+    user: str
+    need: DeviceNeed
+    time_limit_s: float | None
+
+
+def need_of(job: ServiceJob) -> DeviceNeed:
+    """Return the devices that a job needs."""
+    spec = job.spec
+    return DeviceNeed(spec.devices, spec.device_type, spec.share, spec.host, spec.memory_bytes)
+
+
+def group_of(job: ServiceJob) -> JobGroup:
+    """Return the group of a job."""
+    return JobGroup(job.priority, job.user, need_of(job), job.spec.time_limit_s)
+
+
+class WaitingJobs:
+    """Jobs that wait for devices alone: not held, and every dependency holds.
+
+    Attributes
+    ----------
+    groups
+        Group to the places of its jobs in the order of submission, in that order.
+    """
+
+    def __init__(self) -> None:
+        self.groups: dict[JobGroup, list[int]] = {}
+
+    def __len__(self) -> int:
+        return sum(len(orders) for orders in self.groups.values())
+
+    def __contains__(self, job: ServiceJob) -> bool:
+        orders = self.groups.get(group_of(job), ())
+        at = bisect_left(orders, job.order)
+        return at < len(orders) and orders[at] == job.order
+
+    def add(self, job: ServiceJob) -> None:
+        """Let a job wait for devices."""
+        orders = self.groups.setdefault(group_of(job), [])
+        if not orders or orders[-1] < job.order:
+            orders.append(job.order)
+        elif job not in self:
+            insort(orders, job.order)
+
+    def remove(self, job: ServiceJob) -> None:
+        """Take a job out, if it waits here."""
+        if job not in self:
+            return
+        group = group_of(job)
+        orders = self.groups[group]
+        del orders[bisect_left(orders, job.order)]
+        if not orders:
+            del self.groups[group]
