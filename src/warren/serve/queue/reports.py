@@ -68,11 +68,7 @@ def _joined(queue: Queue, report: AgentJoined, now_ns: int) -> list[AnyEvent]:
         if attempt_id(job_id, job.attempts[-1].number) not in recorded:
             ended = _unrecorded(job, again, now_ns)
             events += [] if ended is None else attempt_ends(queue, ended)
-    return [joined, *_once(events)]
-
-
-def _once(events: list[AnyEvent]) -> list[AnyEvent]:
-    return events
+    return [joined, *events]
 
 
 def _unrecorded(job: ServiceJob, again: bool, now_ns: int) -> AttemptEnded | None:

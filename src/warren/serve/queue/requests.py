@@ -144,9 +144,10 @@ class _Request:
         for dependency in spec.after:
             if dependency.when != "ok":
                 continue
-            reason = self._failed.get(dependency.job) or self._queue.dependencies.failed(
-                dependency.job
-            )
+            if dependency.job in self._ids:
+                reason = self._failed.get(dependency.job)
+            else:
+                reason = self._queue.dependencies.failed(dependency.job)
             if reason is None:
                 continue
             for job in self._ids[unit]:
