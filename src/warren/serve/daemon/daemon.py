@@ -1,0 +1,340 @@
+"""The daemon: requests and reports become events on disk, events become orders to hosts.
+
+All of it happens in one thread, in one event loop. An event is in the journal before the queue
+has it, before a caller is answered, and before a host hears of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Final, Literal, TypeVar
+
+from warren.model.errors import one_line
+from warren.serve.daemon.changes import Changes
+from warren.serve.daemon.orders import start_order
+from warren.serve.hosts.port import AgentJoined, CommandEnded, Hosts, Report
+from warren.serve.journal.journal import Journal, JournalWriteError
+from warren.serve.queue.reports import events_of
+from warren.serve.queue.requests import Refusal, Submitted, cancel
+from warren.serve.queue.state import Queue
+from warren.serve.records.events import (
+    AnyEvent,
+    AttemptBegun,
+    AttemptEnded,
+    CancelAsked,
+    MachineLost,
+    Refused,
+)
+from warren.serve.records.jobs import Attempt, ServiceJob, attempt_id
+from warren.serve.records.users import Caller
+from warren.serve.schedule.decide import decide
+
+Order = Literal["strict", "backfill"]
+Answer = TypeVar("Answer", bound=Submitted | list[AnyEvent])
+
+TICK_S: Final = 3.0
+"""Time between two looks at what no event announces, in seconds."""
+_STOP_S: Final = 10.0
+"""Longest wait for jobs to end after their grace, when the service stops them, in seconds."""
+
+
+class Daemon:
+    """The queue, its journal and its hosts. ``start`` it, ``stop`` it, ``ask`` it.
+
+    Parameters
+    ----------
+    journal
+        The open journal. Its events are read at once.
+    hosts
+        All hosts.
+    order
+        The order in which jobs start.
+    now_ns
+        The clock, in nanoseconds since 1970.
+    account_of
+        Returns the account of the machine that a user's commands run as; None: the agent's.
+    tick_s
+        Time between two looks at what no event announces, in seconds.
+    say
+        Called with each line that an operator should read.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        hosts: Hosts,
+        *,
+        order: Order = "strict",
+        now_ns: Callable[[], int] = time.time_ns,
+        account_of: Callable[[str], str | None] = lambda _: None,
+        tick_s: float = TICK_S,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.journal = journal
+        self.hosts = hosts
+        self.order: Order = order
+        self.queue = _replayed(journal)
+        self.changed = Changes()
+        self.disk_error: str | None = None
+        self._now_ns = now_ns
+        self._account_of = account_of
+        self._tick_s = tick_s
+        self._say = say
+        self._reports: deque[Report] = deque()
+        self._turn: asyncio.Handle | None = None
+        self._ticks: asyncio.Task[None] | None = None
+        self._starts_jobs = True
+
+    async def start(self) -> None:
+        """Open the hosts, and begin to schedule.
+
+        Raises JournalWriteError if the disk does not take events.
+        """
+        self.record(
+            [
+                MachineLost(time_ns=self._now_ns(), host=name, reason="the service started again")
+                for name, machine in self.queue.machines.items()
+                if machine.connected
+            ]
+        )
+        await self.hosts.open(self.report)
+        self._ticks = asyncio.get_running_loop().create_task(self._tick())
+        self._soon()
+
+    async def stop(self, *, stop_jobs: bool = False) -> None:
+        """Close the hosts; jobs run on, or with ``stop_jobs`` those that run are cancelled first.
+
+        The journal stays open.
+        """
+        self._starts_jobs = False
+        if stop_jobs:
+            await self._stop_jobs()
+        if self._ticks is not None:
+            self._ticks.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._ticks
+        if self._turn is not None:
+            self._turn.cancel()
+        await self.hosts.close()
+
+    def ask(
+        self, request: Callable[[Queue, int], Answer], *, by: str = "", action: str = ""
+    ) -> Answer:
+        """Carry out a request, and return its answer when its events are on disk.
+
+        Parameters
+        ----------
+        request
+            Called with the queue and the time; one of ``warren.serve.queue.requests``.
+        by, action
+            The user and what was asked for, in a word. With them a request that is forbidden is
+            kept for the audit log.
+
+        Raises
+        ------
+        Refusal
+            If the request is refused. Nothing was changed.
+        JournalWriteError
+            If the disk does not take events. Nothing was changed.
+        """
+        now_ns = self._now_ns()
+        try:
+            answer = request(self.queue, now_ns)
+        except Refusal as refusal:
+            if refusal.kind == "forbidden" and action:
+                kept = Refused(time_ns=now_ns, by=by, action=action, reason=str(refusal))
+                with suppress(JournalWriteError):
+                    self.record([kept])
+            raise
+        self.record(answer if isinstance(answer, list) else answer.events)
+        return answer
+
+    def record(self, events: Sequence[AnyEvent]) -> None:
+        """Write events to the journal, apply them, and let hosts know what they mean.
+
+        Raises JournalWriteError if the disk does not take them. Nothing was changed.
+        """
+        if not events:
+            return
+        self._append(events)
+        for event in events:
+            self.queue.apply(event)
+        self._follow(events)
+
+    def report(self, report: Report) -> None:
+        """Take a report of a host; it is worked on in the next turn of the loop."""
+        self._reports.append(report)
+        self._soon()
+
+    def _soon(self) -> None:
+        """Work on reports and schedule, once, in the next turn of the loop."""
+        if self._turn is None:
+            self._turn = asyncio.get_running_loop().call_soon(self._work)
+
+    def _work(self) -> None:
+        self._turn = None
+        with suppress(JournalWriteError):  # said already; the next tick tries again
+            self._take_reports()
+            if self._starts_jobs:
+                self.record(decide(self.queue, self._now_ns(), self.order))
+
+    async def _tick(self) -> None:
+        """Look now and then: for what has waited for the disk, and what depends on time alone."""
+        while True:
+            await asyncio.sleep(self._tick_s)
+            self._soon()
+
+    def _append(self, events: Sequence[AnyEvent]) -> None:
+        """Write events to the journal, and say when the disk begins or ceases to refuse them."""
+        try:
+            self.journal.append(events)
+        except JournalWriteError as error:
+            if self.disk_error is None:
+                self._say(str(error))
+            self.disk_error = str(error)
+            raise
+        if self.disk_error is not None:
+            self._say(f"{self.journal.path}: can be written again")
+            self.disk_error = None
+
+    def _follow(self, events: Sequence[AnyEvent]) -> None:
+        """Give the orders that events on disk mean, and wake what waits for changes."""
+        for event in events:
+            if isinstance(event, AttemptBegun):
+                job = self.queue.jobs[event.job]
+                self._order_start(job, job.attempts[event.attempt - 1])
+            elif isinstance(event, AttemptEnded):
+                attempt = self.queue.jobs[event.job].attempts[event.attempt - 1]
+                self.hosts.forget(attempt.host, attempt_id(event.job, event.attempt))
+            elif isinstance(event, CancelAsked):
+                self._order_stop(self.queue.jobs[event.job])
+        self.changed.note()
+        self._soon()
+
+    def _order_start(self, job: ServiceJob, attempt: Attempt) -> None:
+        self.hosts.start(attempt.host, start_order(job, attempt, self._account_of(job.user)))
+
+    def _order_stop(self, job: ServiceJob) -> None:
+        """Have the host of a job end it, if it runs."""
+        attempt = job.attempt
+        if attempt is not None and attempt.ended_ns is None:
+            self.hosts.stop(attempt.host, attempt_id(job.id, attempt.number), job.spec.grace_s)
+
+    def _take_reports(self) -> None:
+        """Work on the reports that have come, with one sync of the disk for all of them.
+
+        Raises JournalWriteError if the disk does not take their events; they wait.
+        """
+        while self._reports:
+            # After an error of the disk one report shows whether it takes events again.
+            count = 1 if self.disk_error else len(self._reports)
+            taken = [self._reports[i] for i in range(count)]
+            events: list[AnyEvent] = []
+            for report in taken:
+                found = self._events_of(report)
+                events += found
+                if count > 1:
+                    # The next report finds the queue as this one leaves it.
+                    for event in found:
+                        self.queue.apply(event)
+            if count > 1:
+                self._append_applied(events)
+                if events:
+                    self._follow(events)
+            else:
+                self.record(events)
+            for report in taken:
+                self._reports.popleft()
+                self._answer(report)
+
+    def _append_applied(self, events: Sequence[AnyEvent]) -> None:
+        """Write events that the queue has already; if it fails the queue is as it is on disk."""
+        try:
+            self._append(events)
+        except JournalWriteError:
+            self.queue = _replayed(self.journal)
+            raise
+
+    def _events_of(self, report: Report) -> list[AnyEvent]:
+        """Return the events of a report; one that makes no sense is named and left out."""
+        try:
+            return events_of(self.queue, report, self._now_ns())
+        except Exception as error:  # one host must not stop the others
+            self._say(f"a report of a host is left out: {report!r:.200}: {one_line(error)}")
+            return []
+
+    def _answer(self, report: Report) -> None:
+        """Answer a report whose events are on disk: repeat orders, or let the host forget."""
+        if isinstance(report, CommandEnded):
+            # Also where the end was known: the host reports until it may forget.
+            found = self._attempt(report.attempt)
+            if found is None or found[1].ended_ns is not None:
+                self.hosts.forget(report.host, report.attempt)
+        elif isinstance(report, AgentJoined):
+            self._meet(report)
+
+    def _meet(self, report: AgentJoined) -> None:
+        """Give orders again that a host may have missed while it was not connected."""
+        host = report.machine.name
+        for job, attempt in self._running_on(host):
+            known = attempt_id(job.id, attempt.number) in report.attempts
+            if not known and attempt.started_ns is None:
+                self._order_start(job, attempt)
+            if job.cancelled_by is not None:
+                self._order_stop(job)
+        for name in report.attempts:
+            found = self._attempt(name)
+            if found is not None and found[1].ended_ns is not None:
+                # It was given up while its host was away. If it has ended its report comes, too.
+                self.hosts.stop(host, name, found[0].spec.grace_s)
+
+    def _running_on(self, host: str) -> Iterator[tuple[ServiceJob, Attempt]]:
+        """Yield the jobs whose last attempt is on a host and has not ended."""
+        for job in list(self.queue.jobs.values()):
+            attempt = job.attempt
+            if attempt is not None and attempt.ended_ns is None and attempt.host == host:
+                yield job, attempt
+
+    def _attempt(self, name: str) -> tuple[ServiceJob, Attempt] | None:
+        """Return the job and the attempt of this name; None if the queue has none."""
+        job_id, _, number = name.rpartition(".")
+        job = self.queue.jobs.get(job_id)
+        if job is None or not number.isdecimal() or not 1 <= int(number) <= len(job.attempts):
+            return None
+        return job, job.attempts[int(number) - 1]
+
+    async def _stop_jobs(self) -> None:
+        """Cancel the jobs that run, and wait until those on connected hosts have ended."""
+        running = [
+            (job, attempt)
+            for name, machine in self.queue.machines.items()
+            if machine.connected
+            for job, attempt in self._running_on(name)
+        ]
+        if not running:
+            return
+        service = Caller(user="", role="admin")
+        self.ask(lambda queue, now: cancel(queue, [job.id for job, _ in running], service, now))
+        names = [attempt_id(job.id, attempt.number) for job, attempt in running]
+        longest_s = max(job.spec.grace_s for job, _ in running) + _STOP_S
+        with suppress(TimeoutError):
+            async with asyncio.timeout(longest_s):
+                while any(self._runs(name) for name in names):
+                    await self.changed.wait(self.changed.count)
+
+    def _runs(self, name: str) -> bool:
+        """Tell whether an attempt has not ended."""
+        found = self._attempt(name)
+        return found is not None and found[1].ended_ns is None
+
+
+def _replayed(journal: Journal) -> Queue:
+    """Return the queue as the events on disk have made it."""
+    queue = Queue()
+    for event in journal.events():
+        queue.apply(event)
+    return queue

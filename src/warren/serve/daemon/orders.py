@@ -1,0 +1,38 @@
+"""Orders to hosts, made of the queue: what a command gets to run with."""
+
+from __future__ import annotations
+
+from warren.serve.hosts.port import StartOrder
+from warren.serve.records.jobs import Attempt, ServiceJob, attempt_id
+
+
+def start_order(job: ServiceJob, attempt: Attempt, account: str | None) -> StartOrder:
+    """Return the order that starts an attempt.
+
+    Parameters
+    ----------
+    job
+        The job; its environment is that of its submission.
+    attempt
+        The attempt, with its devices.
+    account
+        The account of the machine that the command runs as; None: that of the agent.
+    """
+    spec = job.spec
+    name = attempt_id(job.id, attempt.number)
+    return StartOrder(
+        attempt=name,
+        command=spec.command,
+        folder=spec.folder,
+        environment={
+            **spec.environment,
+            "WARREN_JOB_ID": job.id,
+            "WARREN_ATTEMPT": str(attempt.number),
+            "WARREN_ATTEMPT_ID": name,
+        },
+        devices=attempt.devices,
+        account=account,
+        time_limit_s=spec.time_limit_s,
+        memory_bytes=spec.memory_bytes,
+        grace_s=spec.grace_s,
+    )
