@@ -19,7 +19,7 @@ from warren.serve.daemon.orders import start_order
 from warren.serve.hosts.port import AgentJoined, CommandEnded, Hosts, Report
 from warren.serve.journal.journal import Journal, JournalWriteError
 from warren.serve.queue.reports import events_of
-from warren.serve.queue.requests import Refusal, Submitted, cancel
+from warren.serve.queue.requests import cancel
 from warren.serve.queue.state import Queue
 from warren.serve.records.events import (
     AnyEvent,
@@ -27,14 +27,13 @@ from warren.serve.records.events import (
     AttemptEnded,
     CancelAsked,
     MachineLost,
-    Refused,
 )
 from warren.serve.records.jobs import Attempt, ServiceJob, attempt_id
 from warren.serve.records.users import Caller
 from warren.serve.schedule.decide import decide
 
 Order = Literal["strict", "backfill"]
-Answer = TypeVar("Answer", bound=Submitted | list[AnyEvent])
+Answer = TypeVar("Answer")
 
 TICK_S: Final = 3.0
 """Time between two looks at what no event announces, in seconds."""
@@ -80,7 +79,7 @@ class Daemon:
         self.queue = _replayed(journal)
         self.changed = Changes()
         self.disk_error: str | None = None
-        self._now_ns = now_ns
+        self.now_ns = now_ns
         self._account_of = account_of
         self._tick_s = tick_s
         self._say = say
@@ -96,7 +95,7 @@ class Daemon:
         """
         self.record(
             [
-                MachineLost(time_ns=self._now_ns(), host=name, reason="the service started again")
+                MachineLost(time_ns=self.now_ns(), host=name, reason="the service started again")
                 for name, machine in self.queue.machines.items()
                 if machine.connected
             ]
@@ -121,18 +120,14 @@ class Daemon:
             self._turn.cancel()
         await self.hosts.close()
 
-    def ask(
-        self, request: Callable[[Queue, int], Answer], *, by: str = "", action: str = ""
-    ) -> Answer:
+    def ask(self, request: Callable[[Queue, int], Answer]) -> Answer:
         """Carry out a request, and return its answer when its events are on disk.
 
         Parameters
         ----------
         request
-            Called with the queue and the time; one of ``warren.serve.queue.requests``.
-        by, action
-            The user and what was asked for, in a word. With them a request that is forbidden is
-            kept for the audit log.
+            Called with the queue and the time in nanoseconds since 1970. It returns the list of its
+            events, or a value with a field ``events``.
 
         Raises
         ------
@@ -141,16 +136,8 @@ class Daemon:
         JournalWriteError
             If the disk does not take events. Nothing was changed.
         """
-        now_ns = self._now_ns()
-        try:
-            answer = request(self.queue, now_ns)
-        except Refusal as refusal:
-            if refusal.kind == "forbidden" and action:
-                kept = Refused(time_ns=now_ns, by=by, action=action, reason=str(refusal))
-                with suppress(JournalWriteError):
-                    self.record([kept])
-            raise
-        self.record(answer if isinstance(answer, list) else answer.events)
+        answer = request(self.queue, self.now_ns())
+        self.record(getattr(answer, "events", answer))  # type: ignore[arg-type]
         return answer
 
     def record(self, events: Sequence[AnyEvent]) -> None:
@@ -180,7 +167,7 @@ class Daemon:
         with suppress(JournalWriteError):  # said already; the next tick tries again
             self._take_reports()
             if self._starts_jobs:
-                self.record(decide(self.queue, self._now_ns(), self.order))
+                self.record(decide(self.queue, self.now_ns(), self.order))
 
     async def _tick(self) -> None:
         """Look now and then: for what has waited for the disk, and what depends on time alone."""
@@ -262,7 +249,7 @@ class Daemon:
     def _events_of(self, report: Report) -> list[AnyEvent]:
         """Return the events of a report; one that makes no sense is named and left out."""
         try:
-            return events_of(self.queue, report, self._now_ns())
+            return events_of(self.queue, report, self.now_ns())
         except Exception as error:  # one host must not stop the others
             self._say(f"a report of a host is left out: {report!r:.200}: {one_line(error)}")
             return []

@@ -184,6 +184,11 @@ class FakeHosts:
             if run.end is None
         ]
 
+    @property
+    def known(self) -> list[str]:
+        """The attempts that hosts have a record of, by host."""
+        return [name for host in self._hosts.values() for name in host.runs]
+
     def _connect(self, host: _Host) -> None:
         """Say that a host is there, and report again all that it may not forget."""
         if self._report is None:
