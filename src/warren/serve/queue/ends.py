@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from warren.serve.queue.state import Queue
@@ -12,34 +13,29 @@ START_TRIES: Final = 3
 """Attempts in a row that never ran, after which a job fails."""
 
 
-def attempt_ends(queue: Queue, ended: AttemptEnded) -> list[AnyEvent]:
-    """Return the end of an attempt, with the ends of jobs that follow from it.
+def attempt_ends(queue: Queue, attempts: Sequence[AttemptEnded]) -> list[AnyEvent]:
+    """Return the ends of attempts, with the ends of jobs that follow from them.
 
     A job that failed while it ran is tried again up to ``retries`` times, but not after its time
     limit or once it was cancelled. An attempt that never ran counts for nothing: the job waits
     again, and fails after ``START_TRIES`` attempts of this kind in a row.
     """
-    end = _job_end(queue.jobs[ended.job], ended)
-    return [ended] if end is None else [ended, *queue.dependencies.failures([end])]
+    ends = (_job_end(queue.jobs[ended.job], ended) for ended in attempts)
+    return [*attempts, *queue.dependencies.failures(end for end in ends if end is not None)]
 
 
-def lost_attempts(queue: Queue, host: str, reason: str, now_ns: int) -> list[AnyEvent]:
+def lost_attempts(queue: Queue, host: str, reason: str, now_ns: int) -> list[AttemptEnded]:
     """Return the ends of all attempts on a host, which are over for a reason of the host."""
-    events: list[AnyEvent] = []
-    ends: list[JobEnded] = []
-    for job_id in queue.machines[host].attempts:
-        job = queue.jobs[job_id]
-        ended = AttemptEnded(
+    return [
+        AttemptEnded(
             time_ns=now_ns,
-            job=job_id,
-            attempt=job.attempts[-1].number,
+            job=job,
+            attempt=queue.jobs[job].attempts[-1].number,
             cause="host",
             reason=reason,
         )
-        events.append(ended)
-        end = _job_end(job, ended)
-        ends += [] if end is None else [end]
-    return [*events, *queue.dependencies.failures(ends)]
+        for job in queue.machines[host].attempts
+    ]
 
 
 def _job_end(job: ServiceJob, ended: AttemptEnded) -> JobEnded | None:

@@ -20,8 +20,8 @@ class MachineState:
         The host, as its agent described it last.
     connected
         Whether its agent answers. ``reason`` says why not.
-    counts, kinds
-        Type to the number of devices of that type, and to its kind.
+    counts, kinds, memory
+        Type to the number of devices of that type, to its kind, and to the bytes of one.
     drained
         Device id to the reason of its drain; the key None stands for the whole host.
     uses
@@ -31,6 +31,8 @@ class MachineState:
         machine no longer has, too, until their jobs have ended.
     attempts
         Jobs that hold devices here.
+    usable
+        Type to the devices on which jobs may start once no job holds them, in the machine's order.
     open
         Devices on which any job may start now.
     roomy
@@ -44,6 +46,7 @@ class MachineState:
         self.uses: dict[str, DeviceUse] = {}
         self.holders: dict[str, dict[str, bool]] = {}
         self.attempts: dict[str, None] = {}
+        self.usable: dict[str, list[str]] = {}
         self.open: dict[str, None] = {}
         self.roomy: dict[str, None] = {}
         self.describe(machine)
@@ -54,6 +57,7 @@ class MachineState:
         self.devices = {device.id: device for device in machine.devices}
         self.position = {device.id: index for index, device in enumerate(machine.devices)}
         self.kinds = {device.type: device.kind for device in machine.devices}
+        self.memory = {device.type: device.memory_bytes for device in machine.devices}
         self.counts: dict[str, int] = {}
         for device in machine.devices:
             self.counts[device.type] = self.counts.get(device.type, 0) + 1
@@ -72,8 +76,7 @@ class MachineState:
             if device_type is None or device_type in (one, kind)
         ]
 
-    def usable(self, device: str) -> bool:
-        """Tell whether jobs may start on a device of this machine if no job holds it."""
+    def _is_usable(self, device: str) -> bool:
         use = self.uses.get(device)
         return (
             device in self.devices
@@ -88,11 +91,15 @@ class MachineState:
         if devices is None:
             self.open.clear()
             self.roomy.clear()
-            devices = tuple(self.devices)
+            self.usable.clear()
+            for one in self.machine.devices:
+                if self._is_usable(one.id):
+                    self.usable.setdefault(one.type, []).append(one.id)
+            devices = [device for found in self.usable.values() for device in found]
         for device in devices:
             self.open.pop(device, None)
             self.roomy.pop(device, None)
-            if not self.usable(device):
+            if not self._is_usable(device):
                 continue
             holders = self.holders.get(device)
             if not holders:

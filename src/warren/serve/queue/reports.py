@@ -62,13 +62,12 @@ def _joined(queue: Queue, report: AgentJoined, now_ns: int) -> list[AnyEvent]:
         return [joined]
     again = state.machine.boot_id != report.machine.boot_id
     recorded = frozenset(report.attempts)
-    events: list[AnyEvent] = []
-    for job_id in state.attempts:
-        job = queue.jobs[job_id]
-        if attempt_id(job_id, job.attempts[-1].number) not in recorded:
-            ended = _unrecorded(job, again, now_ns)
-            events += [] if ended is None else attempt_ends(queue, ended)
-    return [joined, *events]
+    ended = [
+        _unrecorded(job, again, now_ns)
+        for job in map(queue.jobs.__getitem__, state.attempts)
+        if attempt_id(job.id, job.attempts[-1].number) not in recorded
+    ]
+    return [joined, *attempt_ends(queue, [one for one in ended if one is not None])]
 
 
 def _unrecorded(job: ServiceJob, again: bool, now_ns: int) -> AttemptEnded | None:
@@ -77,15 +76,14 @@ def _unrecorded(job: ServiceJob, again: bool, now_ns: int) -> AttemptEnded | Non
     The order may never have reached a host that has been up since: it is sent again then.
     """
     attempt = job.attempts[-1]
-    if again:
-        reason = f"host {attempt.host} started again"
+    if again or attempt.started_ns is not None:
+        what = "started again" if again else "has no record of it any more"
         return AttemptEnded(
-            time_ns=now_ns, job=job.id, attempt=attempt.number, cause="host", reason=reason
-        )
-    if attempt.started_ns is not None:
-        reason = f"host {attempt.host} has no record of it any more"
-        return AttemptEnded(
-            time_ns=now_ns, job=job.id, attempt=attempt.number, cause="host", reason=reason
+            time_ns=now_ns,
+            job=job.id,
+            attempt=attempt.number,
+            cause="host",
+            reason=f"host {attempt.host} {what}",
         )
     if job.cancelled_by is not None:
         return AttemptEnded(
@@ -116,7 +114,7 @@ def _ended(queue: Queue, report: CommandEnded) -> list[AnyEvent]:
         reason=report.reason,
         ran=report.ran,
     )
-    return attempt_ends(queue, ended)
+    return attempt_ends(queue, [ended])
 
 
 def _under_way(queue: Queue, host: str, attempt: str) -> ServiceJob | None:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from warren.serve.queue.ends import lost_attempts
+from warren.serve.queue.ends import attempt_ends, lost_attempts
 from warren.serve.queue.refusals import Refusal, admin_only, named_jobs
 from warren.serve.queue.state import Queue
 from warren.serve.queue.submissions import PRIORITY_MOST, checked, device_types, members, placeable
@@ -313,8 +313,8 @@ def remove_machine(queue: Queue, host: str, caller: Caller, now_ns: int) -> list
     _known_device(queue, host, None)
     if queue.machines[host].connected:
         raise Refusal("conflict", f"host {host} is connected; stop its agent first")
-    ends = lost_attempts(queue, host, f"host {host} was removed", now_ns)
-    return [*ends, MachineRemoved(time_ns=now_ns, by=caller.user, host=host)]
+    lost = lost_attempts(queue, host, f"host {host} was removed", now_ns)
+    return [*attempt_ends(queue, lost), MachineRemoved(time_ns=now_ns, by=caller.user, host=host)]
 
 
 def set_user(queue: Queue, user: User, caller: Caller, now_ns: int) -> list[AnyEvent]:

@@ -43,6 +43,14 @@ from warren.serve.records.jobs import Attempt, JobState, ServiceJob
 from warren.serve.records.users import Quota, User
 
 
+class TypeTotal(NamedTuple):
+    """All devices of one type that the known machines have."""
+
+    kind: str
+    memory_bytes: int
+    devices: int
+
+
 class HeldDevices(NamedTuple):
     """Devices of one type that a job holds."""
 
@@ -65,6 +73,8 @@ class Queue:
         All jobs by id, in the order of their submission.
     machines, users, quotas
         What is there, by name; quotas by subject and type.
+    types
+        Types of all devices, the least valuable first: processors before GPUs, then by memory.
     waiting
         Jobs that wait for devices alone.
     running
@@ -85,12 +95,15 @@ class Queue:
         Number of the next job or array.
     version
         Number of events applied.
+    cache
+        Answers that hold until the next event; emptied by it.
     """
 
     def __init__(self, half_life_s: float = HALF_LIFE_S) -> None:
         self.jobs: dict[str, ServiceJob] = {}
         self.in_order: list[ServiceJob] = []
         self.machines: dict[str, MachineState] = {}
+        self.types: dict[str, TypeTotal] = {}
         self.users: dict[str, User] = {}
         self.quotas: dict[tuple[str, str], Quota] = {}
         self.waiting = WaitingJobs()
@@ -103,6 +116,7 @@ class Queue:
         self.usage = DeviceUsage(half_life_s)
         self.next_number = 1
         self.version = 0
+        self.cache: dict[str, Any] = {}
         self._environments: dict[str, dict[str, str]] = {}
 
     def apply(self, event: AnyEvent) -> None:
@@ -118,6 +132,8 @@ class Queue:
         except KeyError as unknown:
             raise InvalidTransition(f"event {event!r} names {unknown}, which is unknown") from None
         self.version += 1
+        if self.cache:
+            self.cache.clear()
 
     def ids(self, target: str) -> list[str]:
         """Return the jobs of an array, or the job itself; nothing where the id is unknown."""
@@ -267,6 +283,7 @@ def _joined(queue: Queue, event: MachineJoined) -> None:
     if state is None:
         state = queue.machines[event.machine.name] = MachineState(event.machine)
     state.describe(event.machine)
+    _count_types(queue)
     state.connected, state.reason = True, ""
     state.refresh()
 
@@ -281,6 +298,18 @@ def _removed(queue: Queue, event: MachineRemoved) -> None:
     if queue.machines[event.host].attempts:
         raise InvalidTransition(f"host {event.host} is removed before its jobs have ended")
     del queue.machines[event.host]
+    _count_types(queue)
+
+
+def _count_types(queue: Queue) -> None:
+    found: dict[str, TypeTotal] = {}
+    for state in queue.machines.values():
+        for kind, count in state.counts.items():
+            before = found.get(kind, TypeTotal(state.kinds[kind], 0, 0))
+            memory = max(before.memory_bytes, state.memory[kind])
+            found[kind] = TypeTotal(before.kind, memory, before.devices + count)
+    order = sorted(found, key=lambda one: (found[one].kind == "gpu", found[one].memory_bytes, one))
+    queue.types = {one: found[one] for one in order}
 
 
 def _drained(queue: Queue, event: Drained) -> None:

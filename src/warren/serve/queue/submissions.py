@@ -167,9 +167,7 @@ def placeable(queue: Queue, spec: CommandSpec) -> CommandSpec:
 
 def device_types(queue: Queue) -> list[str]:
     """Return the kinds and types of all devices of the known machines, sorted."""
-    return sorted(
-        {name for one in queue.machines.values() for pair in one.kinds.items() for name in pair}
-    )
+    return sorted({*queue.types, *(total.kind for total in queue.types.values())})
 
 
 def never(queue: Queue, spec: CommandSpec) -> str | None:

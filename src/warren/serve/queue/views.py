@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -10,13 +10,15 @@ from warren.model.units import NS_PER_S
 from warren.serve.queue.state import Queue
 from warren.serve.records.jobs import Attempt, Dependency, ServiceJob
 from warren.serve.records.users import Caller
-from warren.serve.schedule.reasons import why
+from warren.serve.schedule.decide import Order
+from warren.serve.schedule.reasons import expected_start_ns, why
 
 
 class ServiceJobRow(msgspec.Struct, frozen=True, kw_only=True):
     """A job in the list of the queue. Times are seconds since 1970, or None.
 
     ``reason`` says why the job waits (a code, a colon and the evidence), or why it ended.
+    ``expected_s`` is when a waiting job is expected to start, where that can be known;
     ``devices_wanted`` is a number, ``device_type`` the type or kind asked for.
     """
 
@@ -28,6 +30,7 @@ class ServiceJobRow(msgspec.Struct, frozen=True, kw_only=True):
     submitted_s: float
     started_s: float | None
     ended_s: float | None
+    expected_s: float | None
     priority: int
     array: str | None
     devices_wanted: int
@@ -78,15 +81,13 @@ def row(
     queue: Queue,
     job: ServiceJob,
     now_ns: int,
-    order: Literal["strict", "backfill"] = "strict",
+    order: Order = "strict",
 ) -> ServiceJobRow:
     """Return the row of a job in the list of the queue."""
     return ServiceJobRow(**_row(queue, job, now_ns, order))
 
 
-def _row(
-    queue: Queue, job: ServiceJob, now_ns: int, order: Literal["strict", "backfill"]
-) -> dict[str, Any]:
+def _row(queue: Queue, job: ServiceJob, now_ns: int, order: Order) -> dict[str, Any]:
     attempt = job.attempt
     return {
         "id": job.id,
@@ -97,6 +98,7 @@ def _row(
         "submitted_s": job.submitted_ns / NS_PER_S,
         "started_s": _seconds(attempt.started_ns) if attempt else None,
         "ended_s": _seconds(job.ended_ns),
+        "expected_s": _seconds(expected_start_ns(queue, job, now_ns, order)),
         "priority": job.priority,
         "array": job.array,
         "devices_wanted": job.spec.devices,
@@ -111,7 +113,7 @@ def shown(
     job: ServiceJob,
     caller: Caller,
     now_ns: int,
-    order: Literal["strict", "backfill"] = "strict",
+    order: Order = "strict",
 ) -> JobShown:
     """Return all of a job that a caller may see: the environment is for its owner and admins."""
     spec, attempt = job.spec, job.attempt
