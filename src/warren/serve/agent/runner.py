@@ -1,0 +1,262 @@
+"""The runner: one small process an attempt, which outlives agent and daemon.
+
+It starts the command, ends it when it is asked to or at its time limit, kills all that is left of
+it, and writes how it ended. It is forked from the agent, belongs to it no longer, and is alive as
+long as it holds the lock of the attempt's folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+from typing import Final, Literal
+
+import msgspec
+
+from warren.serve.agent import cgroups, processes
+from warren.serve.agent.command import CannotStart, Place, place_of, spawn
+from warren.serve.agent.folders import AgentHome, AttemptFolder, this_process
+from warren.serve.hosts.port import CommandEnded, StartOrder
+
+Cause = Literal["exit", "time", "cancel", "memory", "host", "start"]
+
+_REST_GRACE_S: Final = 2.0
+"""Longest time for processes that are left when a command ends by itself, in seconds."""
+_STUCK_S: Final = 5.0
+"""Time after SIGKILL when a process that still lives is named in the log, in seconds."""
+
+
+class Runner:
+    """One attempt, in the process that runs it.
+
+    Parameters
+    ----------
+    home
+        The agent's home.
+    folder
+        The attempt's folder, whose lock this process holds.
+    order
+        What to start.
+    limits
+        How jobs are held together here.
+    notices
+        Open file to which the runner writes a line when the command runs.
+    """
+
+    def __init__(
+        self,
+        home: AgentHome,
+        folder: AttemptFolder,
+        order: StartOrder,
+        limits: cgroups.Limits,
+        notices: int,
+    ) -> None:
+        self._home, self._folder, self._order, self._limits = home, folder, order, limits
+        self._notices = notices
+        self._group = limits.group(order.attempt)
+        self._leader = 0
+        self._status: int | None = None
+        self._cause: Cause | None = None
+        self._limit_at = self._kill_at = float("inf")
+        self._started = self._out_of_memory = False
+        self._output = -1
+        self._wake = -1
+
+    def run(self) -> CommandEnded:
+        """Run the attempt to its end."""
+        self._listen_for_signals()
+        processes.adopt_orphans()
+        processes.set_name(f"warren {self._order.attempt}")
+        try:
+            self._begin()
+        except CannotStart as error:
+            self._kill_all()
+            return self._end("start", reason=str(error), ran=False)
+        except OSError as error:
+            self._kill_all()
+            reason = f"the attempt's folder cannot be written: {error.strerror or error}"
+            return self._end("start", reason=reason, ran=self._started)
+        if self._leader:
+            self._watch()
+        self._kill_all()
+        return self._how_it_ended()
+
+    def _listen_for_signals(self) -> None:
+        self._wake, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for signum in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(signum, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+    def _begin(self) -> None:
+        """Start the command, unless the attempt is to end already."""
+        order, folder = self._order, self._folder
+        place = place_of(order, folder.path, f"{self._home.path}/checkpoints", self._limits)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._output = os.open(folder.file("output"), flags, 0o600)
+        if place.account is not None:
+            os.fchown(self._output, place.account.uid, place.account.gid)
+        if self._group:
+            self._make_group()
+        self._home.sync_attempts()
+        folder.write("runner.json", msgspec.json.encode(this_process(self._group)))
+        if folder.has("stop"):
+            self._cause = "cancel"
+            return
+        self._start(place)
+
+    def _make_group(self) -> None:
+        memory = self._order.memory_bytes if self._limits.memory else None
+        try:
+            cgroups.make(self._group, memory)
+        except OSError as error:
+            raise CannotStart(f"the cgroup of the job cannot be made: {error}") from None
+
+    def _start(self, place: Place) -> None:
+        null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._leader = spawn(self._order.command, place, (null, self._output, self._output))
+        os.close(null)
+        self._started = True
+        now_ns = time.time_ns()
+        if self._order.time_limit_s is not None:
+            self._limit_at = time.monotonic() + self._order.time_limit_s
+        self._folder.write("started", str(now_ns).encode())
+        with contextlib.suppress(OSError):  # the agent has ended, or is busy
+            os.write(self._notices, f"{self._order.attempt} {now_ns}\n".encode())
+
+    def _watch(self) -> None:
+        """Wait until nothing of the command is left, or what is left must be killed."""
+        poll = select.poll()
+        poll.register(self._wake, select.POLLIN)
+        while True:
+            led = self._status is None
+            left = self._reap()
+            now = time.monotonic()
+            if not left or now >= self._kill_at:
+                return
+            if led and self._status is not None:
+                self._end_rest()
+                continue
+            if self._status is None and now >= self._limit_at:
+                self._ask_to_end("time", self._order.grace_s)
+                continue
+            until = min(self._kill_at, self._limit_at if self._status is None else self._kill_at)
+            poll.poll(None if until == float("inf") else max(0, until - now) * 1000 + 1)
+            if self._woken_by_term():
+                self._stop()
+
+    def _woken_by_term(self) -> bool:
+        try:
+            return signal.SIGTERM in os.read(self._wake, 4096)
+        except BlockingIOError:
+            return False
+
+    def _reap(self) -> bool:
+        """Wait for what has ended; tell whether processes are left."""
+        ended, left = processes.reap()
+        if self._status is None:
+            self._status = ended.get(self._leader)
+        return left
+
+    def _stop(self) -> None:
+        """End the command: the agent asked for it, or the machine shuts down."""
+        grace_s = self._folder.stop_grace_s()
+        if grace_s is None:
+            self._ask_to_end("host", self._order.grace_s)
+        else:
+            self._ask_to_end("cancel", grace_s)
+
+    def _ask_to_end(self, cause: Cause, grace_s: float) -> None:
+        """Ask the leader to end; all is killed when the grace is over."""
+        self._kill_at = min(self._kill_at, time.monotonic() + max(0.0, grace_s))
+        if self._status is not None:
+            return
+        if self._cause is None:
+            self._cause = cause
+            self._limit_at = float("inf")
+        os.kill(self._leader, signal.SIGTERM)
+        os.kill(self._leader, signal.SIGCONT)
+
+    def _end_rest(self) -> None:
+        """Ask what the leader has left behind to end, too."""
+        if self._cause is None:
+            rest_s = min(self._order.grace_s, _REST_GRACE_S)
+            self._kill_at = min(self._kill_at, time.monotonic() + rest_s)
+        for signum in (signal.SIGTERM, signal.SIGCONT):
+            processes.signal_descendants(signum)
+
+    def _kill_all(self) -> None:
+        """Kill all processes of the attempt, and return when none is left."""
+        begun = time.monotonic()
+        said = False
+        rounds = 0
+        poll = select.poll()
+        poll.register(self._wake, select.POLLIN)
+        while self._reap():
+            if self._group:
+                cgroups.kill(self._group)
+            processes.kill_once(processes.children(os.getpid()), rounds)
+            rounds += 1
+            if not said and time.monotonic() - begun > _STUCK_S:
+                said = True
+                self._say_what_lives()
+            if self._reap():
+                poll.poll(1 if rounds < 20 else 50)
+                self._woken_by_term()
+        self._out_of_memory = bool(self._group) and cgroups.ran_out_of_memory(self._group)
+        if self._group and not cgroups.remove(self._group):
+            self._say("the cgroup of the job is not empty; it stays")
+
+    def _say_what_lives(self) -> None:
+        me = os.getpid()
+        lives = [f"{pid} ({processes.name_of(pid)})" for pid in processes.descendants(me)]
+        self._say(f"these processes live on after SIGKILL: {', '.join(lives)}; the devices wait")
+
+    def _say(self, line: str) -> None:
+        with contextlib.suppress(OSError):
+            os.write(self._output, f"warren: {line}\n".encode())
+
+    def _how_it_ended(self) -> CommandEnded:
+        if not self._leader:
+            return self._end("cancel", reason="cancelled before it started", ran=False)
+        status = self._status or 0
+        number = os.waitstatus_to_exitcode(status)
+        code, signum = (number, None) if number >= 0 else (None, -number)
+        cause: Cause = self._cause or "exit"
+        reason = ""
+        if cause == "time":
+            reason = f"it reached its time limit of {self._order.time_limit_s:g} s"
+        elif cause == "host":
+            reason = "its machine is shutting down, or its runner was asked to end"
+        elif signum is not None and cause == "exit":
+            reason = f"ended by {_signal_name(signum)}"
+        if self._out_of_memory and cause == "exit":
+            cause = "memory"
+            reason = (
+                f"it used more than its memory limit of {self._order.memory_bytes or 0:,} bytes"
+            )
+        return self._end(cause, code, signum, reason)
+
+    def _end(
+        self,
+        cause: Cause,
+        code: int | None = None,
+        signum: int | None = None,
+        reason: str = "",
+        ran: bool = True,
+    ) -> CommandEnded:
+        return CommandEnded(
+            "", self._order.attempt, time.time_ns(), cause, code, signum, reason, ran
+        )
+
+
+def _signal_name(signum: int) -> str:
+    try:
+        return signal.Signals(signum).name
+    except ValueError:
+        return f"signal {signum}"
