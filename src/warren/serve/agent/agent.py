@@ -271,6 +271,9 @@ class Agent:
 
     def _kill_orphans(self, live: Live) -> None:
         """Kill what a killed runner has left to this process, and clean up when none is left."""
+        runner = live.folder.runner()
+        if runner is not None and runner.cgroup:
+            cgroups.kill(runner.cgroup)
         known = self._runners()
         orphans = [pid for pid in processes.children(os.getpid()) if pid not in known]
         if orphans:

@@ -16,6 +16,8 @@ from typing import Final
 
 import msgspec
 
+SWITCH: Final = "WARREN_CGROUPS"
+"""Variable that keeps an agent from using cgroups, if its value is ``off``."""
 _REMOVAL_S: Final = 0.002
 """Time between two tries to remove a group whose processes have just ended, in seconds."""
 
@@ -46,7 +48,12 @@ class Limits(msgspec.Struct, frozen=True):
 def find_limits(
     home: str, mounts: str = "/proc/self/mounts", own: str = "/proc/self/cgroup"
 ) -> Limits:
-    """Try what works for the agent with this home: a group with a limit, one without, or none."""
+    """Try what works for the agent with this home: a group with a limit, one without, or none.
+
+    None is tried where the variable ``WARREN_CGROUPS`` is ``off``.
+    """
+    if os.environ.get(SWITCH) == "off":
+        return Limits()
     name = f"warren-{hashlib.sha256(home.encode()).hexdigest()[:8]}"
     found = Limits()
     for folder in _folders(mounts, own):

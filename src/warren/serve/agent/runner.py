@@ -19,6 +19,7 @@ import msgspec
 from warren.serve.agent import cgroups, processes
 from warren.serve.agent.command import CannotStart, Place, place_of, spawn
 from warren.serve.agent.folders import AgentHome, AttemptFolder, this_process
+from warren.serve.agent.shells import Shells
 from warren.serve.hosts.port import CommandEnded, StartOrder
 
 Cause = Literal["exit", "time", "cancel", "memory", "host", "start"]
@@ -64,6 +65,8 @@ class Runner:
         self._started = self._out_of_memory = False
         self._output = -1
         self._wake = -1
+        self._poll = select.poll()
+        self._shells: Shells | None = None
 
     def run(self) -> CommandEnded:
         """Run the attempt to its end."""
@@ -86,6 +89,7 @@ class Runner:
 
     def _listen_for_signals(self) -> None:
         self._wake, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._poll.register(self._wake, select.POLLIN)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         signal.signal(signal.SIGTERM, lambda *_: None)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -126,13 +130,13 @@ class Runner:
         if self._order.time_limit_s is not None:
             self._limit_at = time.monotonic() + self._order.time_limit_s
         self._folder.write("started", str(now_ns).encode())
+        with contextlib.suppress(OSError):  # no shell can come beside it; it runs without
+            self._shells = Shells(self._folder, place, self._poll)
         with contextlib.suppress(OSError):  # the agent has ended, or is busy
             os.write(self._notices, f"{self._order.attempt} {now_ns}\n".encode())
 
     def _watch(self) -> None:
         """Wait until nothing of the command is left, or what is left must be killed."""
-        poll = select.poll()
-        poll.register(self._wake, select.POLLIN)
         while True:
             led = self._status is None
             left = self._reap()
@@ -146,9 +150,14 @@ class Runner:
                 self._ask_to_end("time", self._order.grace_s)
                 continue
             until = min(self._kill_at, self._limit_at if self._status is None else self._kill_at)
-            poll.poll(None if until == float("inf") else max(0, until - now) * 1000 + 1)
+            ready = self._poll.poll(
+                None if until == float("inf") else max(0, until - now) * 1000 + 1
+            )
             if self._woken_by_term():
                 self._stop()
+            for fd, _ in ready:
+                if self._shells is not None:
+                    self._shells.ready(fd)
 
     def _woken_by_term(self) -> bool:
         try:
@@ -161,6 +170,9 @@ class Runner:
         ended, left = processes.reap()
         if self._status is None:
             self._status = ended.get(self._leader)
+        if self._shells is not None:
+            for pid, status in ended.items():
+                self._shells.ended(pid, status)
         return left
 
     def _stop(self) -> None:
@@ -179,8 +191,9 @@ class Runner:
         if self._cause is None:
             self._cause = cause
             self._limit_at = float("inf")
-        os.kill(self._leader, signal.SIGTERM)
-        os.kill(self._leader, signal.SIGCONT)
+        for signum in (signal.SIGTERM, signal.SIGCONT):
+            with contextlib.suppress(PermissionError):  # it has another account's rights
+                os.kill(self._leader, signum)
 
     def _end_rest(self) -> None:
         """Ask what the leader has left behind to end, too."""
@@ -189,6 +202,8 @@ class Runner:
             self._kill_at = min(self._kill_at, time.monotonic() + rest_s)
         for signum in (signal.SIGTERM, signal.SIGCONT):
             processes.signal_descendants(signum)
+        if self._shells is not None:
+            self._shells.hang_up()
 
     def _kill_all(self) -> None:
         """Kill all processes of the attempt, and return when none is left."""

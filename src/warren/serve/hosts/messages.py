@@ -100,8 +100,8 @@ FromAgent: TypeAlias = Hello | CommandStarted | CommandEnded | DevicesSeen | Pie
 
 _T = TypeVar("_T")
 _ENCODER: Final = msgspec.json.Encoder()
-_OF_DAEMON: Final = msgspec.json.Decoder(ToAgent)
-_OF_AGENT: Final = msgspec.json.Decoder(FromAgent)
+_OF_DAEMON: Final[msgspec.json.Decoder[ToAgent]] = msgspec.json.Decoder(ToAgent)
+_OF_AGENT: Final[msgspec.json.Decoder[FromAgent]] = msgspec.json.Decoder(FromAgent)
 
 
 def encode(message: ToAgent | FromAgent) -> bytes:
