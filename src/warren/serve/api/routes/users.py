@@ -1,0 +1,178 @@
+"""Routes of users, quotas and the audit log."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from warren.serve.api import tokens
+from warren.serve.api.endpoint import Call, Route
+from warren.serve.api.errors import Failure
+from warren.serve.queue import requests
+from warren.serve.records.events import AnyEvent, UserSet
+from warren.serve.records.users import Quota, Role, User
+
+AUDIT_MAX: Final = 10_000
+"""Most entries of the audit log in one answer."""
+
+
+class UserBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a user shall be; what is left out stays as it is.
+
+    ``new_token`` replaces the token. A user without a token gets one in any case.
+    """
+
+    role: Role | None = None
+    groups: tuple[str, ...] | None = None
+    weight: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    new_token: bool = False
+
+
+class UserRow(msgspec.Struct, frozen=True):
+    """A user, as all users may see it."""
+
+    name: str
+    role: Role
+    groups: tuple[str, ...]
+    weight: float
+    has_token: bool
+    jobs: dict[str, int]
+    devices: int
+
+
+class UserAnswer(msgspec.Struct, frozen=True):
+    """A user that was set; ``token`` is shown this once, where it is new."""
+
+    user: UserRow
+    token: str | None
+
+
+class AuditQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which entries of the audit log are listed; the newest ``limit`` ones."""
+
+    user: str | None = None
+    since_s: Annotated[float, msgspec.Meta(ge=0, le=9e9)] = 0.0
+    limit: Annotated[int, msgspec.Meta(ge=1, le=AUDIT_MAX)] = 1_000
+
+
+class AuditRow(msgspec.Struct, frozen=True):
+    """An entry of the audit log: who did what when, or wanted to and was refused."""
+
+    seq: int
+    time_s: float
+    user: str
+    action: str
+    details: dict[str, Any]
+
+
+def user_rows(call: Call) -> list[UserRow]:
+    """Return all users that were added or have jobs, by name."""
+    queue = call.service.queue
+    jobs: dict[str, dict[str, int]] = {name: {} for name in queue.users}
+    devices: dict[str, int] = {}
+    for job in queue.jobs.values():
+        if not job.state.ended:
+            states = jobs.setdefault(job.user, {})
+            states[job.state.value] = states.get(job.state.value, 0) + 1
+            if job.attempt is not None and job.attempt.ended_ns is None:
+                devices[job.user] = devices.get(job.user, 0) + len(job.attempt.devices)
+    rows = []
+    for name in sorted(jobs):
+        user = queue.users.get(name) or User(name)
+        has_token = bool(user.token_hash)
+        rows.append(
+            UserRow(
+                name, user.role, user.groups, user.weight, has_token, jobs[name],
+                devices.get(name, 0),
+            )
+        )  # fmt: skip
+    return rows
+
+
+async def list_users(call: Call) -> list[UserRow]:
+    """List users: their groups, their weights, and what they use."""
+    return user_rows(call)
+
+
+async def set_user(call: Call, user: str, body: UserBody) -> UserAnswer:
+    """Add or change a user; a new token is in the answer, once."""
+    service = call.service
+    old = service.queue.users.get(user)
+    has_token = old is not None and old.token_hash
+    token = None
+    if call.caller.role == "admin" and (body.new_token or not has_token):
+        token = tokens.new_token(user)
+    base = old or User(user)
+    changed = User(
+        name=user,
+        role=base.role if body.role is None else body.role,
+        groups=base.groups if body.groups is None else body.groups,
+        weight=base.weight if body.weight is None else body.weight,
+        token_hash=base.token_hash if token is None else tokens.hash_of(token),
+    )
+    service.ask(
+        lambda queue, now: requests.set_user(queue, changed, call.caller, now),
+        call.caller, f"set user {user}",
+    )  # fmt: skip
+    row = next(one for one in user_rows(call) if one.name == user)
+    return UserAnswer(row, token)
+
+
+async def remove_user(call: Call, user: str) -> list[UserRow]:
+    """Take a user's token, role and limits away; jobs stay."""
+    call.service.ask(
+        lambda queue, now: requests.remove_user(queue, user, call.caller, now),
+        call.caller, f"remove user {user}",
+    )  # fmt: skip
+    return user_rows(call)
+
+
+async def list_quotas(call: Call) -> list[Quota]:
+    """List quotas: the most devices of a type at once, for a user, a group or each user."""
+    return list(call.service.queue.quotas.values())
+
+
+async def set_quota(call: Call, body: Quota) -> list[Quota]:
+    """Set a quota; fewer than 0 devices takes it away."""
+    call.service.ask(
+        lambda queue, now: requests.set_quota(queue, body, call.caller, now),
+        call.caller, f"set quota of {body.subject}",
+    )  # fmt: skip
+    return await list_quotas(call)
+
+
+async def read_audit(call: Call, query: AuditQuery) -> list[AuditRow]:
+    """List what users did and what was refused; for admins."""
+    if call.caller.role != "admin":
+        call.service.refuse(call.caller.user, "read the audit log", "it is for admins")
+        raise Failure("forbidden", "the audit log is for admins")
+    entries = call.service.daemon.journal.audit(
+        user=query.user, since_ns=int(query.since_s * 1e9), limit=query.limit
+    )
+    return [audit_row(entry.seq, entry.event) for entry in entries]
+
+
+def audit_row(seq: int, event: AnyEvent) -> AuditRow:
+    """Return an event for the audit log, without secrets and environments."""
+    if isinstance(event, UserSet):
+        event = msgspec.structs.replace(
+            event, user=msgspec.structs.replace(event.user, token_hash="")
+        )
+    details = msgspec.to_builtins(event)
+    action = details.pop("type")
+    details.get("spec", {}).pop("environment", None)
+    for name in ("time_ns", "by"):
+        details.pop(name, None)
+    return AuditRow(seq, event.time_ns / 1e9, event.by, action, details)
+
+
+ROUTES: Final = (
+    Route("GET", "/v1/users", list_users),
+    Route("PUT", "/v1/users/{user}", set_user),
+    Route("DELETE", "/v1/users/{user}", remove_user),
+    Route("GET", "/v1/quotas", list_quotas),
+    Route("PUT", "/v1/quotas", set_quota),
+    Route("GET", "/v1/audit", read_audit),
+)
+"""Routes of users."""
