@@ -88,6 +88,10 @@ class Daemon:
         self._ticks: asyncio.Task[None] | None = None
         self._starts_jobs = True
 
+    def now_ns(self) -> int:
+        """Return the time in nanoseconds since 1970."""
+        return self._now_ns()
+
     async def start(self) -> None:
         """Open the hosts, and begin to schedule.
 
