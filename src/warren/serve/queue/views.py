@@ -55,7 +55,7 @@ class AttemptShown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobShown(ServiceJobRow, frozen=True, kw_only=True):
-    """All of a job. ``environment`` is None for callers that may not see it.
+    """All of a job. For other users ``command``, ``folder`` and ``environment`` are None.
 
     ``devices`` are the ids that the last attempt was given; ``log`` is the place of its output,
     which the daemon fills in.
@@ -64,8 +64,8 @@ class JobShown(ServiceJobRow, frozen=True, kw_only=True):
     exit_code: int | None
     devices: tuple[str, ...]
     log: str
-    command: tuple[str, ...]
-    folder: str
+    command: tuple[str, ...] | None
+    folder: str | None
     share: bool
     time_limit_s: float | None
     memory_bytes: int | None
@@ -115,15 +115,16 @@ def shown(
     now_ns: int,
     order: Order = "strict",
 ) -> JobShown:
-    """Return all of a job that a caller may see: the environment is for its owner and admins."""
+    """Return all of a job that a caller may see: what runs where is for its owner and admins."""
     spec, attempt = job.spec, job.attempt
+    may_see = caller.user == job.user or caller.role == "admin"
     return JobShown(
         **_row(queue, job, now_ns, order),
         exit_code=attempt.exit_code if attempt else None,
         devices=attempt.devices if attempt else (),
         log="",
-        command=spec.command,
-        folder=spec.folder,
+        command=spec.command if may_see else None,
+        folder=spec.folder if may_see else None,
         share=spec.share,
         time_limit_s=spec.time_limit_s,
         memory_bytes=spec.memory_bytes,
@@ -132,7 +133,7 @@ def shown(
         grace_s=spec.grace_s,
         cancelled_by=job.cancelled_by,
         attempts=tuple(_attempt(one) for one in job.attempts),
-        environment=spec.environment if caller.user == job.user or caller.role == "admin" else None,
+        environment=spec.environment if may_see else None,
     )
 
 
