@@ -8,9 +8,9 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
+from warren.model.units import parse_time_s
 from warren.serve.api.endpoint import BODY_MAX_BYTES, body_of
 from warren.serve.api.errors import Failure
-from warren.serve.client.values import seconds
 from warren.serve.records.jobs import CommandSpec, Submission
 
 _FIELDS_MAX = 100
@@ -99,6 +99,6 @@ def _time_limit(text: str) -> float | None:
     if not text:
         return None
     try:
-        return seconds(text)
+        return parse_time_s(text)
     except ValueError as error:
         raise Failure("wrong", f"time limit: {error}") from None

@@ -25,6 +25,8 @@ STATES: Final = {
     "ended": (JobState.FINISHED, JobState.FAILED, JobState.CANCELLED),
 }
 """States of the jobs behind each tab."""
+_LONGEST_S: Final = 1e9
+"""Longest time limit that is shown, in seconds."""
 _USES: Final = {
     "free": "free",
     "jobs": "in use",
@@ -178,7 +180,7 @@ def facts(job: ServiceJob, seen: JobShown, now_ns: int) -> Iterator[tuple[str, s
     if job.priority:
         yield "Priority", str(job.priority)
     if spec.time_limit_s is not None:
-        yield "Time limit", duration(int(spec.time_limit_s * 1e9))
+        yield "Time limit", duration(int(min(spec.time_limit_s, _LONGEST_S) * 1e9))
     if job.array is not None:
         yield "Array", job.array
     if spec.after:
