@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from warren import __version__
 from warren.cli.options import GROUP, examples
+from warren.cli.service.names import ALL, JOBS, OPERATION
 
 _RUN: Final = "examples/quickstart/run.yaml"
 
@@ -44,9 +45,21 @@ COMMANDS: Final = {
 """The file in ``warren.cli.commands``, the name there and the line of help of each command."""
 
 
+SECTIONS: Final = (
+    ("Runs and simulations", {name: line for name, (_, line) in COMMANDS.items()}),
+    ("A machine shared with a team", {name: line for name, (_, line) in JOBS.items()}),
+    ("Operating that service", {name: line for name, (_, line) in OPERATION.items()}),
+)
+"""Heading, and the lines of help of its commands, in the order of the help."""
+
+
 @cache
 def _loaded(name: str) -> Any:
     """Load a command, once: the library makes it of its function's parameters."""
+    if name in ALL:
+        from warren.cli.service.as_typer import service_command
+
+        return service_command(name)
     file, _, attribute = COMMANDS[name][0].partition(":")
     module = import_module(f"warren.cli.commands.{file}")
     found = typer.main.get_command(getattr(module, attribute))
@@ -61,23 +74,24 @@ class _Commands(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         # The library reads the names alone; ``get_command`` gives the command of a name.
-        self.commands: Any = dict.fromkeys(COMMANDS)
+        self.commands: Any = dict.fromkeys([*COMMANDS, *ALL])
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Load the command of this name; None if there is none."""
-        return _loaded(cmd_name) if cmd_name in COMMANDS else None
+        return _loaded(cmd_name) if cmd_name in self.commands else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a line a command into the help, without loading any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        for heading, lines in SECTIONS:
+            with formatter.section(heading):
+                formatter.write_dl([*lines.items()])
 
 
 app: Final = typer.Typer(
     name="warren",
     cls=_Commands,
     help="Schedule, train and simulate many training jobs on one shared cluster.",
-    epilog=examples(f"warren simulate {_RUN}", "warren compare --help"),
+    epilog=examples(f"warren simulate {_RUN}", "warren compare --help", "warren submit --help"),
     add_completion=False,
     # ``warren.cli.errors`` makes one line of each error.
     pretty_exceptions_enable=False,

@@ -48,7 +48,20 @@ def call(arguments: list[str]) -> int:
 
 
 def _invoke(arguments: list[str]) -> int:
-    """Run a command line and return 0; an error, or another exit code, is raised."""
+    """Run a command line and return its exit code; an error, or another one, is raised."""
+    from warren.cli.service.declare import quickly
+
+    # A plain request to the service is done before the library below would be loaded.
+    request = quickly(arguments)
+    code = request() if request is not None else _by_library(arguments)
+    # Now, so that a full disk is an error of the command, and not one after its end.
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    return code or 0
+
+
+def _by_library(arguments: list[str]) -> int:
+    """Run any command line and return 0; an error, or another exit code, is raised."""
     import typer
 
     from warren.cli.app import app
@@ -57,9 +70,6 @@ def _invoke(arguments: list[str]) -> int:
     # Not ``command.main``: that prints errors in its own way and ends the process.
     with command.make_context("warren", arguments) as context:
         command.invoke(context)
-    # Now, so that a full disk is an error of the command, and not one after its end.
-    if sys.stdout is not None:
-        sys.stdout.flush()
     return 0
 
 

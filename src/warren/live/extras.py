@@ -18,6 +18,7 @@ _MODULES: Final[Mapping[str, Mapping[str, str]]] = {
     "ray": {"ray": "Ray"},
     "frames": {"pandas": "pandas"},
     "examples": {"sklearn": "scikit-learn"},
+    "serve": {"fastapi": "FastAPI", "uvicorn": "uvicorn"},
 }
 """By extra, the modules that it brings, and people's name of each."""
 

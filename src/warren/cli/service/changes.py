@@ -1,0 +1,72 @@
+"""``warren cancel``, ``hold``, ``release`` and ``priority``: changes of jobs that are there."""
+
+from __future__ import annotations
+
+from warren.cli.service.declare import JSON, SERVER, Argument, command
+from warren.serve.client import values
+from warren.serve.client.client import Client, quoted
+
+TYPE_CHECKING = False  # not from typing, which takes long to load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Final
+
+IDS: Final = Argument(
+    "jobs", "ID...", "Ids of jobs or arrays, or names of jobs of yours.", many=True
+)
+
+
+def _change(server: str | None, jobs: Sequence[str], verb: str, body: Any = None) -> list[str]:
+    """Ask for a change of each job; return the answers as they came."""
+    with Client(server) as service:
+        path = "/v1/jobs/{}/" + verb
+        return [
+            service.ask_text("POST", path.format(quoted(job)), body).decode() or "null"
+            for job in jobs
+        ]
+
+
+def _answer(answers: Sequence[str], json_: bool) -> None:
+    """Print the answers as one list, if JSON is asked for."""
+    if json_:
+        print(f"[{','.join(answers)}]", flush=True)
+
+
+@command(
+    IDS,
+    SERVER,
+    JSON,
+    examples=("warren cancel 12", "warren cancel 12 13 14", "warren cancel train"),
+)
+def cancel(*, jobs: tuple[str, ...], server: str | None, json_: bool) -> None:
+    """Cancel jobs; a running one is stopped.
+
+    Its command gets SIGTERM, and after the grace all its processes are killed. The devices are
+    free once none is left.
+    """
+    _answer(_change(server, jobs, "cancel"), json_)
+
+
+@command(IDS, SERVER, JSON, examples=("warren hold 12",))
+def hold(*, jobs: tuple[str, ...], server: str | None, json_: bool) -> None:
+    """Keep queued jobs from starting, until `warren release`."""
+    _answer(_change(server, jobs, "hold"), json_)
+
+
+@command(IDS, SERVER, JSON, examples=("warren release 12",))
+def release(*, jobs: tuple[str, ...], server: str | None, json_: bool) -> None:
+    """Let held jobs start again."""
+    _answer(_change(server, jobs, "release"), json_)
+
+
+@command(
+    Argument("job", "ID", "Id of a job or an array, or the name of a job of yours."),
+    Argument("priority", "N", "Priority; jobs of a higher one start first.", values.whole),
+    SERVER,
+    JSON,
+    examples=("warren priority 12 5", "warren priority 12 -- -5"),
+)
+def priority(*, job: str, priority: int, server: str | None, json_: bool) -> None:
+    """Change the priority of a job that waits."""
+    _answer(_change(server, [job], "priority", {"priority": priority}), json_)

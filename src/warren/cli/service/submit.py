@@ -1,0 +1,145 @@
+"""``warren submit``: a command, an array, a sweep or a job file goes to the service."""
+
+from __future__ import annotations
+
+import sys
+
+from warren.cli.service.declare import JSON, SERVER, Argument, Option, command, is_job_file
+from warren.serve.client import values
+from warren.serve.client.address import refused
+from warren.serve.client.client import Client
+from warren.serve.client.submission import submission
+
+TYPE_CHECKING = False  # not from typing, which takes long to load
+
+if TYPE_CHECKING:
+    from typing import Any, Final
+
+NEEDS: Final = (
+    Option("--devices", "Devices to hold from start to end, all on one machine. Default: 1.", "N",
+           values.positive),
+    Option("--gpus", "The same number of GPUs: devices of other kinds do not count.", "N",
+           values.positive),
+    Option("--type", "Type of device, such as H100.", "TYPE", str, name="device_type"),
+    Option("--share", "Let other jobs that share have the same devices at the same time."),
+    Option("--host", "Machine to run on. Default: any.", "HOST", str),
+    Option("--time", "Longest running time, such as 30m, 4h or 1d12h. Default: no limit.", "TIME",
+           values.seconds, name="time_limit_s"),
+    Option("--memory", "Most memory, such as 16GB. Default: no limit.", "SIZE", values.size,
+           name="memory_bytes"),
+    Option("--name", "Name of the job; other jobs may wait for it by this name.", "NAME", str),
+    Option("--after", "Wait until this job, by id or name, has finished; with :any behind it, "
+           "until it has ended in any way. Repeatable.", "JOB[:any]", values.dependency,
+           many=True),
+    Option("--array", "Submit a job for each index; {index} in the command becomes the index.",
+           "FIRST-LAST", values.span),
+    Option("--sweep", "Submit a job for each value; {KEY} in the command becomes the value. "
+           "Given twice, there is a job for each combination.", "KEY=V1,V2", values.axis,
+           many=True),
+    Option("--priority", "Jobs of higher priority start first. Default: 0.", "N", values.whole),
+    Option("--retries", "How often to start the job again after it failed. Default: 0.", "N",
+           values.counted),
+    Option("--grace", "Time between SIGTERM and SIGKILL. Default: 10s.", "TIME", values.seconds,
+           name="grace_s"),
+    Option("--hold", "Keep the job from starting until `warren release`.", name="held"),
+    Option("--key", "Answer with the first job of this key, if there is one, and submit none: "
+           "makes a script safe to run again.", "KEY", str),
+    Option("--folder", "Working folder. Default: the current one.", "DIR", str),
+    Option("--env", "Set a variable, beside those of this shell. Repeatable.", "NAME=VALUE",
+           values.setting, many=True),
+)  # fmt: skip
+"""What a job may need; a job file has the same fields, without the dashes."""
+
+
+@command(
+    Argument(
+        "words", "-- COMMAND|JOB.yaml", "Command and its arguments, or a job file.", many=True
+    ),
+    *NEEDS,
+    Option("--wait", "Wait for the end; exit with 1 unless the job finished."),
+    SERVER,
+    JSON,
+    examples=(
+        "warren submit -- python train.py --lr 3e-4",
+        "warren submit --gpus 2 --time 4h --name base -- torchrun train.py",
+        "warren submit --after base -- python evaluate.py",
+        "warren submit --array 1-10 -- python train.py --seed {index}",
+        "warren submit --sweep lr=0.1,0.01 -- python train.py --lr {lr}",
+        "warren submit job.yaml --priority 5",
+    ),
+    words=True,
+)
+def submit(
+    *, words: tuple[str, ...], wait: bool, server: str | None, json_: bool, **needs: Any
+) -> int | None:
+    """Submit a command to the service.
+
+    The job runs in the current folder, with the variables of this shell except WARREN_TOKEN. It
+    holds its devices from start to end. Prints the id of the job, or of the array.
+    """
+    body = _body(words, needs)
+    with Client(server) as service:
+        answer = service.ask("POST", "/v1/jobs", body)
+        if json_:
+            import json
+
+            print(json.dumps(answer), flush=True)
+        else:
+            print(answer["id"], flush=True)
+            _explain(answer, body)
+        return _ended(service, answer) if wait else None
+
+
+def _body(words: tuple[str, ...], needs: dict[str, Any]) -> dict[str, Any]:
+    """Return what is sent: the fields of a job file, and over them the options."""
+    if is_job_file(words[0]):
+        if len(words) > 1:
+            raise refused(f"{words[0]}: only options may stand behind a job file", "wrong")
+        from warren.cli.service.job_file import read_job_file
+
+        command, fields = read_job_file(words[0])
+        given = {name: value for name, value in needs.items() if not _is_default(value)}
+        needs = {**needs, **fields, **given}
+        return _sent(command, needs)
+    return _sent(words, needs)
+
+
+def _is_default(value: object) -> bool:
+    """Tell whether an option was not given; 0 is a value."""
+    return value is None or value is False or value == ()
+
+
+def _sent(words: tuple[str, ...], needs: dict[str, Any]) -> dict[str, Any]:
+    """Return a submission of a command and the options."""
+    import os
+
+    gpus, sweep, env = needs.pop("gpus"), needs.pop("sweep"), needs.pop("env")
+    if gpus is not None:
+        if needs["devices"] is not None:
+            raise refused("submit: --devices and --gpus both say how many; leave one out", "wrong")
+        needs["devices"] = gpus
+        needs["device_type"] = needs["device_type"] or "gpu"
+    names = [name for name, _ in sweep]
+    if len(set(names)) < len(names):
+        raise refused("submit: --sweep: a name is given twice; list all its values in one", "wrong")
+    environment = {**os.environ, **dict(env)}
+    return submission(words, environment=environment, sweep=dict(sweep), **needs)
+
+
+def _explain(answer: dict[str, Any], body: dict[str, Any]) -> None:
+    """Say on a terminal what to type next; scripts have the id alone."""
+    if not sys.stderr.isatty():
+        return
+    job, ids = answer["id"], answer.get("ids") or [answer["id"]]
+    held = " (held; `warren release` lets it start)" if body["spec"].get("held") else ""
+    if len(ids) > 1:
+        print(f"{len(ids)} jobs are submitted{held}; `warren queue` lists them", file=sys.stderr)
+    else:
+        print(f"submitted{held}; `warren logs -f {job}` follows its output", file=sys.stderr)
+
+
+def _ended(service: Client, answer: dict[str, Any]) -> int:
+    """Wait for all jobs of a submission, and return the exit code."""
+    from warren.cli.service.following import wait_for
+
+    return wait_for(service, answer.get("ids") or [answer["id"]])
