@@ -39,7 +39,7 @@ def state(text: str) -> str:
     Option("--state", "Only jobs in this state. Repeatable.", "STATE", state, many=True),
     Option("--array", "Only jobs of this array or sweep.", "ID", str),
     Option("--all -a", "Also jobs that have ended.", name="ended"),
-    Option("--limit", f"Most jobs to list, the newest ones. Default: {MOST_LINES}; with --json all.", "N",
+    Option("--limit", f"Most jobs, the newest ones. Default: {MOST_LINES}; with --json all.", "N",
            values.positive),
     SERVER,
     JSON,
