@@ -12,7 +12,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Final
+
+TYPE_CHECKING = False  # not from typing: each command loads this file, also those of a moment
+
+if TYPE_CHECKING:
+    from typing import Final
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

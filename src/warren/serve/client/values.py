@@ -50,9 +50,12 @@ def size(text: str) -> int:
     from warren.model.units import parse_bytes
 
     short = text.strip()
-    if not short[-1:].isalpha() or len(short) > 40:
-        raise ValueError(f"{_shown(text)} is no size; write it like 16GB or 512MiB")
-    found = parse_bytes(short if short[-1] == "B" else f"{short}B")
+    try:
+        # A bare number of bytes is refused: to some programs it means megabytes.
+        named = short[-1:].isalpha() and len(short) <= 40
+        found = parse_bytes(short if short.endswith("B") else f"{short}B") if named else 0
+    except ValueError:
+        found = 0
     if found < 1:
         raise ValueError(f"{_shown(text)} is no size; write it like 16GB or 512MiB")
     return found
@@ -141,7 +144,7 @@ def dependency(text: str) -> dict[str, str]:
     """
     # A name may have a colon; only a known end is cut off.
     job, _, when = text.rpartition(":")
-    if when not in ("ok", "any") or not job:
+    if when not in ("ok", "any"):
         job, when = text, "ok"
     if not job.strip():
         raise ValueError(f"{_shown(text)} names no job; write an id or a name, like 12 or 12:any")
