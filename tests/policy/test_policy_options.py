@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from warren.model.errors import SpecError
-from warren.policy.registry import build, place_policy
+from warren.policy.registry import build, place_policy, policy_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +70,91 @@ def test_a_class_of_any_kind_lists_its_options() -> None:
     assert "width: is required by mine" in told
     assert "depth: mine expects a whole number, got 'x'" in told
     assert "__init__" not in told
+
+
+class Picky:
+    """A class that refuses values of its own, one of them only beside another."""
+
+    def __init__(self, width: int, low: int = 0, high: int = 9, name: str = "a") -> None:
+        if width < 1:
+            raise ValueError("allowed: 1 and more")
+        if low < 0:
+            raise ValueError("low is 0 or more")
+        if name != "a":
+            raise TypeError("allowed: a")
+        if low > high:
+            raise ValueError("low is at most high")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"width": 0, "low": 1}, ["policy: width: mine does not accept 0: allowed: 1 and more"]),
+        (
+            {"width": 1, "low": -1, "high": 5, "name": "b" * 99},
+            [
+                "policy: low: mine does not accept -1: low is 0 or more",
+                f"policy: name: mine does not accept '{'b' * 56}...: allowed: a",
+            ],
+        ),
+        (
+            {"width": 1, "low": 7, "high": 6},
+            ["policy: width, low, high: mine does not accept 1, 7, 6: low is at most high"],
+        ),
+    ],
+)
+def test_a_value_that_a_class_refuses_is_named_with_its_option(
+    options: dict[str, object], told: list[str]
+) -> None:
+    assert refused(Picky, **options).splitlines() == told
+
+
+class Broken:
+    """A class that cannot be made, whatever its option is."""
+
+    def __init__(self, width: int = 1) -> None:
+        raise ValueError("no licence")
+
+
+@pytest.mark.parametrize("options", [{}, {"width": 3}])
+def test_a_class_that_fails_by_itself_is_no_fault_of_an_option(options: dict[str, object]) -> None:
+    assert refused(Broken, **options) == "policy: mine cannot be made: no licence"
+
+
+@pytest.mark.parametrize(
+    ("question", "name", "options", "told"),
+    [
+        (
+            "place",
+            "hare",
+            {"objective": "makespan", "budget": -1},
+            "budget: hare does not accept -1",
+        ),
+        (
+            "place",
+            "gittins",
+            {"patience": 0.5},
+            "patience: gittins does not accept 0.5: patience is a",
+        ),
+        ("place", "sjf-bco", {"horizon": 5, "kappa": -2}, "kappa: sjf-bco does not accept -2: "),
+        ("flow", "maif", {"gain": "x", "error": 0.5}, "flow.gain: maif does not accept 'x': "),
+        ("shape", "cruise", {"after": 2, "every": 0}, "shape.every: cruise does not accept 0: "),
+        (
+            "joint",
+            "harmony",
+            {"least": 0, "sooner": 0.1},
+            "joint.least: harmony does not accept 0: ",
+        ),
+    ],
+)
+def test_a_policy_of_warrens_names_the_one_option_that_it_refuses(
+    question: str, name: str, options: dict[str, object], told: str
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        policy_of(question, name, options)
+    (problem,) = caught.value.problems
+    assert str(problem).startswith(f"policy: {told}")
+    assert any(words in problem.message for words in ("allowed: ", " or more", "one of "))
 
 
 def test_a_name_that_is_nearly_right_is_guessed() -> None:

@@ -9,7 +9,7 @@ from inspect import Parameter, signature
 from typing import Final
 
 from warren.model.decision import Question
-from warren.model.errors import Problem, SpecError, text_of
+from warren.model.errors import Problem, SpecError, short_line, text_of
 from warren.policy.protocol import AnyPolicy, keeps_to_shapes, plans_rings
 
 POLICIES: Final[Mapping[str, str]] = {
@@ -139,8 +139,9 @@ def build(
     """Make a policy from its class and options, refusing options that do not suit it.
 
     ``section`` stands before an option in a message: ``flow.`` for one under ``policy: {flow:``.
-    Raises SpecError for each option that the class does not know, that is missing, or whose value
-    is not of the plain type (``int``, ``bool``, ``float``, ``str``) that the class states for it.
+    Raises SpecError for each option that the class does not know, that is missing, whose value
+    is not of the plain type (``int``, ``bool``, ``float``, ``str``) that the class states for it,
+    or whose value the class refuses.
     """
     problems = [
         Problem(file="policy", field=f"{section}{option}", message=message)
@@ -151,9 +152,44 @@ def build(
     try:
         return cls(**options)
     except (TypeError, ValueError) as error:
-        message = f"{name} does not accept these options: {text_of(error)}"
-        where = ", ".join(f"{section}{option}" for option in options)
-        raise SpecError(Problem(file="policy", field=where, message=message)) from None
+        refused = _refused_alone(cls, options) or [(tuple(options), text_of(error))]
+    raise SpecError(
+        Problem(
+            file="policy",
+            field=", ".join(f"{section}{option}" for option in some),
+            message=f"{name} {_rejects(options, some)}: {text}",
+        )
+        for some, text in refused
+    )
+
+
+def _rejects(options: Mapping[str, object], some: Iterable[str]) -> str:
+    """Say which values a class does not accept, each cut where it is long."""
+    values = ", ".join(short_line(ascii(options[option]), 60) for option in some)
+    return f"does not accept {values}" if values else "cannot be made"
+
+
+def _refused_alone(
+    cls: type[AnyPolicy], options: Mapping[str, object]
+) -> list[tuple[tuple[str, ...], str]]:
+    """Return each option whose value the class refuses beside defaults, with the error's text.
+
+    Empty if it refuses none of them alone, or if its signature cannot be read.
+    """
+    try:
+        stated = signature(cls).parameters
+    except (TypeError, ValueError):
+        return []
+    required = [one for one in options if one in stated and stated[one].default is Parameter.empty]
+    refused: list[tuple[tuple[str, ...], str]] = []
+    for some in [(), *((one,) for one in options if one not in required)]:
+        try:
+            cls(**{one: options[one] for one in (*required, *some)})
+        except (TypeError, ValueError) as error:
+            if not some:
+                return [(tuple(required), text_of(error))]
+            refused.append((some, text_of(error)))
+    return refused
 
 
 def _what_is_wrong(

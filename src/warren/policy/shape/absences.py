@@ -43,7 +43,9 @@ def absences_of(text: str) -> tuple[Absence, ...]:
             begin = round(float(match[1]) * NS_PER_S)
             end = -1 if match[2] is None else round(float(match[2]) * NS_PER_S)
             if 0 <= end <= begin:
-                raise ValueError(f"away has {match[0]!r}, which ends before it begins")
+                raise ValueError(
+                    f"away has {match[0]!r}, which ends before it begins; allowed: {FORM}"
+                )
             found += [Absence(host, begin, end) for host in hosts.split()]
     return tuple(found)
 

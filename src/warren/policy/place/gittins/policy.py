@@ -89,7 +89,9 @@ class Gittins:
     def __post_init__(self) -> None:
         # Written this way, nan is refused, too.
         if not self.patience >= 1:
-            raise ValueError("patience is 1, or how many times as slow a type may be")
+            raise ValueError(
+                "patience is a number, 1 or more: how many times as slow a type may be"
+            )
 
     def initial(self, view: View) -> GittinsMemory:
         """Return the memory before the first decision, with the past's knowledge of ended jobs."""
