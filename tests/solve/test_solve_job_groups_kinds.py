@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from job_group_cases import groupings
 
-from warren.cost.job_groups import comp_of_tasks_s
 from warren.solve.job_groups.machine_kinds import UnequalMachines, digits, parts_of
 from warren.solve.job_groups.problem import (
     NOT_RUN,
@@ -93,13 +92,18 @@ def test_kinds_of_one_speed_are_alike(seed: int) -> None:
                 assert getattr(one, times)(code) == pytest.approx(alike)
 
 
+def comp_of_tasks_s(task_s_D: list[float], tasks: int) -> float:
+    """The least time by which devices of unequal speed have computed whole tasks: by all ways."""
+    ways = product(range(tasks + 1), repeat=len(task_s_D))
+    return min(
+        max(count * task_s for count, task_s in zip(way, task_s_D, strict=True))
+        for way in ways
+        if sum(way) == tasks
+    )
+
+
 @pytest.mark.parametrize("seed", range(20))
-def test_comp_of_tasks_is_the_least_of_all_ways_to_spread_them(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    task_s_D, tasks = random.gamma(2.0, 1.0, 3), int(random.integers(1, 8))
-    ways = [way for way in product(range(tasks + 1), repeat=3) if sum(way) == tasks]
-    best = min(max(n * task_s for n, task_s in zip(way, task_s_D, strict=True)) for way in ways)
-    assert comp_of_tasks_s(task_s_D, np.ones(3, np.int64), tasks) == pytest.approx(best)
+def test_comp_on_unequal_machines_is_the_least_of_all_ways_to_spread_tasks(seed: int) -> None:
     one = case(seed, 2, [1, 2])
     assert one.kinds is not None
     without = JobGroupingProblem(
@@ -116,11 +120,9 @@ def test_comp_of_tasks_is_the_least_of_all_ways_to_spread_them(seed: int) -> Non
     )
     for code in range(1, one.all_machines + 1):
         count_K = np.array(digits(code, one.kinds.stride_K))
-        there = count_K > 0
         for job in range(2):
-            task_s_K = one.kinds.task_s_JT[job]
-            count = int(one.kinds.tasks_J[job])
-            comp_s = comp_of_tasks_s(task_s_K[there], count_K[there], count)
+            task_s_D = np.repeat(one.kinds.task_s_JT[job], count_K).tolist()
+            comp_s = comp_of_tasks_s(task_s_D, int(one.kinds.tasks_J[job]))
             assert without.alone_s_J(code)[job] == pytest.approx(comp_s)
 
 

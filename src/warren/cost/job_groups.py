@@ -26,7 +26,8 @@ that share a machine are weighed by machines as in (4.4), so that the value is a
   one job on one machine of a thousand would use the cluster fully. Algorithm 1 hands out all
   machines, and then both are one.
 - (4.2) is a proportion: the constant is T_cpu c_g, the COMP of an iteration on one machine.
-- (4.2) has equal machines; ``comp_of_tasks_s`` has whole tasks on devices of unequal speed.
+- (4.2) has equal machines; of unequal ones each round is timed with whole tasks
+  (``warren.solve.shapes.task_rounds``).
 - (4.1) has one COMM a job. If pulls and pushes queue as steps of their own, a group may take longer
   (``warren.solve.flows.queued_steps``).
 """
@@ -38,15 +39,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from warren.model.costs import FloatArray, IntArray
+from warren.model.costs import FloatArray
 
 CPU_WEIGHT: Final = 2 / 3
 """Weight of CPU utilization out of 1; the rest is the network's."""
 JOB_WEIGHT: Final = 1e-9
 """Cost of each job that shares a machine: this decides between equals."""
-
-_ROUNDING: Final = 1e-9
-"""Part by which quotients that are whole numbers may be too small."""
 
 
 class Utilization(NamedTuple):
@@ -74,29 +72,6 @@ def comp_s_J(comp_machine_s_J: FloatArray, machines: int) -> FloatArray:
     if machines < 1:
         raise ValueError("a group has one machine at least")
     return comp_machine_s_J / machines
-
-
-def comp_of_tasks_s(task_s_T: FloatArray, device_T: IntArray, tasks: int) -> float:
-    """Compute T_cpu (s) of a round of whole tasks on devices of unequal speed.
-
-    The least time by which the devices have computed them, in place of (4.2), which has equal
-    machines and tasks that can be cut at will.
-
-    Parameters
-    ----------
-    task_s_T
-        Time of a task on a device of each type, in seconds.
-    device_T
-        Devices of each type; there is one at least.
-    tasks
-        Tasks of the round, at least one.
-    """
-    end_s = np.unique(np.outer(task_s_T, np.arange(1, tasks + 1)))
-    for time_s in end_s.tolist():
-        done_T = np.floor(time_s / task_s_T * (1 + _ROUNDING))
-        if (done_T * device_T).sum() >= tasks:
-            return float(time_s)
-    raise ValueError("there is no device, or no task")
 
 
 def group_iteration_s(comp_s_J: FloatArray, net_s_J: FloatArray) -> float:
