@@ -61,11 +61,11 @@ class FixedGroups:
         arrived = {event.job for event in view.changes if isinstance(event, JobArrived)}
         if not named & arrived:
             return NOTHING, memory
-        there = [
-            Group(tuple(job for job in one.jobs if _is_there(view, job)), one.hosts)
+        present = [
+            Group(tuple(job for job in one.jobs if _is_present(view, job)), one.hosts)
             for one in memory
         ]
-        return Decision(groups=tuple(one for one in there if one.jobs)), memory
+        return Decision(groups=tuple(one for one in present if one.jobs)), memory
 
     def explain(self, view: View, memory: tuple[Group, ...], job: int) -> str:
         """Say in one sentence which jobs share hosts with the job."""
@@ -76,7 +76,7 @@ class FixedGroups:
         return "no group of the run file names it"
 
 
-def _is_there(view: View, job: int) -> bool:
+def _is_present(view: View, job: int) -> bool:
     return bool(view.arrived_J[job] and not view.done_J[job])
 
 

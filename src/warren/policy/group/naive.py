@@ -42,11 +42,11 @@ class Naive:
 
     def decide(self, view: View, memory: None) -> tuple[Decision, None]:
         """Assign each round that can start to its job's own devices."""
-        found: list[Assignment] = []
+        assignments: list[Assignment] = []
         for job in np.flatnonzero(view.open_J).tolist():
             if may_start(view, job):
-                found += spread_tasks(view, job, _own_devices(view, job), view.queued_D)
-        return (Decision(assign=tuple(found)) if found else NOTHING), None
+                assignments += spread_tasks(view, job, _own_devices(view, job), view.queued_D)
+        return (Decision(assign=tuple(assignments)) if assignments else NOTHING), None
 
     def explain(self, view: View, memory: None, job: int) -> str:
         """Say in one sentence why the job is where it is."""
@@ -57,9 +57,9 @@ def _own_devices(view: View, job: int) -> np.ndarray:
     """Return one device of each host that the job may be on, of those that it fits."""
     bound, fits_D = view.task_hosts(job), view.costs.fits_JT[job, view.type_D]
     hosts = range(len(view.hosts.devices_H)) if bound is None else sorted(bound)
-    found = []
+    own = []
     for host in hosts:
         devices = np.flatnonzero((view.hosts.host_D == host) & fits_D)
         if len(devices):
-            found.append(int(devices[job % len(devices)]))
-    return np.array(found, dtype=np.int64)
+            own.append(int(devices[job % len(devices)]))
+    return np.array(own, dtype=np.int64)

@@ -42,7 +42,7 @@ from warren.policy.joint.group_rounds import (
     host_codes_H,
     within_memory,
 )
-from warren.policy.joint.host_groups import ANSWERS, TRIGGERS, HostGroups, decided, told
+from warren.policy.joint.host_groups import ANSWERS, TRIGGERS, HostGroups, decided, explanation
 from warren.policy.joint.job_profiles import profiles_of
 from warren.solve.flows.queued_steps import SENDS, Sends
 from warren.solve.job_groups.lookahead import by_lookahead
@@ -120,7 +120,7 @@ class Harmony:
     def explain(self, view: View, memory: HostGroups, job: int) -> str:
         """Say in one sentence why the job is where it is."""
         waits = "waits: the groups that run are better for all jobs, by what each has left"
-        return told(view, memory, job, waits)
+        return explanation(view, memory, job, waits)
 
     def _choose(self, view: View, memory: HostGroups, jobs: list[int]) -> RunningGroups:
         """Return the groups from now on: those before, or better ones."""
@@ -134,10 +134,10 @@ class Harmony:
             sooner = self.sooner if (before.group_J != NOT_RUN).any() else 0.0
             weight_J = view.weight_J[jobs]
             return by_lookahead(problem, left_J, weight_J, running, sooner, _WORK, view.seed)
-        found = grouped(problem, work=_WORK, seed=view.seed)
-        if found.value <= utilization_of(problem, running) * (1 + self.threshold):
+        grouping = grouped(problem, work=_WORK, seed=view.seed)
+        if grouping.value <= utilization_of(problem, running) * (1 + self.threshold):
             return running
-        return RunningGroups.of(found)
+        return RunningGroups.of(grouping)
 
     def _problem(
         self, view: View, memory: HostGroups, jobs: list[int], left_J: FloatArray

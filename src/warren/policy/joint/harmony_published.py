@@ -36,7 +36,7 @@ from warren.policy.joint.host_groups import (
     alike_H,
     decided,
     ended_jobs,
-    told,
+    explanation,
 )
 from warren.policy.joint.job_profiles import profiles_of
 from warren.solve.common.arrays import IntArray
@@ -108,24 +108,24 @@ class HarmonyPublished:
     def explain(self, view: View, memory: HostGroups, job: int) -> str:
         """Say in one sentence why the job is where it is."""
         waits = "waits: no group would use CPUs and links better with it"
-        return told(view, memory, job, waits)
+        return explanation(view, memory, job, waits)
 
     def _choose(self, view: View, memory: HostGroups, jobs: list[int]) -> RunningGroups:
         """Return the groups after jobs have come and ended, one after another."""
         running = memory.running(jobs, alike_H(view))
         if not (running.group_J != NOT_RUN).any():
-            found = self._grouped(self._problem(view, memory, jobs), np.arange(len(jobs)))
-            return RunningGroups.of(found)
+            grouping = self._grouped(self._problem(view, memory, jobs), np.arange(len(jobs)))
+            return RunningGroups.of(grouping)
         came = [job for job in jobs if job not in memory.grouped]
-        there = [job for job in jobs if job not in came]
-        running = self._without_ended(view, memory, there)
+        present = [job for job in jobs if job not in came]
+        running = self._without_ended(view, memory, present)
         for job in came:
             # One after another, each beside those before it alone.
-            there = sorted([*there, job])
-            place = there.index(job)
+            present = sorted([*present, job])
+            place = present.index(job)
             group_J = np.insert(running.group_J, place, NOT_RUN)
             one = RunningGroups(group_J=group_J, machine_G=running.machine_G)
-            running = with_new_job(self._problem(view, memory, there), one, place)
+            running = with_new_job(self._problem(view, memory, present), one, place)
         return running
 
     def _without_ended(self, view: View, memory: HostGroups, jobs: list[int]) -> RunningGroups:

@@ -49,15 +49,15 @@ from warren.solve.job_groups.problem import NOT_RUN, JobGroupingProblem
 from warren.solve.job_groups.regrouping import RunningGroups
 
 ANSWERS: Final = frozenset({Question.SHAPE, Question.GROUP, Question.PLACE})
-"""The answers of a policy that gives jobs groups, servers there, and their turns."""
+"""The answers of a policy that gives jobs groups, servers on the hosts of these, and turns."""
 TRIGGERS: Final[frozenset[type[Event]]] = frozenset(
     {JobArrived, TasksDone, RoundsDone, RolledBack, JobFailed, JobCancelled}
 )
 """After which events a policy has to be asked that keeps groups."""
 _UNSETTLED: Final = 2
 """Rounds of a job in a new group that tell nothing."""
-_TOLD: Final = 5
-"""Rounds in its group after which the time of a job's round there is known."""
+_KNOWN_AFTER: Final = 5
+"""Rounds of a job in its group after which the time of its round in that group is known."""
 _MOVING: Final = 1
 """Rounds of a job in a new group that began in another, and in which its servers may move."""
 Known = tuple[Mapping[int, float], Mapping[int, float], JobProfiles | None]
@@ -75,7 +75,7 @@ class HostGroups:
 
     ``profiles``: costs of jobs as measured, where those that are stated are not used; then
     ``longer`` stays empty. ``grouped``: jobs that are grouped by their costs, or have been;
-    ``first``: jobs that were there when no job was, none of which is grouped before all are known.
+    ``first``: jobs that came when no job was present; none is grouped before all are known.
     """
 
     groups: tuple[Group, ...] = ()
@@ -112,13 +112,13 @@ class HostGroups:
         return msgspec.structs.replace(view, costs=self.profiles.costs(view))
 
     def with_first(self, jobs: Sequence[int]) -> HostGroups:
-        """Return it with ``jobs``, all that are there, as the first ones, if others have ended."""
+        """Return it with ``jobs``, all that are present, as the first ones, if others have ended."""
         if self.profiles is None or not self.grouped.isdisjoint(jobs):
             return self
         return replace(self, first=frozenset(jobs)) if self.first.isdisjoint(jobs) else self
 
     def known_jobs(self, jobs: Sequence[int]) -> list[int]:
-        """Return those of the jobs that are there that can be grouped by their costs."""
+        """Return those of the present jobs that can be grouped by their costs."""
         known = [job for job in jobs if self.profiles is None or self.profiles.knows(job)]
         return known if self.first.intersection(jobs).issubset(known) else []
 
@@ -156,7 +156,7 @@ class HostGroups:
         problem = seen._problem(view, job, (seen.longer, {}, seen.profiles))
         code = _code(view, group)
         if len(group.hosts) == 1 and problem.terms.pull_s_J.any():
-            # No byte passes a link there, which tells nothing of other numbers of hosts.
+            # On one host no byte passes a link, which shows nothing of other numbers of hosts.
             return seen
         model_s = float(problem.alone_s_J(code)[0])
         late_s = max(0.0, view.round_ns_J.item(job) / NS_PER_S - model_s)
@@ -178,7 +178,7 @@ class HostGroups:
         ``by``: the part by which it differs at least. Each job is looked at once in its group.
         """
         for event in view.changes:
-            if isinstance(event, RoundsDone) and self.rounds.get(event.job) == _TOLD:
+            if isinstance(event, RoundsDone) and self.rounds.get(event.job) == _KNOWN_AFTER:
                 group = self._group_of(event.job)
                 if group is None:
                     continue
@@ -223,7 +223,7 @@ def _code(view: View, group: Group) -> int:
 
 
 Chooser = Callable[[View, HostGroups, list[int]], RunningGroups]
-"""Returns the groups of the jobs that are there, by place in their list."""
+"""Returns the groups of the present jobs, by place in their list."""
 
 
 def decided(
@@ -277,15 +277,15 @@ def _groups(
     code_H: IntArray,
     least: int,
 ) -> tuple[Group, ...]:
-    """Return the groups of all jobs that are there: of those that are known by their costs.
+    """Return the groups of all present jobs: of those that are known by their costs.
 
     The others are measured beside them, on hosts that hold their data.
     """
     jobs, sizes, hosts = present_jobs(view), view.costs.model_bytes_J, len(code_H)
     model_bytes = {} if sizes is None else {job: int(sizes[job]) for job in jobs}
     before = memory.of_grouped()
-    found = choose(view, before, known) if known else before.running(known, code_H)
-    groups = with_hosts(memory.groups, found, known, model_bytes, code_H)
+    grouping = choose(view, before, known) if known else before.running(known, code_H)
+    groups = with_hosts(memory.groups, grouping, known, model_bytes, code_H)
     unknown = [job for job in jobs if job not in known]
     if not unknown:
         return groups
@@ -320,7 +320,7 @@ def ended_jobs(view: View) -> list[int]:
 
 def with_hosts(
     before: tuple[Group, ...],
-    found: RunningGroups,
+    grouping: RunningGroups,
     jobs: Sequence[int],
     model_bytes: Mapping[int, int],
     code_H: IntArray,
@@ -331,14 +331,14 @@ def with_hosts(
     away, then hosts without jobs, then by index; as many of each kind as its code has. ``code_H``:
     of each host.
     """
-    there = set(jobs)
-    at = {job: group.hosts for group in before for job in group.jobs if job in there}
+    present = set(jobs)
+    hosts_of = {job: group.hosts for group in before for job in group.jobs if job in present}
     hosts, stride_K = len(code_H), np.unique(code_H)
-    count_GK = [digits(code, stride_K) for code in found.machine_G.tolist()]
+    count_GK = [digits(code, stride_K) for code in grouping.machine_G.tolist()]
     free = list(range(hosts))
     members = [
-        tuple(jobs[place] for place in np.flatnonzero(found.group_J == number).tolist())
-        for number in range(len(found.machine_G))
+        tuple(jobs[place] for place in np.flatnonzero(grouping.group_J == number).tolist())
+        for number in range(len(grouping.machine_G))
     ]
     chosen: dict[int, Group] = {}
     for number in np.argsort([-sum(count_K) for count_K in count_GK], kind="stable").tolist():
@@ -346,8 +346,10 @@ def with_hosts(
             continue
         score = np.zeros(hosts)
         for job in members[number]:
-            score[list(at.get(job, ()))] += 1 + model_bytes.get(job, 0)
-        taken = {host for job, some in at.items() if job not in members[number] for host in some}
+            score[list(hosts_of.get(job, ()))] += 1 + model_bytes.get(job, 0)
+        taken = {
+            host for job, some in hosts_of.items() if job not in members[number] for host in some
+        }
         order = sorted(free, key=lambda host: (-score[host], host in taken, host))
         picked = [
             host
@@ -385,23 +387,23 @@ def started_rounds(view: View, groups: tuple[Group, ...], everyone: bool) -> tup
     of_job = {job: group for group in groups for job in group.jobs}
     ready: Iterable[int] = of_job if everyone else made_ready(view)
     queued_D = view.queued_D.copy()
-    found: list[Assignment] = []
+    assignments: list[Assignment] = []
     for job in dict.fromkeys(ready):
         if job in of_job and may_start(view, job):
             devices = np.flatnonzero(np.isin(view.hosts.host_D, of_job[job].hosts))
             given = spread_tasks(view, job, devices, queued_D)
             for one in given:
                 queued_D[one.device] += 1
-            found += given
-    return tuple(found)
+            assignments += given
+    return tuple(assignments)
 
 
 def _has_come(view: View, job: int) -> bool:
     return any(isinstance(event, JobArrived) and event.job == job for event in view.changes)
 
 
-def told(view: View, memory: HostGroups, job: int, waits: str) -> str:
-    """Say with whom a job shares hosts; ``waits``: the text for a job that is in no group."""
+def explanation(view: View, memory: HostGroups, job: int, waits: str) -> str:
+    """Say which jobs a job shares hosts with; ``waits``: the text for a job in no group."""
     if not view.arrived_J[job]:
         return "has not arrived yet"
     unknown = "" if job in memory.grouped else "its costs are measured: "

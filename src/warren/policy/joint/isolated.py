@@ -23,7 +23,14 @@ from warren.model.decision import Decision, Question
 from warren.model.events import Event
 from warren.model.view import View
 from warren.policy.joint.group_rounds import check_groupable, grouping_problem, within_memory
-from warren.policy.joint.host_groups import ANSWERS, TRIGGERS, HostGroups, alike_H, decided, told
+from warren.policy.joint.host_groups import (
+    ANSWERS,
+    TRIGGERS,
+    HostGroups,
+    alike_H,
+    decided,
+    explanation,
+)
 from warren.solve.job_groups.isolated import isolated_machines
 from warren.solve.job_groups.problem import NOT_RUN
 from warren.solve.job_groups.regrouping import RunningGroups
@@ -64,7 +71,7 @@ class Isolated:
 
     def explain(self, view: View, memory: HostGroups, job: int) -> str:
         """Say in one sentence why the job is where it is."""
-        return told(view, memory, job, "waits: other jobs have the hosts")
+        return explanation(view, memory, job, "waits: other jobs have the hosts")
 
     def _choose(self, view: View, memory: HostGroups, jobs: list[int]) -> RunningGroups:
         some = [view.jobs[job] for job in jobs]
@@ -76,5 +83,5 @@ class Isolated:
             left_J = (view.rounds_J[jobs] - view.round_J[jobs]) * fastest_s_J(problem)
             order_J, runs_J = np.argsort(left_J, kind="stable"), np.zeros_like(runs_J)
         problem = within_memory(problem, view, jobs, self.least)
-        found = isolated_machines(problem, problem.leasts_J, order_J, runs_J)
-        return RunningGroups.of(found)
+        grouping = isolated_machines(problem, problem.leasts_J, order_J, runs_J)
+        return RunningGroups.of(grouping)

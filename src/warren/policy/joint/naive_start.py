@@ -46,39 +46,39 @@ def with_unknown(
     filled
         How many hosts the data of a job fill; jobs that are not in it fill none.
     """
-    found, there = list(groups), set(unknown)
-    at = {job: group.hosts for group in before for job in group.jobs}
+    combined, unmeasured = list(groups), set(unknown)
+    hosts_of = {job: group.hosts for group in before for job in group.jobs}
     taken = {host for group in groups for host in group.hosts}
-    found += [
+    combined += [
         Group((), group.hosts)
         for group in before
-        if there.intersection(group.jobs) and not taken.intersection(group.hosts)
+        if unmeasured.intersection(group.jobs) and not taken.intersection(group.hosts)
     ]
 
     def joins(number: int, job: int) -> bool:
         """Put a job into a group that has memory for it; else return False."""
-        group = found[number]
+        group = combined[number]
         jobs = *group.jobs, job
         if sum(filled.get(one, 0.0) for one in jobs) > len(group.hosts) * (1 + WHOLE):
             return False
-        found[number] = Group(tuple(sorted(jobs)), group.hosts)
+        combined[number] = Group(tuple(sorted(jobs)), group.hosts)
         return True
 
     left = []
     for job in unknown:
-        same = [number for number, group in enumerate(found) if group.hosts == at.get(job)]
+        same = [number for number, group in enumerate(combined) if group.hosts == hosts_of.get(job)]
         if not any(joins(number, job) for number in same):
             left.append(job)
-    taken = {host for group in found for host in group.hosts}
+    taken = {host for group in combined for host in group.hosts}
     free = [host for host in range(hosts) if host not in taken]
     needed = max([least, *(ceil(filled.get(job, 0.0) - WHOLE) for job in left)])
     count = min(len(left), len(free) // needed)
     cuts = [len(free) * part // max(1, count) for part in range(count + 1)]
-    found += [Group((), tuple(free[begin:end])) for begin, end in pairwise(cuts)]
+    combined += [Group((), tuple(free[begin:end])) for begin, end in pairwise(cuts)]
     for job in left:
-        order = sorted(range(len(found)), key=lambda number: _harm(found[number], there))
+        order = sorted(range(len(combined)), key=lambda number: _harm(combined[number], unmeasured))
         any(joins(number, job) for number in order)
-    return tuple(group for group in found if group.jobs)
+    return tuple(group for group in combined if group.jobs)
 
 
 def _harm(group: Group, unknown: set[int]) -> tuple[int, float, int]:
