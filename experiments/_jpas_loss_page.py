@@ -28,6 +28,7 @@ and the most favorable of {seeds} seeds.
 ![Total loss reduction over time, against TCP](jpas-19.svg)
 
 The paper prints its figure as a curve without numbers. {besides}
+
 """
 
 
@@ -81,11 +82,13 @@ def verdict(rows: Mapping[str, Any]) -> str:
 
 
 def besides(rows: Mapping[str, Any]) -> str:
-    """Where the size of the reduction comes from."""
-    change = 100 * (rows["maif"]["mean"] / rows["fair"]["mean"] - 1)
+    """Say how far the curves of MAIF and TCP are apart at any time."""
+    pairs = zip(rows["maif"]["total"], rows["fair"]["total"], strict=True)
+    ratios = [one / base for one, base in pairs if base > 0]
     return (
-        "A mean over all of that time counts every job that has ended as a whole, under each "
-        f"policy alike; so a change of {change:+.1f} % is of jobs in their first epochs alone."
+        "A job that has ended\ncounts as 1 under each policy, which brings means over all of that "
+        f"time near each other. At\nsingle times MAIF has {min(ratios):.2f} to "
+        f"{max(ratios):.2f} times the reduction of TCP, in the mean of the seeds."
     )
 
 
