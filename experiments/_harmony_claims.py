@@ -24,6 +24,8 @@ OURS: Final = "weighed speed (ours)"
 JCT: Final = 2.11
 MAKESPAN: Final = 1.60
 """What the paper has, over isolated jobs (4.4.3)."""
+NAIVE: Final = (1.11, 1.09)
+"""Times the JCT and the makespan of isolated jobs, by naive co-location in the mean (Fig. 4.10)."""
 USED: Final = 1.65
 JOBS: Final = 27.2
 GROUPS: Final = 6.7
@@ -104,7 +106,7 @@ def _gains(fair: Sequence[Row]) -> list[list[str]]:
         printed = next(row for row in rows if row["rule"] == PRINTED)
         best = max(rows, key=lambda row: row[key])
         found.append([
-            f"4.4.3: {claimed:.2f} times the {what} of isolated jobs",
+            f"Fig. 4.10: {claimed:.2f} times the {what} of isolated jobs",
             f"{spread(rows, key)} by the order of J; with jobs that wait first, as below, "
             f"{printed[key]:.2f}; the best is {best['rule'].removeprefix('Alg. 1, ')}",
             f"{verdict(printed[key], claimed)}; in its best order: {verdict(best[key], claimed)}",
@@ -116,7 +118,7 @@ def _used(of: Mapping[tuple[str, str], Row]) -> list[str]:
     published, alone = of["all", "harmony-published"], of["all", "isolated"]
     cpu, net = (published[key] / alone[key] for key in ("cpu", "net"))
     return [
-        f"4.4.3: {USED} times the use of resources, CPU {CPU_PCT} % and network {NET_PCT} %",
+        f"Fig. 4.11: {USED} times the use of resources, CPU {CPU_PCT} % and network {NET_PCT} %",
         f"CPU {cpu:.2f} times ({100 * published['cpu']:.0f} %), network {net:.2f} times "
         f"({100 * published['net']:.0f} %)",
         f"CPU: {verdict(cpu, USED)}; network: {verdict(net, USED)}",
@@ -136,40 +138,76 @@ def _sizes(of: Mapping[tuple[str, str], Row]) -> list[str]:
 
 
 def _naive(rows: Sequence[Row]) -> list[str]:
-    """Fig. 4.10 on the testbed: three naive choices against jobs alone."""
-    base = next(row for row in rows if row["policy"] == "isolated, least 2")
-    times = {
+    """Fig. 4.10 on the testbed: three naive choices against jobs alone, bound by memory or not."""
+    bound, free = (_naive_gains(rows, isolated) for isolated in ("isolated, least 2", "isolated"))
+    gains = all(
+        fmean(free[key]) >= CLOSE * claimed for key, claimed in zip(free, NAIVE, strict=True)
+    )
+    slower = any(min(times) < 1 for times in free.values())
+    return [
+        f"Fig. 4.10: naive co-location {NAIVE[0]} and {NAIVE[1]} times in the mean, at worst below "
+        "1",
+        f"testbed, three choices, in the mean and at worst: {_mean_worst(free)} over *isolated*, "
+        f"as free of memory as they are; {_mean_worst(bound)} over *isolated, least 2*, the only "
+        "row that memory binds",
+        f"{'holds' if gains else 'does not hold'} with equal freedom; "
+        f"{'slower' if slower else 'not slower'} at worst",
+    ]
+
+
+def _naive_gains(rows: Sequence[Row], isolated: str) -> dict[str, list[float]]:
+    """How many times the JCT and the makespan of ``isolated`` each naive choice gains."""
+    base = next(row for row in rows if row["policy"] == isolated)
+    return {
         key: [base[key] / row[key] for row in rows if row["policy"].startswith("naive")]
         for key in ("jct_s", "makespan_s")
     }
-    jct, makespan = (fmean(times[key]) for key in ("jct_s", "makespan_s"))
-    slower = min(times["jct_s"]) < 1 or min(times["makespan_s"]) < 1
-    gains = min(verdict(jct, 1.11), verdict(makespan, 1.09), key=lambda one: one == "holds")
-    return [
-        "Fig. 4.10: naive co-location 1.11 and 1.09 times in the mean, at worst below 1",
-        f"testbed, three choices: {jct:.2f} and {makespan:.2f} in the mean, at worst "
-        f"{min(times['jct_s']):.2f} and {min(times['makespan_s']):.2f}",
-        f"{gains}; {'slower' if slower else 'not slower'} at worst",
-    ]
+
+
+def _mean_worst(gains: Mapping[str, Sequence[float]]) -> str:
+    """The mean and the worst of gains in JCT and makespan."""
+    means, worst = ([f"{of(times):.2f}" for times in gains.values()] for of in (fmean, min))
+    return f"{' and '.join(means)}, {' and '.join(worst)}"
 
 
 def _parts(rows: Sequence[Row]) -> list[str]:
-    """Fig. 4.12: whether each part gains over the one before."""
+    """Fig. 4.12: whether each part gains over the one before, the first over jobs alone."""
     of = {(row["variant"], row["rule"]): row for row in rows}
     drawn = next(row for row in rows if row["rule"].startswith("best of"))
-    steps = [drawn, *(of[step, "harmony-published"] for step in ("grouping", "reloading"))]
-    told = ", ".join(f"{row['jct_times']:.2f} / {row['makespan_times']:.2f}" for row in steps)
-    grows = [
-        later[key] > before[key]
-        for key in ("jct_times", "makespan_times")
-        for before, later in pairwise(steps)
-    ]
+    by = {
+        rule: [drawn, of["grouping", rule], of["reloading", rule]]
+        for rule in ("harmony-published", OURS)
+    }
+    figures = {
+        rule: [f"{row['jct_times']:.2f} / {row['makespan_times']:.2f}" for row in steps]
+        for rule, steps in by.items()
+    }
     return [
         "Fig. 4.12: subtasks, grouping and reloading each gain (1.27 / 1.15, 1.72 / 1.35, 2.11 / "
         "1.60)",
-        f"{told}, of Algorithm 1 as printed",
-        "holds" if all(grows) else f"does not hold: {sum(grows)} of {len(grows)} steps gain",
+        f"subtasks {figures[OURS][0]}, the {drawn['rule']} drawn choices; then "
+        + "; ".join(
+            f"{' and '.join(texts[1:])} by {'Algorithm 1 as printed' if rule != OURS else OURS}"
+            for rule, texts in figures.items()
+        ),
+        "; ".join(
+            f"{'Algorithm 1' if rule != OURS else 'ours'}: {_grows(steps)}"
+            for rule, steps in by.items()
+        )
+        + "; the step before, jobs that contend, is not made",
     ]
+
+
+def _grows(steps: Sequence[Row]) -> str:
+    """The verdict on steps, the first of which is compared with jobs alone."""
+    grows = [
+        later > before
+        for key in ("jct_times", "makespan_times")
+        for before, later in pairwise([1.0, *(row[key] for row in steps)])
+    ]
+    if all(grows):
+        return "holds"
+    return f"does not hold: {sum(grows)} of {len(grows)} figures grow"
 
 
 def _mixes(of: Mapping[tuple[str, str], Row]) -> list[list[str]]:
