@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import _common
+from _opportunistic_page import claim as opportunistic
 
 Row = Mapping[str, Any]
 
@@ -22,7 +22,6 @@ LEAST_PCT: Final = 8.7
 """The least by which an epoch gets shorter from a bad start (3.4.3)."""
 UNEQUAL_PCT: Final = 35.2
 SOLVED_S: Final = 37.4
-SEPARATE: Final = "not made"
 
 
 def said(value: bool) -> str:
@@ -58,7 +57,7 @@ def claims(
         rows += [_unequal(row) for row in compared["unequal"] if row["policy"] in (PUBLISHED, OURS)]
     rows.append(_bits({app: compared[app] for app in APPS}))
     rows.append(_solved(shapes["times"]))
-    rows.append(_bill())
+    rows.append(opportunistic())
     rows.append([
         "3.4.6: 31.3 s for a plan of 30 moves", "other hosts and models of 1 MB: *What a change "
         "takes* has times, and no claim is judged by them", "not judged",
@@ -108,13 +107,6 @@ def _solved(times: Sequence[Row]) -> list[str]:
     most_ms = max(row["ms"] for row in times if "10,000" not in str(row["machines"]))
     return [f"3.4.6: the cost is solved in 30 ms, and in {SOLVED_S} s on unequal machines",
             f"32 machines: at most {most_ms:.1f} ms", said(most_ms <= 1000 * SOLVED_S)]  # fmt: skip
-
-
-def _bill() -> list[str]:
-    made = (_common.RESULTS / "shapes_opportunistic.json").exists()
-    return ["3.4.4: with machines that come and go 18.4 % less time and 12 % less cost",
-            "a section of its own, in virtual time" if made else "",
-            "see there" if made else SEPARATE]  # fmt: skip
 
 
 def against_both(parts: Mapping[str, Any]) -> str:

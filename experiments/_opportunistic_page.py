@@ -32,6 +32,10 @@ of a device, which moves that optimum. The number of epochs, which the paper doe
 before a row was seen; the gain depends on it, by the part of the time in which machines are there.
 """
 
+POLICIES: Final = ("cruise-published", "cruise")
+ASKED: Final = {"takes_s": -0.184, "cost": -0.12}
+"""The paper's changes of time and cost."""
+
 
 def section() -> str:
     """The section; empty if nothing was simulated."""
@@ -53,10 +57,10 @@ def section() -> str:
         key: " | ".join(
             f"{change(rows[policy, True], fixed, key)} "
             f"({change(rows[policy, True], rows[policy, False], key)} against *never there*): "
-            + ("holds" if rows[policy, True][key] / fixed[key] - 1 <= asked else "does not hold")
-            for policy in ("cruise-published", "cruise")
+            f"{verdict(rows[policy, True], fixed, key)}"
+            for policy in POLICIES
         )
-        for key, asked in (("takes_s", -0.184), ("cost", -0.12))
+        for key in ASKED
     }
     heads = (
         "policy", "16 more", "takes", "against fixed", "cost", "against fixed", "moves",
@@ -66,6 +70,32 @@ def section() -> str:
         commit=found["made_by"]["commit"], epochs=found["epochs"], cheaper=found["cheaper"],
         takes=claims["takes_s"], costs=claims["cost"], rows=table(heads, lines),
     )  # fmt: skip
+
+
+def claim() -> list[str]:
+    """The row of the table of claims; empty cells if nothing was simulated."""
+    text = "3.4.4: with machines that come and go 18.4 % less time and 12 % less cost"
+    path = _common.RESULTS / "shapes_opportunistic.json"
+    if not path.exists():
+        return [text, "", "not made"]
+    found = json.loads(path.read_text())
+    rows = {(row["policy"], row["come"]): row for row in found["rows"]}
+    fixed = rows["fixed", False]
+    here = [
+        f"`{policy}` " + " and ".join(change(rows[policy, True], fixed, key) for key in ASKED)
+        for policy in POLICIES
+    ]
+    judged = []
+    for policy in POLICIES:
+        each = {verdict(rows[policy, True], fixed, key) for key in ASKED}
+        judged.append(f"`{policy}`: {' and '.join(sorted(each, reverse=True))}")
+    epochs = f"in virtual time, {found['epochs']} epochs (the paper prints no number)"
+    return [text, f"{epochs}, against *fixed*: {'; '.join(here)}", "; ".join(judged)]
+
+
+def verdict(row: dict[str, Any], base: dict[str, Any], key: str) -> str:
+    """Whether a figure fell by as much as the paper's."""
+    return "holds" if row[key] / base[key] - 1 <= ASKED[key] else "does not hold"
 
 
 def change(row: dict[str, Any], base: dict[str, Any], key: str) -> str:
