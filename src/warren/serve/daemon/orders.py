@@ -29,6 +29,7 @@ def start_order(job: ServiceJob, attempt: Attempt, account: str | None) -> Start
             "WARREN_JOB_ID": job.id,
             "WARREN_ATTEMPT": str(attempt.number),
             "WARREN_ATTEMPT_ID": name,
+            **_array_variables(job),
         },
         devices=attempt.devices,
         account=account,
@@ -36,3 +37,10 @@ def start_order(job: ServiceJob, attempt: Attempt, account: str | None) -> Start
         memory_bytes=spec.memory_bytes,
         grace_s=spec.grace_s,
     )
+
+
+def _array_variables(job: ServiceJob) -> dict[str, str]:
+    """Return what a job of an array or sweep gets: the array's id, and its place in it."""
+    if job.array is None:
+        return {}
+    return {"WARREN_ARRAY_ID": job.array, "WARREN_ARRAY_INDEX": job.id.rpartition("_")[2]}

@@ -26,8 +26,10 @@ from warren.serve.records.jobs import JobState, ServiceJob, attempt_id
 def events_of(queue: Queue, report: Report, now_ns: int) -> list[AnyEvent]:
     """Return the events that a report means.
 
-    After they are on disk and applied, ``orders.forgets`` names what the host may forget, and
-    after a join ``orders.starts`` and ``orders.stops`` what it is to do.
+    Once they are on disk, a host may forget an attempt whose end it has reported, where the attempt
+    has ended in the queue (``forgettable``). A host that has joined is to start the attempts of its
+    ``MachineState.attempts`` that it has no record of, and to stop those that it has a record of
+    and that have ended in the queue.
     """
     match report:
         case AgentJoined():
@@ -45,13 +47,13 @@ def events_of(queue: Queue, report: Report, now_ns: int) -> list[AnyEvent]:
             return _seen(queue, report, now_ns)
 
 
-def disconnected(queue: Queue, reason: str, now_ns: int) -> list[AnyEvent]:
-    """Return the loss of all connected hosts: what a daemon knows of them when it begins."""
-    return [
-        MachineLost(time_ns=now_ns, host=name, reason=reason)
-        for name, state in queue.machines.items()
-        if state.connected
-    ]
+def forgettable(queue: Queue, attempt: str) -> bool:
+    """Tell whether the end of an attempt is known, so that its host may forget it."""
+    job_id, number = split(attempt)
+    job = queue.jobs.get(job_id)
+    if job is None or not 1 <= number <= len(job.attempts):
+        return False
+    return job.attempts[number - 1].ended_ns is not None
 
 
 def _joined(queue: Queue, report: AgentJoined, now_ns: int) -> list[AnyEvent]:

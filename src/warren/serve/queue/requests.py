@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from warren.serve.queue.ends import attempt_ends, lost_attempts
-from warren.serve.queue.refusals import Refusal, admin_only, named_jobs
+from warren.serve.queue.refusals import Refusal as Refusal
+from warren.serve.queue.refusals import admin_only, named_jobs
 from warren.serve.queue.state import Queue
 from warren.serve.queue.submissions import PRIORITY_MOST, checked, device_types, members, placeable
 from warren.serve.records.events import (
