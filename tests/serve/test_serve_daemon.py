@@ -33,6 +33,10 @@ def journal(tmp_path: Path) -> TestJournal:
     return TestJournal(tmp_path / "queue.db")
 
 
+def loop_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
 def test_a_job_starts_as_soon_as_it_may_and_not_at_a_tick(journal: TestJournal) -> None:
     async def main() -> list[float]:
         daemon = daemon_of(journal, fake_hosts(devices=1, plays=lambda _: Played(0.25)))
@@ -206,6 +210,7 @@ def test_a_host_that_was_away_gets_the_orders_it_missed(journal: TestJournal) ->
         (job,) = await all_ended(daemon)
         assert job.state is JobState.CANCELLED
         assert hosts.starts == [f"{missed}.1"]
+        assert loop_s() < 40  # it was stopped, not waited for
         await daemon.stop()
 
     play(main())
@@ -222,7 +227,9 @@ def test_a_service_that_stops_leaves_its_jobs_or_ends_them(
         running = submit_one(daemon)
         waiting = submit_one(daemon)
         await asyncio.sleep(1)
-        await daemon.stop(stop_jobs=stop_jobs)
+        if stop_jobs:
+            await daemon.end_jobs()
+        await daemon.stop()
         await asyncio.sleep(1)
         assert hosts.running == ([] if stop_jobs else [f"{running}.1"])
         assert hosts.starts == [f"{running}.1"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Literal, TypeVar
 
@@ -29,6 +29,7 @@ from warren.serve.records.events import (
     MachineLost,
 )
 from warren.serve.records.jobs import Attempt, ServiceJob, attempt_id
+from warren.serve.records.machines import Machine
 from warren.serve.records.users import Caller
 from warren.serve.schedule.decide import decide
 
@@ -39,6 +40,13 @@ TICK_S: Final = 3.0
 """Time between two looks at what no event announces, in seconds."""
 _STOP_S: Final = 10.0
 """Longest wait for jobs to end after their grace, when the service stops them, in seconds."""
+
+_HELD: Final = {
+    "cgroup": "processes and memory of a job are held together by a cgroup",
+    "rlimit": "no cgroup can be written: the processes of a job are found by its runner, and its "
+    "memory limit counts for each process",
+}
+"""Sentences on how a machine holds jobs together."""
 
 
 class Daemon:
@@ -88,10 +96,6 @@ class Daemon:
         self._ticks: asyncio.Task[None] | None = None
         self._starts_jobs = True
 
-    def now_ns(self) -> int:
-        """Return the time in nanoseconds since 1970."""
-        return self._now_ns()
-
     async def start(self) -> None:
         """Open the hosts, and begin to schedule.
 
@@ -108,14 +112,9 @@ class Daemon:
         self._ticks = asyncio.get_running_loop().create_task(self._tick())
         self._soon()
 
-    async def stop(self, *, stop_jobs: bool = False) -> None:
-        """Close the hosts; jobs run on, or with ``stop_jobs`` those that run are cancelled first.
-
-        The journal stays open.
-        """
+    async def stop(self) -> None:
+        """Close the hosts; jobs run on. The journal stays open."""
         self._starts_jobs = False
-        if stop_jobs:
-            await self._stop_jobs()
         if self._ticks is not None:
             self._ticks.cancel()
             with suppress(asyncio.CancelledError):
@@ -123,6 +122,29 @@ class Daemon:
         if self._turn is not None:
             self._turn.cancel()
         await self.hosts.close()
+
+    async def end_jobs(self) -> None:
+        """Start no job any more, cancel those that run, and wait until they have ended.
+
+        Jobs of hosts that are not connected are left alone.
+        """
+        self._starts_jobs = False
+        running = [
+            (job, attempt)
+            for name, machine in self.queue.machines.items()
+            if machine.connected
+            for job, attempt in self._running_on(name)
+        ]
+        if not running:
+            return
+        service = Caller(user="", role="admin")
+        self.ask(lambda queue, now: cancel(queue, [job.id for job, _ in running], service, now))
+        names = [attempt_id(job.id, attempt.number) for job, attempt in running]
+        longest_s = max(job.spec.grace_s for job, _ in running) + _STOP_S
+        with suppress(TimeoutError):
+            async with asyncio.timeout(longest_s):
+                while any(self._runs(name) for name in names):
+                    await self.changed.wait(self.changed.count)
 
     def ask(self, request: Callable[[Queue, int], Answer]) -> Answer:
         """Carry out a request, and return its answer when its events are on disk.
@@ -266,6 +288,7 @@ class Daemon:
             if found is None or found[1].ended_ns is not None:
                 self.hosts.forget(report.host, report.attempt)
         elif isinstance(report, AgentJoined):
+            self._say(_joined_line(report.machine))
             self._meet(report)
 
     def _meet(self, report: AgentJoined) -> None:
@@ -283,12 +306,10 @@ class Daemon:
                 # It was given up while its host was away. If it has ended its report comes, too.
                 self.hosts.stop(host, name, found[0].spec.grace_s)
 
-    def _running_on(self, host: str) -> Iterator[tuple[ServiceJob, Attempt]]:
-        """Yield the jobs whose last attempt is on a host and has not ended."""
-        for job in list(self.queue.jobs.values()):
-            attempt = job.attempt
-            if attempt is not None and attempt.ended_ns is None and attempt.host == host:
-                yield job, attempt
+    def _running_on(self, host: str) -> list[tuple[ServiceJob, Attempt]]:
+        """Return the jobs that hold devices of a host, each with the attempt that does."""
+        jobs = (self.queue.jobs[name] for name in self.queue.machines[host].attempts)
+        return [(job, job.attempts[-1]) for job in jobs]
 
     def _attempt(self, name: str) -> tuple[ServiceJob, Attempt] | None:
         """Return the job and the attempt of this name; None if the queue has none."""
@@ -298,29 +319,17 @@ class Daemon:
             return None
         return job, job.attempts[int(number) - 1]
 
-    async def _stop_jobs(self) -> None:
-        """Cancel the jobs that run, and wait until those on connected hosts have ended."""
-        running = [
-            (job, attempt)
-            for name, machine in self.queue.machines.items()
-            if machine.connected
-            for job, attempt in self._running_on(name)
-        ]
-        if not running:
-            return
-        service = Caller(user="", role="admin")
-        self.ask(lambda queue, now: cancel(queue, [job.id for job, _ in running], service, now))
-        names = [attempt_id(job.id, attempt.number) for job, attempt in running]
-        longest_s = max(job.spec.grace_s for job, _ in running) + _STOP_S
-        with suppress(TimeoutError):
-            async with asyncio.timeout(longest_s):
-                while any(self._runs(name) for name in names):
-                    await self.changed.wait(self.changed.count)
-
     def _runs(self, name: str) -> bool:
         """Tell whether an attempt has not ended."""
         found = self._attempt(name)
         return found is not None and found[1].ended_ns is None
+
+
+def _joined_line(machine: Machine) -> str:
+    """Return what an operator should know of a machine that has joined."""
+    types = Counter(device.type for device in machine.devices)
+    devices = ", ".join(f"{count} {name}" for name, count in types.items()) or "no devices"
+    return f"machine {machine.name} joined: {devices}; {_HELD.get(machine.limits, machine.limits)}"
 
 
 def _replayed(journal: Journal) -> Queue:

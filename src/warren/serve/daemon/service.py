@@ -1,0 +1,226 @@
+"""``warren serve``: journal, daemon, hosts and API in one event loop, until a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import pwd
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from warren.model.errors import Problem, SpecError
+from warren.serve.daemon.daemon import Daemon, Order
+from warren.serve.daemon.home import home_of_service, remove_socket
+from warren.serve.hosts.agents import AgentHosts
+from warren.serve.hosts.tls import credentials
+from warren.serve.journal.journal import Journal
+
+JOURNAL: Final = "queue.db"
+"""Name of the journal in the home of a service."""
+_BACKLOG: Final = 1024
+"""Most connections that wait to be accepted."""
+_GARBAGE: Final = 50_000
+"""New objects after which Python looks for garbage; a queue has many, and few in circles."""
+
+
+def run_service(
+    home: Path,
+    *,
+    order: Order = "strict",
+    listen: str | None = None,
+    agents_listen: str | None = None,
+    stop_jobs: bool = False,
+    say: Callable[[str], None] = lambda line: print(f"warren: {line}", file=sys.stderr, flush=True),
+) -> None:
+    """Run the service of a home until SIGTERM or SIGINT. Jobs run on.
+
+    Parameters
+    ----------
+    home
+        The folder of the service; made if it is missing.
+    order
+        The order in which jobs start.
+    listen
+        ``HOST:PORT`` at which the API listens by TLS, too.
+    agents_listen
+        ``HOST:PORT`` at which agents of other machines join.
+    stop_jobs
+        Whether the jobs that run are cancelled first, with their grace.
+    say
+        Called with each line that an operator should read.
+
+    Raises
+    ------
+    SpecError
+        If the home cannot be used or has a daemon, or an address cannot be listened to.
+    JournalError
+        If the journal cannot be read.
+    JournalWriteError
+        If the disk takes no events at the start.
+    """
+    as_root = os.geteuid() == 0
+    with (
+        home_of_service(home, as_root=as_root) as own,
+        Journal(own / JOURNAL) as journal,
+        asyncio.Runner() as runner,
+    ):
+        service = _Service(own, journal, order=order, as_root=as_root, say=say)
+        service.listen(listen, agents_listen)
+        runner.run(service.run(stop_jobs=stop_jobs))
+
+
+class _Service:
+    """The parts of a service, before and while they run."""
+
+    def __init__(
+        self,
+        home: Path,
+        journal: Journal,
+        *,
+        order: Order,
+        as_root: bool,
+        say: Callable[[str], None],
+    ) -> None:
+        self._home, self._journal, self._order, self._say = home, journal, order, say
+        self._as_root = as_root
+        self._own = _account(os.geteuid())
+        self._sockets: list[socket.socket] = []
+        self._agents_at: tuple[str, int] | None = None
+
+    def listen(self, api: str | None, agents: str | None) -> None:
+        """Take the addresses of the API.
+
+        Raises SpecError if one cannot be listened to.
+        """
+        path = self._home / "socket"
+        remove_socket(path)
+        end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._sockets.append(end)
+        end.bind(str(path))
+        # Who may connect is asked of the kernel at each connection.
+        path.chmod(0o666 if self._as_root else 0o600)
+        if api is not None:
+            self._sockets.append(_listening(api))
+        if agents is not None:
+            self._agents_at = _address(agents)
+
+    async def run(self, *, stop_jobs: bool) -> None:
+        """Serve until a signal comes."""
+        # Imported here: it takes longer than to find out that the home has a daemon.
+        from warren.serve.api.app import make_app
+        from warren.serve.api.server import ApiServer
+
+        hosts = AgentHosts(self._home, listen=self._agents_at, say=self._say)
+        daemon = Daemon(
+            self._journal, hosts, order=self._order, account_of=self._account_of, say=self._say
+        )
+        app = make_app(daemon, jobs_run_as=self._jobs_run_as(), log_place=self._log_place)
+        unix, *tcp = self._sockets
+        servers = {ApiServer(app): unix}
+        if tcp:
+            files = credentials(self._home / "tls")
+            servers[ApiServer(app, files.certificate, files.key)] = tcp[0]
+        ended = _signals()
+        _tune_garbage()
+        try:
+            await self._start(daemon)
+            self._say_start(hosts)
+            async with asyncio.TaskGroup() as group:
+                for server, end in servers.items():
+                    group.create_task(server.serve([end]))
+                await ended.wait()
+                if stop_jobs:
+                    await daemon.end_jobs()
+                app.state.service.close()
+                for server in servers:
+                    server.stop()
+        finally:
+            await daemon.stop()
+            (self._home / "socket").unlink(missing_ok=True)
+
+    async def _start(self, daemon: Daemon) -> None:
+        try:
+            await daemon.start()
+        except OSError as error:  # an address of agents
+            raise _refused("agents", error.strerror or str(error)) from None
+
+    def _say_start(self, hosts: AgentHosts) -> None:
+        """Say where the service is, and how jobs run."""
+        self._say(f"the service listens at {self._home / 'socket'}; order: {self._order}")
+        for end in self._sockets[1:]:
+            self._say(
+                f"the API listens by TLS at {_shown(end.getsockname())}; tokens: `warren user add`"
+            )
+        if hosts.credentials is not None:
+            self._say(
+                f"machines join with `warren agent --connect {socket.gethostname()}:{hosts.port}"
+                f"#sha256={hosts.credentials.fingerprint}` and the token in "
+                f"{self._home / 'tls' / 'agent-token'}"
+            )
+        self._say(f"jobs run {self._jobs_run_as()}")
+
+    def _jobs_run_as(self) -> str:
+        if self._as_root:
+            return "as the accounts of their users"
+        return f"all as {self._own}, the account of the service"
+
+    def _account_of(self, user: str) -> str | None:
+        return user if self._as_root and user != self._own else None
+
+    def _log_place(self, host: str, attempt: str) -> str:
+        folder = self._home / "agent" / "attempts" / attempt / "output"
+        return str(folder) if host == socket.gethostname() else f"{host}:{attempt}"
+
+
+def _signals() -> asyncio.Event:
+    """Return what SIGTERM and SIGINT set from now on."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    return ended
+
+
+def _tune_garbage() -> None:
+    """Keep Python from walking through a queue of many jobs again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GARBAGE, 50, 100)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65535:
+        raise _refused(text, "is no HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def _listening(text: str) -> socket.socket:
+    """Return a socket that is bound to an address."""
+    host, port = _address(text)
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise _refused(text, error.strerror or str(error)) from None
+
+
+def _shown(address: tuple[str, int]) -> str:
+    host, port = address[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _account(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
+
+
+def _refused(place: str, message: str) -> SpecError:
+    return SpecError(Problem(file=place, message=message))
