@@ -41,13 +41,6 @@ TICK_S: Final = 3.0
 _STOP_S: Final = 10.0
 """Longest wait for jobs to end after their grace, when the service stops them, in seconds."""
 
-_HELD: Final = {
-    "cgroup": "processes and memory of a job are held together by a cgroup",
-    "rlimit": "no cgroup can be written: the processes of a job are found by its runner, and its "
-    "memory limit counts for each process",
-}
-"""Sentences on how a machine holds jobs together."""
-
 
 class Daemon:
     """The queue, its journal and its hosts. ``start`` it, ``stop`` it, ``ask`` it.
@@ -329,7 +322,7 @@ def _joined_line(machine: Machine) -> str:
     """Return what an operator should know of a machine that has joined."""
     types = Counter(device.type for device in machine.devices)
     devices = ", ".join(f"{count} {name}" for name, count in types.items()) or "no devices"
-    return f"machine {machine.name} joined: {devices}; {_HELD.get(machine.limits, machine.limits)}"
+    return f"machine {machine.name} joined: {devices}; jobs are held by: {machine.limits}"
 
 
 def _replayed(journal: Journal) -> Queue:
