@@ -70,7 +70,8 @@ def warm_zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmZygote
 def _zygotes_are_warm(request: pytest.FixtureRequest) -> Iterator[None]:
     """The runs of a live file, in this process, do not load PyTorch each for itself."""
     with pytest.MonkeyPatch.context() as patch:
-        if processes.are_started_by(request.path):
+        # The service's tests start programs that never load PyTorch.
+        if processes.are_started_by(request.path) and request.path.parent.name != "serve":
             warm = request.getfixturevalue("warm_zygote")
             patch.setattr("warren.live.process.process_pool._start_zygote", warm.start)
         yield

@@ -28,18 +28,18 @@ PYTHON = sys.executable
 class World:
     """Hosts with the agent of this machine, and all that was reported."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, lost_s: float = 60.0) -> None:
         self.home = home
         self.reports: list[Report] = []
         self.lines: list[str] = []
         self._came = asyncio.Event()
-        self.hosts = AgentHosts(home, name=HOST, say=self.lines.append)
+        self.hosts = AgentHosts(home, name=HOST, lost_s=lost_s, say=self.lines.append)
 
     async def open(self) -> None:
-        await self.hosts.open(self._take)
+        await self.hosts.open(self.take)
         await self.joined(1)
 
-    def _take(self, report: Report) -> None:
+    def take(self, report: Report) -> None:
         self.reports.append(report)
         self._came.set()
 
@@ -108,9 +108,10 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def world(home: Path) -> AsyncIterator[World]:
+async def world(home: Path, lost_s: float = 60.0) -> AsyncIterator[World]:
     """A world whose agent has joined; nothing of it is left afterwards."""
-    made = World(home)
+    processes.adopt_orphans()  # so that what a killed agent leaves is seen by the tests
+    made = World(home, lost_s)
     await made.open()
     try:
         yield made

@@ -109,7 +109,7 @@ def _with_terminal(end: socket.socket, command: Sequence[str]) -> int:
 def _raw_terminal() -> Iterator[None]:
     """Hand on each key as it is pressed, until the block ends."""
     before = termios.tcgetattr(0)
-    tty.setraw(0)
+    tty.setraw(0, termios.TCSANOW)  # what was typed before is handed on, too
     try:
         yield
     finally:

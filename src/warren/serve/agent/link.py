@@ -129,9 +129,8 @@ class Link:
         try:
             self._end = _connected(self._target)
         except (OSError, CannotConnect) as error:
-            if isinstance(error, WrongPeer) and not self._ever_welcome:
-                self._loop.end(2)
-            self._failed(getattr(error, "strerror", None) or str(error))
+            why = getattr(error, "strerror", None) or str(error)
+            (self._refused if isinstance(error, WrongPeer) else self._failed)(why)
             return
         self._end.setblocking(False)
         self._lines = Lines(LINE_BYTES)
@@ -167,6 +166,15 @@ class Link:
         _say(f"no connection to {self._target.host}:{self._target.port}: {why}")
         self._loop.call_later(self._wait_s * random.uniform(0.7, 1.3), self.connect)  # noqa: S311
         self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S)
+
+    def _refused(self, why: str) -> None:
+        """End, if it was never different: what was given to this agent is wrong."""
+        if self._target.is_local or not self._ever_welcome:
+            _say(why)
+            self.close()
+            self._loop.end(2)
+        else:
+            self._failed(why)
 
     def _beats(self) -> None:
         silent_s = time.monotonic() - self._heard
@@ -222,9 +230,7 @@ class Link:
 
     def _take(self, message: ToAgent) -> None:
         if isinstance(message, Refused):
-            _say(f"the daemon refuses this agent: {message.reason}")
-            if self._target.is_local or not self._ever_welcome:
-                self._loop.end(2)
+            self._refused(f"the daemon refuses this agent: {message.reason}")
         elif isinstance(message, Welcome):
             self._welcome = self._ever_welcome = True
             self._wait_s = _FIRST_WAIT_S

@@ -207,6 +207,8 @@ class Runner:
 
     def _kill_all(self) -> None:
         """Kill all processes of the attempt, and return when none is left."""
+        if self._shells is not None:
+            self._shells.hang_up()
         begun = time.monotonic()
         said = False
         rounds = 0

@@ -87,10 +87,9 @@ class Shells:
                 self._answer(fd, ShellEnd(code if code >= 0 else 128 - code))
 
     def hang_up(self) -> None:
-        """Have all shells end: their job ends."""
-        for pid in self._shells.values():
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGHUP)
+        """Have all shells end, and let their clients know: the job ends."""
+        for fd in list(self._clients):
+            self._hang_up(fd)
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -146,7 +145,7 @@ class Shells:
         return self._place.environment.get("SHELL", "/bin/sh")
 
     def _hang_up(self, fd: int) -> None:
-        """Forget a client that has gone, and have its shell end."""
+        """Forget a client, and have its shell end."""
         pid = self._shells.pop(fd, None)
         if pid is not None:
             with contextlib.suppress(OSError):
