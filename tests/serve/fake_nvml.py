@@ -15,6 +15,15 @@ class NVMLError(Exception):
     """An error of the driver."""
 
 
+Handle = int | tuple[int, int]
+
+
+def _gpu(handle: Handle) -> dict:
+    if isinstance(handle, tuple):
+        return _gpus()[handle[0]]["parts"][handle[1]]
+    return _gpus()[handle]
+
+
 def _gpus() -> list[dict]:
     return json.loads(Path(os.environ["FAKE_NVML"]).read_text())
 
@@ -31,22 +40,37 @@ def nvmlDeviceGetHandleByIndex(index: int) -> int:
     return index
 
 
-def nvmlDeviceGetUUID(handle: int) -> str:
-    return _gpus()[handle]["uuid"]
+def nvmlDeviceGetMigMode(handle: int) -> tuple[bool, bool]:
+    divided = "parts" in _gpus()[handle]
+    return divided, divided
 
 
-def nvmlDeviceGetName(handle: int) -> bytes:
-    return _gpus()[handle]["name"].encode()
+def nvmlDeviceGetMaxMigDeviceCount(handle: int) -> int:
+    return 7
 
 
-def nvmlDeviceGetMemoryInfo(handle: int) -> SimpleNamespace:
-    gpu = _gpus()[handle]
+def nvmlDeviceGetMigDeviceHandleByIndex(handle: int, index: int) -> tuple[int, int]:
+    if index >= len(_gpus()[handle]["parts"]):
+        raise NVMLError("not found")
+    return handle, index
+
+
+def nvmlDeviceGetUUID(handle: Handle) -> str:
+    return _gpu(handle)["uuid"]
+
+
+def nvmlDeviceGetName(handle: Handle) -> bytes:
+    return _gpu(handle)["name"].encode()
+
+
+def nvmlDeviceGetMemoryInfo(handle: Handle) -> SimpleNamespace:
+    gpu = _gpu(handle)
     return SimpleNamespace(total=gpu["total"], used=gpu["used"])
 
 
-def nvmlDeviceGetComputeRunningProcesses(handle: int) -> list[SimpleNamespace]:
-    return [SimpleNamespace(pid=pid) for pid in _gpus()[handle]["pids"]]
+def nvmlDeviceGetComputeRunningProcesses(handle: Handle) -> list[SimpleNamespace]:
+    return [SimpleNamespace(pid=pid) for pid in _gpu(handle)["pids"]]
 
 
-def nvmlDeviceGetGraphicsRunningProcesses(handle: int) -> list[SimpleNamespace]:
+def nvmlDeviceGetGraphicsRunningProcesses(handle: Handle) -> list[SimpleNamespace]:
     raise NVMLError("not supported")

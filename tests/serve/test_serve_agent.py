@@ -209,7 +209,7 @@ def test_nothing_is_left_of_a_command_that_double_forks_and_ignores_sigterm(
     async def test(here: World) -> None:
         limits = (await here.joined(1)).machine.limits
         if held == "by the runner alone":
-            assert limits == "processes by subreaper, memory by rlimit"
+            assert limits == "rlimit"
         here.start("1.1", PYTHON, NASTY, str(pids), str(port))
         while not port.exists():
             await asyncio.sleep(0.01)

@@ -69,6 +69,17 @@ def test_gpus_are_devices_by_uuid_and_without_them_processors_are(gpus: Path) ->
     assert Devices(None).devices == tuple(processors)
 
 
+def test_the_instances_of_a_divided_gpu_are_devices(gpus: Path) -> None:
+    part = {"name": "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "total": 5 * GIB, "used": 0, "pids": ()}
+    parts = [{**part, "uuid": "MIG-1"}, {**part, "uuid": "MIG-2"}]
+    whole = {"uuid": "GPU-1", "name": "NVIDIA A100-SXM4-40GB", "total": 40 * GIB, "parts": parts}
+    gpus.write_text(json.dumps([whole]))
+    assert Devices(fake_nvml).devices == (
+        HostDevice("MIG-1", "gpu", "A100MIG1g.5gb", 5 * GIB),
+        HostDevice("MIG-2", "gpu", "A100MIG1g.5gb", 5 * GIB),
+    )
+
+
 @pytest.mark.parametrize("visible", ["1", "GPU-bbbb", "1,7"])
 def test_an_agent_offers_only_the_gpus_that_it_may_see(
     gpus: Path, monkeypatch: pytest.MonkeyPatch, visible: str

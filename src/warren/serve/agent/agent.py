@@ -23,6 +23,7 @@ from warren.serve.agent.forks import fork_cleaner, fork_runner
 from warren.serve.agent.gpu_watch import GpuWatch
 from warren.serve.agent.link import Link, Target
 from warren.serve.agent.loop import Loop
+from warren.serve.agent.runner import CANCEL_SIGNAL
 from warren.serve.hosts.messages import (
     PIECE_BYTES,
     Forget,
@@ -38,6 +39,8 @@ from warren.serve.records.machines import DeviceUse
 
 _REPEAT_S: Final = 5.0
 """Time between two reports of ends that the daemon has not confirmed, in seconds."""
+_RETRY_S: Final = 1.0
+"""Time between two tries at what the system had no room for, in seconds."""
 _LOOK_S: Final = 0.05
 """Time between two looks at what is about to change, in seconds."""
 
@@ -151,19 +154,24 @@ class Agent:
                 self._end_unstarted(live, "start", f"there is no device {', '.join(unknown)}")
                 return
             folder.write("order.json", msgspec.json.encode(order))
-            lock = folder.lock()
-            assert lock is not None, "a new folder is locked by another process"
             self._gpus.begins(order.attempt, order.devices)
-            pid = fork_runner(self._home, folder, order, self._limits, self._notices_end, lock)
-            os.close(lock)
-            self._watch(live, pid)
+            self._fork(live, order)
         except (OSError, ValueError) as error:
             if live is None:
                 with contextlib.suppress(ValueError):
                     live = self._live[order.attempt] = Live(self._home.folder(order.attempt))
             if live is not None:
-                reason = f"the agent's folder cannot be written: {error}"
-                self._end_unstarted(live, "start", reason)
+                self._end_unstarted(live, "start", f"its runner cannot be started: {error}")
+
+    def _fork(self, live: Live, order: StartOrder) -> None:
+        lock = live.folder.lock()
+        assert lock is not None, "a new folder is locked by another process"
+        try:
+            notices = self._notices_end
+            pid = fork_runner(self._home, live.folder, order, self._limits, notices, lock)
+        finally:
+            os.close(lock)
+        self._watch(live, pid)
 
     def _stop(self, attempt: str, grace_s: float) -> None:
         live = self._live.get(attempt)
@@ -178,12 +186,17 @@ class Agent:
             if live.end is not None:
                 self._report_again(live)
                 return
-            live.folder.write("stop", str(float(grace_s)).encode())
         except (OSError, ValueError) as error:
-            _say(f"{attempt} cannot be asked to end: {error}")
-        if live is not None and live.pidfd >= 0:
+            _say(f"{attempt} cannot be ended: {error}")
+            return
+        signum = signal.SIGTERM
+        try:
+            live.folder.write("stop", str(float(grace_s)).encode())
+        except OSError:  # the disk is full
+            signum = CANCEL_SIGNAL
+        if live.pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(live.pidfd, signal.SIGTERM)
+                signal.pidfd_send_signal(live.pidfd, signum)
 
     def _forget(self, attempt: str) -> None:
         live = self._live.get(attempt)
@@ -204,6 +217,12 @@ class Agent:
 
     def _look(self, live: Live) -> None:
         """Find out how an attempt stands whose runner this agent does not know."""
+        try:
+            self._find_out(live)
+        except OSError:  # the disk is full, or the system has no room for a process
+            self._loop.call_later(_RETRY_S, lambda: self._look(live))
+
+    def _find_out(self, live: Live) -> None:
         folder = live.folder
         end = folder.end()
         if end is not None:
@@ -271,6 +290,7 @@ class Agent:
 
     def _kill_orphans(self, live: Live) -> None:
         """Kill what a killed runner has left to this process, and clean up when none is left."""
+        self._reap()
         runner = live.folder.runner()
         if runner is not None and runner.cgroup:
             cgroups.kill(runner.cgroup)
@@ -285,8 +305,10 @@ class Agent:
         self._look(live)
 
     def _clean(self, live: Live, runner: RunnerProcess, lock: int) -> None:
-        pid = fork_cleaner(live.folder, runner.cgroup, lock)
-        os.close(lock)
+        try:
+            pid = fork_cleaner(live.folder, runner.cgroup, lock)
+        finally:
+            os.close(lock)
         self._watch(live, pid)
 
     def _end_unstarted(self, live: Live, cause: str, reason: str, ran: bool = False) -> None:

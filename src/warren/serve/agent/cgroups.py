@@ -34,11 +34,10 @@ class Limits(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What users read about it."""
+        """What users read about it; ``Machine.limits`` says the same."""
         if self.base is None:
-            return "processes by subreaper, memory by rlimit"
-        memory = "cgroup" if self.memory else "rlimit"
-        return f"processes by cgroup, memory by {memory}"
+            return "rlimit"
+        return "cgroup" if self.memory else "cgroup for processes, rlimit for memory"
 
     def group(self, attempt: str) -> str:
         """Return the folder of an attempt's group; empty where there is none."""

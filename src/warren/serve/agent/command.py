@@ -239,7 +239,7 @@ def _or_cannot(step: Callable[[], None], message: str) -> None:
 def _reset_signals() -> None:
     for signum in _SIGNALS_PYTHON_IGNORES:
         signal.signal(signum, signal.SIG_DFL)
-    for signum in (signal.SIGTERM, signal.SIGCHLD, signal.SIGINT, signal.SIGHUP):
+    for signum in (signal.SIGINT, signal.SIGHUP):
         signal.signal(signum, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 

@@ -5,6 +5,7 @@ NVML is asked by way of the module ``pynvml``, which is loaded only where the dr
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import os
@@ -94,19 +95,35 @@ class Devices:
         found = []
         try:
             for index in range(nvml.nvmlDeviceGetCount()):
-                handle = nvml.nvmlDeviceGetHandleByIndex(index)
-                uuid = _text(nvml.nvmlDeviceGetUUID(handle))
-                if not _is_visible(index, uuid):
-                    continue
-                name = _text(nvml.nvmlDeviceGetName(handle))
-                total = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
-                found.append(HostDevice(uuid, "gpu", short_name(name), total))
-                self._handles[uuid] = handle
+                whole = nvml.nvmlDeviceGetHandleByIndex(index)
+                for handle in self._parts(whole) or (whole,):
+                    uuid = _text(nvml.nvmlDeviceGetUUID(handle))
+                    if not _is_visible(index, uuid):
+                        continue
+                    name = _text(nvml.nvmlDeviceGetName(handle))
+                    total = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
+                    found.append(HostDevice(uuid, "gpu", short_name(name), total))
+                    self._handles[uuid] = handle
         except nvml.NVMLError as error:
             self._handles.clear()
             print(f"warren agent: the GPUs do not answer: {error}", flush=True)
             return ()
         return tuple(found)
+
+    def _parts(self, whole: Any) -> list[Any]:
+        """Return the instances that a GPU is divided into (MIG); none if it is not."""
+        nvml = self._nvml
+        found: list[Any] = []
+        try:
+            if not nvml.nvmlDeviceGetMigMode(whole)[0]:
+                return found
+            most = nvml.nvmlDeviceGetMaxMigDeviceCount(whole)
+        except nvml.NVMLError:  # not on this model
+            return found
+        for index in range(most):
+            with contextlib.suppress(nvml.NVMLError):  # there are fewer than the most
+                found.append(nvml.nvmlDeviceGetMigDeviceHandleByIndex(whole, index))
+        return found
 
 
 def load_nvml() -> Any:

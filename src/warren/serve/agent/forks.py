@@ -13,10 +13,13 @@ from typing import Final, NoReturn
 from warren.serve.agent import cgroups, processes
 from warren.serve.agent.command import mark
 from warren.serve.agent.folders import AgentHome, AttemptFolder
-from warren.serve.agent.runner import Runner
+from warren.serve.agent.runner import CANCEL_SIGNAL, Runner
 from warren.serve.hosts.port import CommandEnded, StartOrder
 
-_BLOCKED: Final = (signal.SIGTERM, signal.SIGCHLD, signal.SIGINT, signal.SIGHUP)
+_BLOCKED: Final = (
+    *(signal.SIGTERM, signal.SIGCHLD, signal.SIGINT, signal.SIGHUP),
+    CANCEL_SIGNAL,
+)
 """Signals that wait from before the fork until the new process can take them."""
 _DISK_RETRY_S: Final = 1.0
 """Time between two tries to write an end to a full disk, in seconds."""

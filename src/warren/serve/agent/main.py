@@ -52,6 +52,7 @@ def run_agent(
     except OSError as error:
         print(f"warren agent: {home}: {error.strerror or error}", file=sys.stderr)
         return 2
+    os.umask(0o022)  # accounts of jobs go through the folders
     return Agent(own, target, name or own_name(), Devices(load_nvml())).run()
 
 

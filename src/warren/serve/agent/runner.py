@@ -24,6 +24,8 @@ from warren.serve.hosts.port import CommandEnded, StartOrder
 
 Cause = Literal["exit", "time", "cancel", "memory", "host", "start"]
 
+CANCEL_SIGNAL: Final = signal.SIGUSR1
+"""Signal that cancels an attempt whose agent cannot write the order into its folder."""
 _REST_GRACE_S: Final = 2.0
 """Longest time for processes that are left when a command ends by itself, in seconds."""
 _STUCK_S: Final = 5.0
@@ -91,8 +93,8 @@ class Runner:
         self._wake, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._poll.register(self._wake, select.POLLIN)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        signal.signal(signal.SIGTERM, lambda *_: None)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for signum in (signal.SIGTERM, signal.SIGCHLD, CANCEL_SIGNAL):
+            signal.signal(signum, lambda *_: None)
         for signum in (signal.SIGINT, signal.SIGHUP):
             signal.signal(signum, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -129,7 +131,8 @@ class Runner:
         now_ns = time.time_ns()
         if self._order.time_limit_s is not None:
             self._limit_at = time.monotonic() + self._order.time_limit_s
-        self._folder.write("started", str(now_ns).encode())
+        with contextlib.suppress(OSError):  # the disk is full; the agent hears of it
+            self._folder.write("started", str(now_ns).encode())
         with contextlib.suppress(OSError):  # no shell can come beside it; it runs without
             self._shells = Shells(self._folder, place, self._poll)
         with contextlib.suppress(OSError):  # the agent has ended, or is busy
@@ -153,17 +156,21 @@ class Runner:
             ready = self._poll.poll(
                 None if until == float("inf") else max(0, until - now) * 1000 + 1
             )
-            if self._woken_by_term():
-                self._stop()
+            self._take_signals()
             for fd, _ in ready:
                 if self._shells is not None:
                     self._shells.ready(fd)
 
-    def _woken_by_term(self) -> bool:
+    def _take_signals(self) -> None:
+        """End the command if a signal asked for it."""
         try:
-            return signal.SIGTERM in os.read(self._wake, 4096)
+            came = os.read(self._wake, 4096)
         except BlockingIOError:
-            return False
+            return
+        if CANCEL_SIGNAL in came:
+            self._ask_to_end("cancel", self._order.grace_s)
+        if signal.SIGTERM in came:
+            self._stop()
 
     def _reap(self) -> bool:
         """Wait for what has ended; tell whether processes are left."""
@@ -224,7 +231,8 @@ class Runner:
                 self._say_what_lives()
             if self._reap():
                 poll.poll(1 if rounds < 20 else 50)
-                self._woken_by_term()
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._wake, 4096)
         self._out_of_memory = bool(self._group) and cgroups.ran_out_of_memory(self._group)
         if self._group and not cgroups.remove(self._group):
             self._say("the cgroup of the job is not empty; it stays")
