@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from cli_runs import Warren, write_run
+from scripted_service import ScriptedService, served
+from service_script import Script
 
 
 @pytest.fixture
@@ -30,3 +32,18 @@ def heard(caplog: pytest.LogCaptureFixture) -> Callable[[], str]:
         return "".join(f"{line}\n" for line in lines)
 
     return told
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script()
+
+
+@pytest.fixture
+def service(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ScriptedService]:
+    """The service that commands find without an option."""
+    with served(script, tmp_path / "socket") as (server, running):
+        monkeypatch.setenv("WARREN_SERVER", server)
+        yield running

@@ -9,15 +9,20 @@ import typer
 from warren.cli.options import Json, examples, one_command
 from warren.cli.streams import answers_alone, print_json
 from warren.cli.views.yaml_answer import answer_yaml
+from warren.model.errors import Problem, SpecError
 
 schema_app: Final = one_command()
 hosts_app: Final = one_command()
+SUBMIT: Final = "submit"
+"""Kind of the files that ``warren submit`` reads; its schema is made of the options."""
 
 
 @schema_app.command(epilog=examples("warren schema job > job.schema.json"))
 @answers_alone()
 def schema(
-    kind: Annotated[str, typer.Argument(metavar="job|cluster|run|testbed", help="Kind of file.")],
+    kind: Annotated[
+        str, typer.Argument(metavar="job|cluster|run|testbed|submit", help="Kind of file.")
+    ],
     json_: Annotated[
         bool, typer.Option("--json", help="No effect: this command always prints JSON.")
     ] = False,
@@ -25,9 +30,15 @@ def schema(
     """Print the JSON Schema of a kind of file."""
     # ``json_`` is taken because every command has it; a schema is JSON in any case.
     # Imported here: schemas need pydantic, which takes long to load.
-    from warren.workload.specs.json_schema import json_schema
+    from warren.cli.service.job_file import job_file_schema
+    from warren.workload.specs.json_schema import KINDS, json_schema
 
-    print_json(json_schema(kind))
+    if kind not in (*KINDS, SUBMIT):
+        allowed = ", ".join((*KINDS, SUBMIT))
+        raise SpecError(
+            Problem(file="schema", message=f"unknown kind {kind!r}; allowed: {allowed}")
+        )
+    print_json(job_file_schema() if kind == SUBMIT else json_schema(kind))
 
 
 @hosts_app.command(

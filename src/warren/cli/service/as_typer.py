@@ -37,7 +37,9 @@ def _register(app: typer.Typer, name: str, command: Command) -> None:
     """Register a command: its parameters are made of its declaration."""
 
     def call(**values: Any) -> None:
-        code = command.run(**values)
+        # Typer makes a list of several values, and None of no value.
+        several = {part.name: tuple(values[part.name] or ()) for part in parts if part.many}
+        code = command.run(**{**values, **several})
         if code:
             raise typer.Exit(code)
 

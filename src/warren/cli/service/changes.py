@@ -50,7 +50,10 @@ def cancel(*, jobs: tuple[str, ...], server: str | None, json_: bool) -> None:
 
 @command(IDS, SERVER, JSON, examples=("warren hold 12",))
 def hold(*, jobs: tuple[str, ...], server: str | None, json_: bool) -> None:
-    """Keep queued jobs from starting, until `warren release`."""
+    """Keep queued jobs from starting.
+
+    They wait until `warren release`.
+    """
     _answer(_change(server, jobs, "hold"), json_)
 
 
@@ -68,5 +71,8 @@ def release(*, jobs: tuple[str, ...], server: str | None, json_: bool) -> None:
     examples=("warren priority 12 5", "warren priority 12 -- -5"),
 )
 def priority(*, job: str, priority: int, server: str | None, json_: bool) -> None:
-    """Change the priority of a job that waits."""
+    """Change the priority of a job.
+
+    It must not have started.
+    """
     _answer(_change(server, [job], "priority", {"priority": priority}), json_)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import sys
+import time
 
 from warren.cli.service.declare import JSON, SERVER, Argument, Option, command
+from warren.cli.service.text import clean
 from warren.serve.client import values
-from warren.serve.client.client import AGAIN_S, Client
+from warren.serve.client.client import AGAIN_S, ENDED, Client
 
 TYPE_CHECKING = False  # not from typing, which takes long to load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import Any
+    from typing import Final
+
+_TAIL_BYTES: Final = 65_536
+"""Bytes at the end of a log in which its last lines are looked for first."""
 
 
-class _Away:
+class Away:
     """Says once that the service does not answer, whenever it has ended."""
 
     def __init__(self) -> None:
@@ -29,7 +34,7 @@ class _Away:
 
 
 @command(
-    Argument("job", "ID", "Id of a job, or the name of a job of yours."),
+    Argument("job", "ID", "Id of a job."),
     Option("--follow -f", "Go on until the job has ended."),
     Option("--tail", "Only the last lines.", "N", values.positive),
     Option("--attempt", "Number of the attempt, from 1. Default: the last.", "N", values.positive),
@@ -44,20 +49,28 @@ def logs(
     Standard output and standard error of the job are one log. It stays after the end.
     """
     with Client(server) as service:
-        if tail is None:
-            _copy(
-                _patient(service, job, attempt, 0) if follow else service.logs(job, attempt=attempt)
-            )
-            return
-        whole = b"".join(service.logs(job, attempt=attempt))
-        _copy(iter([_last_lines(whole, tail)]))
         if follow:
-            _copy(_patient(service, job, attempt, len(whole)))
+            _copy(_Follower(service, job, attempt).pieces(tail))
+        elif tail is not None:
+            _copy(iter([_tail(service, job, attempt, tail)]))
+        else:
+            _copy(service.logs(job, attempt=attempt))
+
+
+def _tail(service: Client, job: str, attempt: int | None, lines: int) -> bytes:
+    """Return the last lines of a log, without reading all of a long one."""
+    asked = _TAIL_BYTES
+    while True:
+        text = b"".join(service.logs(job, attempt=attempt, tail=asked))
+        found = _last_lines(text, lines)
+        if len(found) < len(text) or len(text) < asked:
+            return found
+        asked *= 4
 
 
 def _last_lines(text: bytes, count: int) -> bytes:
-    """Return the last lines of a log."""
-    at = len(text.rstrip(b"\n"))
+    """Return the last lines of a text; all of it where it has no more."""
+    at = len(text) - text.endswith(b"\n")
     for _ in range(count):
         at = text.rfind(b"\n", 0, max(at, 0))
         if at < 0:
@@ -73,29 +86,64 @@ def _copy(pieces: Iterator[bytes]) -> None:
         sys.stdout.buffer.flush()
 
 
-def _patient(service: Client, job: str, attempt: int | None, offset: int) -> Iterator[bytes]:
-    """Follow a log; where the service ends meanwhile, go on at the same byte once it is back."""
-    import time
+class _Follower:
+    """Follows the log of a job over its attempts, and over a restart of the service.
 
-    from warren.serve.client.errors import ServiceError
+    Parameters
+    ----------
+    service
+        The service.
+    job
+        Id of the job.
+    attempt
+        Number of the only attempt to follow; None: the last one, and those after it.
+    """
 
-    away, asked = _Away(), False
-    while True:
-        try:
-            for piece in service.logs(job, follow=True, offset=offset, attempt=attempt):
-                asked = True
+    def __init__(self, service: Client, job: str, attempt: int | None) -> None:
+        self._service = service
+        self._job = job
+        self._only = attempt
+        self._away = Away()
+
+    def pieces(self, tail: int | None) -> Iterator[bytes]:
+        """Yield the log, from its last lines on if ``tail`` says how many."""
+        shown = self._service.show(self._job)
+        number = self._only or len(shown["attempts"]) or 1
+        offset = 0
+        if tail is not None:
+            whole = b"".join(self._service.logs(self._job, attempt=number, follow=False))
+            offset = len(whole)
+            yield _last_lines(whole, tail)
+        while True:
+            for piece in self._stream(number, offset):
                 offset += len(piece)
                 yield piece
-            return
+            # A stream ends with its attempt, and where the service ends.
+            shown = self._service.patient(lambda: self._service.show(self._job), self._away)
+            attempts = shown["attempts"]
+            over = number <= len(attempts) and attempts[number - 1]["ended_s"] is not None
+            last = shown["state"] in ENDED and number >= len(attempts)
+            if last or (over and self._only is not None):
+                return
+            if over:
+                number, offset = number + 1, 0
+            else:
+                time.sleep(AGAIN_S)
+
+    def _stream(self, number: int, offset: int) -> Iterator[bytes]:
+        """Yield what one request answers; a connection that ends is the end of it."""
+        from warren.serve.client.errors import ServiceError
+
+        try:
+            yield from self._service.logs(self._job, follow=True, offset=offset, attempt=number)
         except ServiceError as error:
-            if not asked or error.kind != "unreachable":
+            if error.kind != "unreachable":
                 raise
-            away(error)
-            time.sleep(AGAIN_S)
+            self._away(error)
 
 
 @command(
-    Argument("jobs", "ID...", "Ids of jobs or arrays, or names of jobs of yours.", many=True),
+    Argument("jobs", "ID...", "Ids of jobs or arrays.", many=True),
     SERVER,
     JSON,
     examples=("warren wait 12", "warren wait 12 13 && echo both finished"),
@@ -106,29 +154,33 @@ def wait(*, jobs: tuple[str, ...], server: str | None, json_: bool) -> int:
     Exit code 0: all finished. Exit code 1: one failed or was cancelled.
     """
     with Client(server) as service:
-        if not json_:
-            return wait_for(service, jobs)
+        ids = [one for job in jobs for one in _members(service, job)]
+        return wait_for(service, ids, json_=json_)
+
+
+def _members(service: Client, job: str) -> list[str]:
+    """Return the ids of the jobs that an id means: of an array, all of its jobs."""
+    from warren.serve.client.errors import ServiceError
+
+    try:
+        return [str(service.show(job)["id"])]
+    except ServiceError as error:
+        rows = service.queue(array=job) if error.kind == "unknown" else []
+        if not rows:
+            raise
+        return [str(row["id"]) for row in rows]
+
+
+def wait_for(service: Client, jobs: Sequence[str], *, json_: bool = False) -> int:
+    """Wait for jobs, say which did not finish, and return the exit code."""
+    away = Away()
+    found = [service.wait(job, away) for job in jobs]
+    if json_:
         import json
 
-        found = [service.wait(job, _Away()) for job in jobs]
         print(json.dumps(found if len(found) > 1 else found[0], ensure_ascii=False), flush=True)
-        return _code(found)
-
-
-def wait_for(service: Client, jobs: Sequence[str]) -> int:
-    """Wait for jobs, say how each one ended, and return the exit code."""
-    from warren.cli.service.text import clean
-
-    found = []
-    for job in jobs:
-        ended = service.wait(job, _Away())
-        found.append(ended)
+    for ended in found:
         if ended["state"] != "finished":
             reason = f": {clean(ended['reason'])}" if ended.get("reason") else ""
             print(f"job {clean(ended['id'])} {ended['state']}{reason}", file=sys.stderr, flush=True)
-    return _code(found)
-
-
-def _code(found: list[dict[str, Any]]) -> int:
-    """Return the exit code for jobs that have ended."""
     return 0 if all(one["state"] == "finished" for one in found) else 1

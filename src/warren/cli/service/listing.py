@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from warren.cli.service.declare import JSON, SERVER, Argument, Option, command
-from warren.cli.service.text import clean, fields, moment, span, table, width
+from warren.cli.service.text import clean, fields, moment, size, span, table, width
 from warren.serve.client import values
 from warren.serve.client.client import Client, query, quoted
 
@@ -88,21 +88,44 @@ def queue(
 
 
 def queue_lines(rows: list[dict[str, Any]], now_s: float, room: int | None) -> list[str]:
-    """Return jobs as a table: one line a job, the reason last."""
+    """Return jobs as a table, the reason last; neighbors of an array share a line."""
     if not rows:
         return []
-    cells: list[tuple[str, ...]] = [("ID", "NAME", "USER", "STATE", "FOR", "REASON")]
+    cells: list[tuple[str, ...]] = [("ID", "NAME", "USER", "STATE", "DEVICES", "FOR", "REASON")]
+    for alike in _alike(rows, now_s):
+        row, last = alike[0], alike[-1]
+        name = row["id"] if len(alike) == 1 else f"{row['id']}..{last['id'].rpartition('_')[2]}"
+        devices = " ".join(filter(None, (str(row["devices_wanted"]), row["device_type"])))
+        where = f"on {row['host']}" if row["state"] == "running" and not row["reason"] else ""
+        texts = (name, row["name"], row["user"], row["state"], devices, _since(row, now_s))
+        cells.append(tuple(clean(one) for one in (*texts, row["reason"] or where)))
+    return table(cells, room, shrinks=(1, 6))
+
+
+def _alike(rows: list[dict[str, Any]], now_s: float) -> list[list[dict[str, Any]]]:
+    """Return runs of neighbors of which nothing but the id differs."""
+    runs: list[list[dict[str, Any]]] = []
+    seen = None
     for row in rows:
-        since = row.get("ended_s") or row.get("started_s") or row["submitted_s"]
-        past = row["state"] not in _LIVE
-        time = f"{span(now_s - since)} ago" if past else span(now_s - since)
-        texts = (row["id"], row["name"], row["user"], row["state"], time, row["reason"] or "")
-        cells.append(tuple(clean(one) for one in texts))
-    return table(cells, room, shrinks=(5, 1))
+        same = (row["array"], row["state"], row["reason"], row["host"], _since(row, now_s))
+        if row["array"] is not None and same == seen:
+            runs[-1].append(row)
+        else:
+            runs.append([row])
+        seen = same
+    return runs
+
+
+def _since(row: dict[str, Any], now_s: float) -> str:
+    """Return for how long a job has waited or run, or how long ago it ended."""
+    if row["ended_s"] is not None:
+        return f"{span(now_s - row['ended_s'])} ago"
+    begun = row["started_s"] if row["state"] == "running" else None
+    return span(now_s - (begun or row["submitted_s"]))
 
 
 @command(
-    Argument("job", "ID", "Id of a job, or the name of a job of yours."),
+    Argument("job", "ID", "Id of a job."),
     SERVER,
     JSON,
     examples=("warren show 12", "warren show 12 --json"),
@@ -123,27 +146,30 @@ def show(*, job: str, server: str | None, json_: bool) -> None:
         print(line)
 
 
-_TIMES: Final = ("submitted_s", "started_s", "ended_s")
+_HIDDEN: Final = ("attempts", "environment")
 
 
 def show_lines(job: dict[str, Any]) -> list[str]:
     """Return all about a job as lines of a name and a value."""
     import shlex
 
-    shown = dict(job)
-    shown.pop("environment", None)
-    attempts = shown.pop("attempts", None) or []
-    for name in _TIMES:
-        shown[name.removesuffix("_s")] = moment(shown.pop(name, None))
-    for name in [one for one in shown if one.endswith("_s")]:
-        shown[name.removesuffix("_s").replace("_", " ")] = span(shown.pop(name))
-    if isinstance(shown.get("command"), list):
-        shown["command"] = shlex.join(shown["command"])
-    texts = {name.replace("_", " "): _text(value) for name, value in shown.items()}
-    lines = fields(texts)
-    if len(attempts) > 1:
-        lines += ["", "attempts", *_attempts(attempts)]
-    return lines
+    shown = {name: value for name, value in job.items() if name not in _HIDDEN}
+    attempts = job["attempts"]
+    for name in ("submitted_s", "started_s", "ended_s"):
+        shown[name] = moment(shown[name])
+    for name in ("time_limit_s", "grace_s"):
+        shown[name] = span(shown[name])
+    shown["memory_bytes"] = size(shown["memory_bytes"])
+    # Other users see neither command nor folder.
+    shown["command"] = shlex.join(shown["command"] or ())
+    shown["after"] = [f"{one['job']}:{one['when']}" for one in shown["after"]]
+    lines = fields({_label(name): _text(value) for name, value in shown.items()})
+    return [*lines, "", *_attempts(attempts)] if len(attempts) > 1 else lines
+
+
+def _label(name: str) -> str:
+    """Return the name of a field as people write it; its value names the unit."""
+    return name.removesuffix("_s").removesuffix("_bytes").replace("_", " ")
 
 
 def _text(value: Any) -> str:
@@ -152,22 +178,14 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, list):
         return ", ".join(_text(one) for one in value)
-    if isinstance(value, dict):
-        return ", ".join(f"{name}: {_text(one)}" for name, one in value.items() if one)
     return str(value)
 
 
 def _attempts(attempts: list[dict[str, Any]]) -> list[str]:
     """Return the attempts of a job as a table."""
-    cells: list[tuple[str, ...]] = [("", "HOST", "STARTED", "EXIT", "REASON")]
-    for at, one in enumerate(attempts, 1):
-        code = one.get("exit_code")
-        texts = (
-            one.get("number", at),
-            one.get("host", ""),
-            moment(one.get("started_s")),
-            "" if code is None else code,
-            one.get("reason") or "",
-        )
-        cells.append(tuple(clean(text) for text in texts))
+    cells: list[tuple[str, ...]] = [("ATTEMPT", "HOST", "STARTED", "EXIT", "REASON")]
+    for one in attempts:
+        code, reason = one["exit_code"], one["reason"] or one["cause"]
+        texts = (one["number"], one["host"], moment(one["started_s"]), code, reason)
+        cells.append(tuple("" if text is None else clean(text) for text in texts))
     return table(cells, width(), shrinks=(4,))

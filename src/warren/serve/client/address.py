@@ -96,17 +96,25 @@ def connect(address: Address) -> socket.socket:
 
     try:
         if address.path:
-            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            connection.settimeout(CONNECT_S)
-            connection.connect(address.path)
-            return connection
-        plain = socket.create_connection((address.host, address.port), CONNECT_S)
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # A machine that stops is noticed while a log is followed, too.
-        plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        return _secured(plain, address) if address.tls else plain
+            made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        else:
+            made = socket.create_connection((address.host, address.port), CONNECT_S)
     except OSError as error:
         raise refused(_unreachable(address, error)) from error
+    try:
+        made.settimeout(CONNECT_S)
+        if address.path:
+            made.connect(address.path)
+            return made
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # A machine that stops is noticed while a log is followed, too.
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return _secured(made, address) if address.tls else made
+    except BaseException as error:
+        made.close()
+        if isinstance(error, OSError):
+            raise refused(_unreachable(address, error)) from error
+        raise
 
 
 def _secured(plain: socket.socket, address: Address) -> ssl.SSLSocket:

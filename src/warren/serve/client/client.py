@@ -114,33 +114,43 @@ class Client:
         job
             Its id.
         away
-            Called once with the error if the service ends meanwhile; then it is waited for, too.
+            Called with the error whenever the service is asked in vain; then it is asked again.
             Without it the error is raised.
         """
         path = f"/v1/jobs/{quoted(job)}/wait?timeout_s={WAIT_S:g}"
-        found: dict[str, Any] = {}
-        asked = False
-        while found.get("state") not in ENDED:
-            found = self._patiently(path, away if asked else None)
-            asked = True
-        return found
 
-    def _patiently(self, path: str, away: Callable[[Exception], None] | None) -> dict[str, Any]:
-        """Ask once, and again while the service is away."""
+        def ask() -> dict[str, Any]:
+            found: dict[str, Any] = self.ask("GET", path, timeout_s=WAIT_S + ANSWER_S)
+            return found
+
+        shown = self.show(job)
+        while shown["state"] not in ENDED:
+            shown = ask() if away is None else self.patient(ask, away)
+        return shown
+
+    def patient(
+        self, ask: Callable[[], dict[str, Any]], away: Callable[[Exception], None]
+    ) -> dict[str, Any]:
+        """Return an answer of the service, which is asked again while it cannot be reached."""
         from warren.serve.client.errors import ServiceError
 
         while True:
             try:
-                found: dict[str, Any] = self.ask("GET", path, timeout_s=WAIT_S + ANSWER_S)
-                return found
+                return ask()
             except ServiceError as error:
-                if away is None or error.kind != "unreachable":
+                if error.kind != "unreachable":
                     raise
                 away(error)
-                _pause()
+            _pause()
 
     def logs(
-        self, job: str, *, follow: bool = False, offset: int = 0, attempt: int | None = None
+        self,
+        job: str,
+        *,
+        follow: bool = False,
+        offset: int = 0,
+        tail: int | None = None,
+        attempt: int | None = None,
     ) -> Iterator[bytes]:
         """Yield the output of a job, as it comes.
 
@@ -152,10 +162,17 @@ class Client:
             Go on until the job has ended.
         offset
             Bytes to leave out at the beginning.
+        tail
+            Bytes at the end to which the answer is limited.
         attempt
             Number of the attempt, from 1; the last one by default.
         """
-        asked = {"offset": offset or None, "follow": int(follow) or None, "attempt": attempt}
+        asked = {
+            "offset": offset or None,
+            "tail": tail,
+            "follow": int(follow) or None,
+            "attempt": attempt,
+        }
         path = f"/v1/jobs/{quoted(job)}/log{query(asked)}"
         answer = self._connection.request("GET", path, timeout_s=None if follow else ANSWER_S)
         whole = False
