@@ -19,7 +19,8 @@ from service_script import Script
 from warren.cli.main import call
 from warren.cli.service.as_typer import service_command
 from warren.cli.service.declare import Command, CommandGroup
-from warren.cli.service.names import ALL, declared
+from warren.cli.service.lookup import declared
+from warren.cli.service.names import ALL
 
 
 def declarations() -> Iterator[tuple[str, Command]]:

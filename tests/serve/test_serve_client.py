@@ -70,17 +70,28 @@ def test_arrays_sweeps_and_dependencies_are_read() -> None:
 def test_a_folder_that_is_named_means_the_socket_in_it(tmp_path: Path) -> None:
     assert Address(str(tmp_path)).path == f"{tmp_path}/socket"
     assert Address(f"{tmp_path}/other").path == f"{tmp_path}/other"
+    assert Address("./a:1").path == "./a:1"
+
+
+def test_a_service_elsewhere_is_named_by_host_and_port() -> None:
+    pin = "AB:" * 31 + "cd"
+    for text in ("gpu1:8443", "https:" + "//gpu1:8443/", f"gpu1:8443#sha256={pin}"):
+        found = Address(text)
+        assert (found.path, found.host, found.port, found.tls) == ("", "gpu1", 8443, True)
+    assert found.pin == "ab" * 31 + "cd"
+    assert not Address("http://localhost:80").tls
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("ftp://a:1", "write https://HOST:PORT"),
-        ("https://a", "write https://HOST:PORT"),
-        ("https://a:1/path", "write https://HOST:PORT"),
-        ("http://gpu1:80", "a token would be readable on its way; write https://"),
-        ("https://a:1#md5=00", "64 hex digits"),
-        ("https://a:1#sha256=zz", "64 hex digits"),
+        ("ftp:" + "//a:1", "write HOST:PORT"),
+        ("https:" + "//a", "write HOST:PORT"),
+        ("https:" + "//a:1/path", "write HOST:PORT"),
+        ("a:b", "write HOST:PORT"),
+        ("http:" + "//gpu1:80", "a token would be readable on its way; leave out http:"),
+        ("a:1#md5=00", "64 hex digits"),
+        ("a:1#sha256=zz", "64 hex digits"),
     ],
 )
 def test_a_wrong_address_is_refused_with_the_right_form(text: str, said: str) -> None:

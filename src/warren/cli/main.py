@@ -49,7 +49,7 @@ def call(arguments: list[str]) -> int:
 
 def _invoke(arguments: list[str]) -> int:
     """Run a command line and return its exit code; an error, or another one, is raised."""
-    from warren.cli.service.declare import quickly
+    from warren.cli.service.lookup import quickly
 
     # A plain request to the service is done before the library below would be loaded.
     request = quickly(arguments)

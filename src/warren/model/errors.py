@@ -19,8 +19,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from warren.model.printable import printable as printable
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
@@ -121,6 +119,16 @@ def short_line(text: str, most: int = _LINE_CHARS) -> str:
     """Return the beginning of a text as one printable line of at most ``most`` characters."""
     line = printable(" ".join(text[:_READ_CHARS].split()))
     return line if len(line) <= most else f"{line[: most - 3]}..."
+
+
+def printable(text: str) -> str:
+    """Return a text with all that cannot be printed as an escape: ``\\x1b``, ``\\udce9``.
+
+    Control characters would steer a terminal; a lone surrogate fits into no file or message.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def chain_of(error: BaseException) -> Iterator[BaseException]:

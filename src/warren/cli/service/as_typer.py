@@ -11,7 +11,7 @@ from typer.core import TyperCommand
 
 from warren.cli.options import CONTEXT, GROUP, examples
 from warren.cli.service.declare import Argument, Command, Option
-from warren.cli.service.names import declared
+from warren.cli.service.lookup import declared
 
 
 def service_command(name: str) -> Any:

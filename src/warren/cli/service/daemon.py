@@ -11,8 +11,11 @@ from warren.serve.client.address import HOME, refused
 TYPE_CHECKING = False  # not from typing, which takes long to load
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Final
 
+AGENT_HOME: Final = "~/.warren/agent"
+"""Default folder of an agent."""
 ORDERS: Final = ("strict", "backfill")
 
 
@@ -64,25 +67,23 @@ def serve(
     Runs until SIGTERM or Ctrl-C. Jobs that run go on, and are found again at the next start. Jobs
     hold devices of this machine, and of those whose `warren agent` is connected.
     """
-    folder = Path(os.path.expanduser(home or HOME)).absolute()
+    folder = _path(home or HOME)
     if print_unit:
-        from warren.cli.service.units import unit_text
-
+        if stop_jobs:
+            raise refused("serve: a unit keeps jobs; leave out --stop-jobs", "wrong")
         options = {
             "--home": str(folder),
             "--order": order,
             "--listen": listen,
             "--agents-listen": agents_listen,
         }
-        given = [word for name, one in options.items() if one for word in (name, one)]
-        words = ["serve", *given, *(["--stop-jobs"] if stop_jobs else [])]
-        print(unit_text(words, user=user), end="")
+        _print_unit("serve", options, user=user)
         return
     if user:
         raise refused("serve: --user is about --print-unit", "wrong")
-    from warren.runs.extras import need
+    from warren.runs.studies.serve_extra import check_serve
 
-    need("serve")
+    check_serve()
     from warren.serve.daemon.service import run_service
 
     run_service(
@@ -95,15 +96,65 @@ def serve(
 
 
 @command(
-    Option("--connect", "Service to work for, as `warren serve --agents-listen` says it.",
-           "HOST:PORT#sha256=HEX", str),
-    Option("--home", "Folder of the jobs of this machine. Default: ~/.warren/agent.", "DIR", str),
+    Option("--connect", "Where the service awaits agents; `warren serve --agents-listen` prints "
+           "it.", "HOST:PORT#sha256=HEX", str),
+    Option("--token-file", "File of the token by which agents join. Default: the variable "
+           "WARREN_AGENT_TOKEN.", "FILE", str),
+    Option("--home", f"Folder of the jobs of this machine. Default: {AGENT_HOME}.", "DIR", str),
     Option("--name", "Name of this machine in the service. Default: its host name.", "NAME", str),
-    examples=("warren agent --connect gpu1:8444#sha256=HEX",),
+    Option("--print-unit", "Print a unit for systemd with these options, and start nothing."),
+    Option("--user", "Of an account's own systemd, without root; with --print-unit."),
+    examples=("warren agent --connect gpu1:8444#sha256=HEX --token-file token",),
 )  # fmt: skip
-def agent(*, connect: str | None, home: str | None, name: str | None) -> None:
+def agent(
+    *,
+    connect: str | None,
+    token_file: str | None,
+    home: str | None,
+    name: str | None,
+    print_unit: bool,
+    user: bool,
+) -> int:
     """Lend the devices of this machine to a service elsewhere.
 
-    Runs until SIGTERM or Ctrl-C. Its jobs go on, also while the service or the network is away.
+    Runs until SIGTERM or Ctrl-C, and connects again by itself. Jobs go on while the service, this
+    agent or the network is away.
     """
-    raise refused("agent: not written yet")
+    if connect is None:
+        raise refused("agent: --connect is missing; `warren serve` prints its value", "wrong")
+    folder = _path(home or AGENT_HOME)
+    if print_unit:
+        options = {"--connect": connect, "--home": str(folder), "--name": name}
+        if token_file is not None:
+            options["--token-file"] = str(_path(token_file))
+        _print_unit("agent", options, user=user)
+        return 0
+    if user:
+        raise refused("agent: --user is about --print-unit", "wrong")
+    token = "" if token_file is None else _token(_path(token_file))
+    place, _, pin = connect.partition("#")
+    from warren.serve.agent.main import run_agent
+
+    fingerprint = pin.removeprefix("sha256=")
+    return run_agent(folder, place, token=token, fingerprint=fingerprint, name=name or "")
+
+
+def _path(text: str) -> Path:
+    """Return the whole path of a file or folder that was typed."""
+    return Path(os.path.expanduser(text)).absolute()
+
+
+def _token(path: Path) -> str:
+    """Return the token in a file."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError as error:
+        raise refused(f"{path}: {error.strerror}", "wrong") from error
+
+
+def _print_unit(name: str, options: Mapping[str, str | None], *, user: bool) -> None:
+    """Print the unit that runs a command with these options."""
+    from warren.cli.service.units import unit_text
+
+    given = [word for flag, value in options.items() if value for word in (flag, value)]
+    print(unit_text([name, *given], user=user), end="")

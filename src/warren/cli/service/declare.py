@@ -18,7 +18,7 @@ class Option:
     """An option of a command.
 
     ``read`` makes a value of what was typed, or raises ValueError with the fault; an option
-    without it is a switch. One that may be given ``many`` times has a tuple as its value.
+    without it is a switch. If it may be given ``many`` times, its value is a tuple.
     """
 
     __slots__ = ("flags", "help", "many", "metavar", "name", "read")
@@ -169,8 +169,8 @@ class CommandGroup:
 
 SERVER: Final = Option(
     "--server",
-    "Service to ask: the path of its socket, or https://HOST:PORT. Default: WARREN_SERVER, "
-    "else ~/.warren/serve/socket.",
+    "Service to ask: the path of its socket, or HOST:PORT#sha256=HEX for one elsewhere. "
+    "Default: WARREN_SERVER, else ~/.warren/serve/socket.",
     "PATH|URL",
     str,
 )
@@ -186,19 +186,3 @@ def command(
         return Command(run, parts, tuple(examples), words)
 
     return declare
-
-
-def quickly(line: Sequence[str]) -> Callable[[], int | None] | None:
-    """Return the call that a plain command line of the service means; None for any other line."""
-    from warren.cli.service.names import ALL, declared
-
-    if not line or line[0] not in ALL:
-        return None
-    found, rest = declared(line[0]), line[1:]
-    if isinstance(found, CommandGroup):
-        if not rest or rest[0] not in found.commands:
-            return None
-        found, rest = found.commands[rest[0]], rest[1:]
-    values = found.read(rest)
-    run = found.run
-    return None if values is None else lambda: run(**values)

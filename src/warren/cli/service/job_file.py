@@ -7,7 +7,7 @@ from typing import Any, Final
 import yaml
 
 from warren.cli.service.declare import Option
-from warren.cli.service.submit import NEEDS
+from warren.cli.service.needs import NEEDS
 from warren.model.errors import Problem, SpecError
 
 FIELDS: Final = {option.flags[0].lstrip("-"): option for option in NEEDS}

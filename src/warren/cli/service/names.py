@@ -5,9 +5,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # not from typing, which takes long to load
 
 if TYPE_CHECKING:
-    from typing import Any, Final
-
-    from warren.cli.service.declare import Command, CommandGroup
+    from typing import Final
 
 JOBS: Final = {
     "submit": ("submit", "Submit a command to the service."),
@@ -33,12 +31,3 @@ OPERATION: Final = {
 }
 """The same, for those who operate the service."""
 ALL: Final = {**JOBS, **OPERATION}
-
-
-def declared(name: str) -> Command | CommandGroup:
-    """Return the declaration of a command of the service."""
-    from importlib import import_module
-
-    module: Any = import_module(f"warren.cli.service.{ALL[name][0]}")
-    found: Command | CommandGroup = getattr(module, name)
-    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from warren.cli.service.declare import JSON, SERVER, Argument, Option, command, is_job_file
-from warren.serve.client import values
+from warren.cli.service.needs import NEEDS
 from warren.serve.client.address import refused
 from warren.serve.client.client import Client
 from warren.serve.client.submission import submission
@@ -13,42 +13,7 @@ from warren.serve.client.submission import submission
 TYPE_CHECKING = False  # not from typing, which takes long to load
 
 if TYPE_CHECKING:
-    from typing import Any, Final
-
-NEEDS: Final = (
-    Option("--devices", "Devices to hold from start to end, all on one machine. Default: 1.", "N",
-           values.positive),
-    Option("--gpus", "The same number of GPUs: devices of other kinds do not count.", "N",
-           values.positive),
-    Option("--type", "Type of device, such as H100.", "TYPE", str, name="device_type"),
-    Option("--share", "Let other jobs that share have the same devices at the same time."),
-    Option("--host", "Machine to run on. Default: any.", "HOST", str),
-    Option("--time", "Longest running time, such as 30m, 4h or 1d12h. Default: no limit.", "TIME",
-           values.seconds, name="time_limit_s"),
-    Option("--memory", "Most memory, such as 16GB. Default: no limit.", "SIZE", values.size,
-           name="memory_bytes"),
-    Option("--name", "Name of the job; other jobs may wait for it by this name.", "NAME", str),
-    Option("--after", "Wait until this job, by id or name, has finished; with :any behind it, "
-           "until it has ended in any way. Repeatable.", "JOB[:any]", values.dependency,
-           many=True),
-    Option("--array", "Submit a job for each index; {index} in the command becomes the index.",
-           "FIRST-LAST", values.span),
-    Option("--sweep", "Submit a job for each value; {KEY} in the command becomes the value. "
-           "Given twice, there is a job for each combination.", "KEY=V1,V2", values.axis,
-           many=True),
-    Option("--priority", "Jobs of higher priority start first. Default: 0.", "N", values.whole),
-    Option("--retries", "How often to start the job again after it failed. Default: 0.", "N",
-           values.counted),
-    Option("--grace", "Time between SIGTERM and SIGKILL. Default: 10s.", "TIME", values.seconds,
-           name="grace_s"),
-    Option("--hold", "Keep the job from starting until `warren release`.", name="held"),
-    Option("--key", "Answer with the first job of this key, if there is one, and submit none: "
-           "makes a script safe to run again.", "KEY", str),
-    Option("--folder", "Working folder. Default: the current one.", "DIR", str),
-    Option("--env", "Set a variable, beside those of this shell. Repeatable.", "NAME=VALUE",
-           values.setting, many=True),
-)  # fmt: skip
-"""What a job may need; a job file has the same fields, without the dashes."""
+    from typing import Any
 
 
 @command(

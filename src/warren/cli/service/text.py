@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import sys
 
-from warren.model.printable import printable
-
 TYPE_CHECKING = False  # not from typing, which takes long to load
 
 if TYPE_CHECKING:
@@ -21,7 +19,12 @@ _UNITS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
 
 def clean(value: object) -> str:
     """Return a value without control characters: other users chose the names of their jobs."""
-    return printable(str(value))
+    text = str(value)
+    if text.isprintable():
+        return text
+    from warren.model.errors import printable
+
+    return printable(text)
 
 
 def span(seconds: float | None) -> str:

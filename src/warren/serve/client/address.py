@@ -35,21 +35,24 @@ class Address:
         self.path = self.host = self.pin = ""
         self.port = 0
         self.tls = True
-        if "://" in text:
-            self._read_url(text)
+        scheme, separator, rest = text.partition("://")
+        if separator:
+            self._read_address(scheme, rest)
+        elif "/" not in text.partition("#")[0] and ":" in text:
+            self._read_address("https", text)
         else:
             path = os.path.expanduser(text)
             self.path = os.path.join(path, "socket") if os.path.isdir(path) else path
 
-    def _read_url(self, text: str) -> None:
-        """Take host, port and pin from ``https://HOST:PORT#sha256=HEX``."""
-        scheme, _, rest = text.partition("://")
+    def _read_address(self, scheme: str, rest: str) -> None:
+        """Take host, port and pin from ``HOST:PORT#sha256=HEX``."""
+        text = self.text
         rest, _, pin = rest.partition("#")
         host, _, port = rest.rstrip("/").rpartition(":")
         if scheme not in ("http", "https") or not host or not port.isdecimal() or "/" in host:
-            raise refused(f"{text}: not an address; write https://HOST:PORT, or a socket's path")
+            raise refused(f"{text}: no address; write HOST:PORT, or the path of a socket")
         if scheme == "http" and host not in _LOOPBACK:
-            raise refused(f"{text}: a token would be readable on its way; write https://")
+            raise refused(f"{text}: a token would be readable on its way; leave out http:")
         if pin:
             name, _, value = pin.partition("=")
             self.pin = value.replace(":", "").lower()

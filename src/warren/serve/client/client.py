@@ -35,7 +35,7 @@ class Client:
     Parameters
     ----------
     server
-        Path of its socket, or ``https://HOST:PORT``; WARREN_SERVER, else the default, if None.
+        Path of its socket, or ``HOST:PORT#sha256=HEX``; WARREN_SERVER, else the default, if None.
     token
         Token for a service elsewhere; WARREN_TOKEN, else the file ``~/.warren/token``, if None.
 
@@ -102,7 +102,7 @@ class Client:
         return found
 
     def cancel(self, *jobs: str) -> None:
-        """Cancel jobs: one that runs is stopped."""
+        """Cancel jobs; those that run are stopped."""
         for job in jobs:
             self.ask("POST", f"/v1/jobs/{quoted(job)}/cancel")
 

@@ -1,0 +1,16 @@
+"""The packages that ``warren serve`` needs beside Warren's own."""
+
+from __future__ import annotations
+
+from warren.live.extras import need
+
+
+def check_serve() -> None:
+    """Refuse to go on without the packages of the extra ``serve``.
+
+    Raises
+    ------
+    SpecError
+        If one is missing; with the command that installs all of them.
+    """
+    need("serve")
