@@ -108,19 +108,22 @@ class QueueMachine(RuleBasedStateMachine):
         share=st.booleans(),
         host=st.sampled_from([None, None, None, "h2"]),
         after=st.lists(
-            st.tuples(st.sampled_from(["1", "2", "3_0", "3", "n"]), st.sampled_from(["ok", "any"])),
-            max_size=2,
+            st.tuples(st.sampled_from(["1", "2", "3_0", "n"]), st.sampled_from(["ok", "any"])),
+            max_size=1,
         ),
         array=st.sampled_from([None, None, (0, 1), (3, 5)]),
         retries=st.integers(0, 1),
         priority=st.integers(0, 1),
-        held=st.sampled_from([False, False, True]),
+        held=st.sampled_from([False, False, False, True]),
         key=st.sampled_from([None, None, "k"]),
         name=st.sampled_from(["", "n"]),
         limit=st.sampled_from([None, 60.0]),
         seconds=st.integers(0, 4000),
+        then=st.integers(0, 31),
     )
-    def submit(self, user: str, after: Any, array: Any, seconds: int, **more: Any) -> None:
+    def submit(
+        self, user: str, after: Any, array: Any, seconds: int, then: int, **more: Any
+    ) -> None:
         kind, limit = more.pop("kind"), more.pop("limit")
         spec = CommandSpec(
             command=("run", "{index}"),
@@ -160,6 +163,8 @@ class QueueMachine(RuleBasedStateMachine):
         for one in answer.ids:
             self.model.add(one, answer.id if array else None, user, spec)
         self.model.settle()
+        if then:
+            self.start(0, then)
 
     def units(self, target: str, user: str) -> list[str]:
         """The jobs and arrays that a dependency means."""
@@ -250,8 +255,11 @@ class QueueMachine(RuleBasedStateMachine):
         cause=st.sampled_from(["exit", "exit", "time", "memory", "start", "cancel"]),
         code=st.integers(0, 1),
         forget=st.booleans(),
+        then=st.integers(0, 31),
     )
-    def ended(self, number: int, seconds: int, cause: Any, code: int, forget: bool) -> None:
+    def ended(
+        self, number: int, seconds: int, cause: Any, code: int, forget: bool, then: int
+    ) -> None:
         if not self.recorded:
             return
         name, host = list(self.recorded.items())[number % len(self.recorded)]
@@ -267,6 +275,8 @@ class QueueMachine(RuleBasedStateMachine):
         assert forgettable(self.queue, name)
         if forget:
             del self.recorded[name]
+        if then:
+            self.start(0, then)
 
     @rule(number=st.integers(0, 1000))
     def repeat(self, number: int) -> None:
@@ -278,7 +288,26 @@ class QueueMachine(RuleBasedStateMachine):
             if isinstance(report, CommandEnded) or not under_way:
                 assert not events_of(self.queue, report, self.wait(1))
 
-    @rule(name=st.sampled_from(list(HOSTS)), again=st.booleans(), lost=st.lists(st.integers(0, 5)))
+    @rule(
+        name=st.sampled_from(list(HOSTS)),
+        what=st.sampled_from(["join", "join", "lose", "remove", "foreign", "drain"]),
+        again=st.booleans(),
+        lost=st.lists(st.integers(0, 5)),
+        place=st.sampled_from([None, 0, 1]),
+    )
+    def host(self, name: str, what: str, again: bool, lost: list[int], place: int | None) -> None:
+        match what:
+            case "join":
+                self.join(name, again, lost)
+            case "lose" | "remove":
+                self.lose(name)
+                if what == "remove":
+                    self.remove(name)
+            case "foreign":
+                self.foreign(name, place)
+            case _:
+                self.drain(name, place, again)
+
     def join(self, name: str, again: bool, lost: list[int]) -> None:
         """A host connects; it may have started again, and then have lost records."""
         self.boots[name] += again
@@ -292,13 +321,11 @@ class QueueMachine(RuleBasedStateMachine):
         self.model.join(machine(name, self.boots[name]), set(kept), now)
         self.model.settle()
 
-    @rule(name=st.sampled_from(list(HOSTS)))
     def lose(self, name: str) -> None:
         self.hear(AgentLost(name, "no answer"))
         if name in self.model.hosts:
             self.model.hosts[name].connected = False
 
-    @rule(name=st.sampled_from(list(HOSTS)))
     def remove(self, name: str) -> None:
         now = self.wait(1)
         host: ModelHost | None = self.model.hosts.get(name)
@@ -313,11 +340,6 @@ class QueueMachine(RuleBasedStateMachine):
             del self.model.hosts[name]
             self.model.settle()
 
-    @rule(
-        name=st.sampled_from(list(HOSTS)),
-        place=st.sampled_from([None, 0, 1]),
-        on=st.booleans(),
-    )
     def drain(self, name: str, place: int | None, on: bool) -> None:
         device = None if place is None else HOSTS[name][min(place, len(HOSTS[name]) - 1)][0]
         now = self.wait(1)
@@ -339,7 +361,6 @@ class QueueMachine(RuleBasedStateMachine):
             else:
                 drained.discard(device)
 
-    @rule(name=st.sampled_from(list(HOSTS)), place=st.sampled_from([None, 0, 1]))
     def foreign(self, name: str, place: int | None) -> None:
         devices = [one[0] for one in HOSTS[name]]
         used = [] if place is None else devices[place : place + 1]
@@ -349,22 +370,26 @@ class QueueMachine(RuleBasedStateMachine):
             self.model.hosts[name].foreign = set(used)
 
     @rule(
-        subject=st.sampled_from(["user:ana", "group:lab", "each"]),
-        kind=st.sampled_from(["any", "gpu", "H100"]),
-        devices=st.integers(-1, 4),
+        quota=st.builds(
+            Quota,
+            st.sampled_from(["user:ana", "group:lab", "each"]),
+            st.sampled_from(["any", "gpu"]),
+            st.sampled_from([-1, -1, 1, 2, 3, 4]),
+        ),
+        user=st.builds(
+            User,
+            st.sampled_from(USERS),
+            groups=st.sampled_from([(), ("lab",)]),
+            weight=st.sampled_from([0.5, 1.0, 2.0]),
+        ),
     )
-    def quota(self, subject: str, kind: str, devices: int) -> None:
-        quota = Quota(subject, kind, devices)
-        if self.ask(lambda: requests.set_quota(self.queue, quota, ROOT, self.wait(1)), "wrong"):
-            self.model.quotas.pop((subject, kind), None)
-            if devices >= 0:
-                self.model.quotas[subject, kind] = quota
-
-    @rule(name=st.sampled_from(USERS), weight=st.sampled_from([0.5, 1.0, 2.0]), lab=st.booleans())
-    def user(self, name: str, weight: float, lab: bool) -> None:
-        user = User(name, groups=("lab",) if lab else (), weight=weight)
+    def limit(self, quota: Quota, user: User) -> None:
         self.apply(requests.set_user(self.queue, user, ROOT, self.wait(1)))
-        self.model.users[name] = user
+        self.model.users[user.name] = user
+        self.apply(requests.set_quota(self.queue, quota, ROOT, self.now_ns))
+        self.model.quotas.pop((quota.subject, quota.type), None)
+        if quota.devices >= 0:
+            self.model.quotas[quota.subject, quota.type] = quota
 
     @precondition(lambda self: self.events)
     @rule()

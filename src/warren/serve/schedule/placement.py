@@ -100,7 +100,9 @@ class FreeDevices:
             found = []
             for name in dict.fromkeys((*roomy, *hosts)):
                 shared = roomy.get(name, {})
-                devices = sorted(shared, key=lambda one: -shared[one]) + hosts.get(name, [])
+                position = self._queue.machines[name].position
+                order = sorted(shared, key=lambda one: (-shared[one], position[one]))
+                devices = order + hosts.get(name, [])
                 if len(devices) >= need.devices:
                     more = max(0, need.devices - len(shared))
                     found.append(

@@ -133,6 +133,11 @@ class _Explanation:
             return WaitReason("host", "no host has joined yet")
         if (text := never(self._queue, job.spec)) is not None:
             return WaitReason("never", text)
+        self._types = [
+            one
+            for one in self._types
+            if any(state.counts.get(one, 0) >= self._need.devices for state in self._hosts())
+        ]
         full = {one: self._full(one) for one in self._types}
         allowed = [one for one in self._types if full[one] is None]
         if not allowed:
