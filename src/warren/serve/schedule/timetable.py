@@ -3,7 +3,7 @@
 Expected starts are found on this: each waiting job in its order gets the earliest start at which
 its devices are free for as long as it may run, and keeps them from jobs after it. A job without a
 time limit is taken never to end. Where a job can start only after one of those, its start is
-``UNKNOWN_NS``: still before the end of no other job without a limit.
+``UNKNOWN_NS``, and no other job without a time limit gets the same devices before it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from warren.serve.schedule.quotas import QuotaKey, QuotaRoom
 UNKNOWN_NS: Final = 2**62
 """The expected start of a job that waits for the end of a job without a time limit."""
 NEVER_ENDS_NS: Final = 2**62 + 1
-"""The expected end of a job without a time limit that has not begun."""
+"""The end up to which a job without a time limit needs its devices to be free."""
 OVERDUE_NS: Final = NS_PER_S
 """Time that a job is expected to run on when its limit has passed, in nanoseconds."""
 
@@ -109,8 +109,10 @@ class Timetable:
             spans.setdefault(device, []).append(span)
 
     def plan(self, job: ServiceJob, placement: Placement, begin_ns: int) -> None:
-        """Note that a job is to start at a time."""
+        """Note that a job is to start at a time; without a limit it ends as running ones do."""
         end = end_of(begin_ns, job.spec.time_limit_s)
+        if begin_ns < UNKNOWN_NS:
+            end = min(end, UNKNOWN_NS)
         self._add(placement.host, placement.devices, Span(begin_ns, end, job.spec.share, job.id))
         self._count(job.user, placement.type, len(placement.devices), begin_ns, end)
         if begin_ns > self._now_ns:
