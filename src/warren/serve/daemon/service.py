@@ -17,6 +17,7 @@ from warren.model.errors import Problem, SpecError
 from warren.serve.daemon.daemon import Daemon, Order
 from warren.serve.daemon.home import home_of_service, remove_socket
 from warren.serve.hosts.agents import AgentHosts
+from warren.serve.hosts.port import Hosts
 from warren.serve.hosts.tls import credentials
 from warren.serve.journal.journal import Journal
 
@@ -35,6 +36,7 @@ def run_service(
     listen: str | None = None,
     agents_listen: str | None = None,
     stop_jobs: bool = False,
+    hosts: Hosts | None = None,
     say: Callable[[str], None] = lambda line: print(f"warren: {line}", file=sys.stderr, flush=True),
 ) -> None:
     """Run the service of a home until SIGTERM or SIGINT. Jobs run on.
@@ -51,6 +53,8 @@ def run_service(
         ``HOST:PORT`` at which agents of other machines join.
     stop_jobs
         Whether the jobs that run are cancelled first, with their grace.
+    hosts
+        Other hosts than those of agents, such as fake ones.
     say
         Called with each line that an operator should read.
 
@@ -71,7 +75,7 @@ def run_service(
     ):
         service = _Service(own, journal, order=order, as_root=as_root, say=say)
         service.listen(listen, agents_listen)
-        runner.run(service.run(stop_jobs=stop_jobs))
+        runner.run(service.run(hosts, stop_jobs=stop_jobs))
 
 
 class _Service:
@@ -104,18 +108,19 @@ class _Service:
         end.bind(str(path))
         # Who may connect is asked of the kernel at each connection.
         path.chmod(0o666 if self._as_root else 0o600)
+        end.listen(_BACKLOG)  # clients that come early wait
         if api is not None:
             self._sockets.append(_listening(api))
         if agents is not None:
             self._agents_at = _address(agents)
 
-    async def run(self, *, stop_jobs: bool) -> None:
+    async def run(self, hosts: Hosts | None, *, stop_jobs: bool) -> None:
         """Serve until a signal comes."""
         # Imported here: it takes longer than to find out that the home has a daemon.
         from warren.serve.api.app import make_app
         from warren.serve.api.server import ApiServer
 
-        hosts = AgentHosts(self._home, listen=self._agents_at, say=self._say)
+        hosts = hosts or AgentHosts(self._home, listen=self._agents_at, say=self._say)
         daemon = Daemon(
             self._journal, hosts, order=self._order, account_of=self._account_of, say=self._say
         )
@@ -149,14 +154,14 @@ class _Service:
         except OSError as error:  # an address of agents
             raise _refused("agents", error.strerror or str(error)) from None
 
-    def _say_start(self, hosts: AgentHosts) -> None:
+    def _say_start(self, hosts: Hosts) -> None:
         """Say where the service is, and how jobs run."""
         self._say(f"the service listens at {self._home / 'socket'}; order: {self._order}")
         for end in self._sockets[1:]:
             self._say(
                 f"the API listens by TLS at {_shown(end.getsockname())}; tokens: `warren user add`"
             )
-        if hosts.credentials is not None:
+        if isinstance(hosts, AgentHosts) and hosts.credentials is not None:
             self._say(
                 f"machines join with `warren agent --connect {socket.gethostname()}:{hosts.port}"
                 f"#sha256={hosts.credentials.fingerprint}` and the token in "
