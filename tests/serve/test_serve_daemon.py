@@ -20,11 +20,11 @@ from fake_service import (
 )
 
 from warren.serve.daemon.daemon import TICK_S
-from warren.serve.hosts.fake import Played
-from warren.serve.hosts.port import StartOrder
+from warren.serve.hosts.fake import Played, fake_machine
+from warren.serve.hosts.port import AgentJoined, AgentLost, StartOrder
 from warren.serve.journal.journal import JournalWriteError
 from warren.serve.queue.requests import submit
-from warren.serve.records.events import AttemptBegun, AttemptEnded, JobSubmitted
+from warren.serve.records.events import AttemptBegun, AttemptEnded, JobHeld, JobSubmitted
 from warren.serve.records.jobs import CommandSpec, JobState, Submission
 
 
@@ -256,8 +256,6 @@ def test_a_report_that_makes_no_sense_stops_no_other(
     monkeypatch.setattr(module, "events_of", events_of)
 
     async def main() -> None:
-        from warren.serve.hosts.port import AgentLost
-
         daemon = daemon_of(journal, fake_hosts(), say=said.append)
         await daemon.start()
         submit_one(daemon)
@@ -289,3 +287,69 @@ def test_changes_wake_what_waits_once_a_turn(journal: TestJournal) -> None:
         task.cancel()
 
     play(main())
+
+
+def test_a_host_without_a_record_of_a_started_attempt_does_not_start_it_once_more(
+    journal: TestJournal,
+) -> None:
+    async def main() -> None:
+        hosts = fake_hosts(devices=1, plays=lambda _: Played(100.0))
+        daemon = daemon_of(journal, hosts)
+        await daemon.start()
+        job = submit_one(daemon)
+        await asyncio.sleep(1)
+        assert daemon.queue.jobs[job].attempts[0].started_ns is not None
+        daemon.report(AgentLost(host="h0", reason="its disk was replaced"))
+        daemon.report(AgentJoined(fake_machine("h0", 1), ()))
+        await until(daemon, lambda: daemon.queue.jobs[job].attempts[0].ended_ns is not None)
+        await asyncio.sleep(1)
+        assert hosts.starts.count(f"{job}.1") == 1
+        await daemon.stop()
+
+    play(main())
+
+
+def test_a_host_with_attempts_of_another_queue_is_used_when_they_have_ended(
+    journal: TestJournal, tmp_path: Path
+) -> None:
+    said: list[str] = []
+
+    async def main() -> None:
+        hosts = fake_hosts(devices=2, plays=lambda order: Played(float(order.environment["S"])))
+        other = daemon_of(TestJournal(tmp_path / "other.db"), hosts)
+        await other.start()
+        for seconds in ("20", "50"):
+            submit_one(other, environment={"S": seconds})
+        await asyncio.sleep(1)
+        await other.stop()
+
+        daemon = daemon_of(journal, hosts, say=said.append)
+        await daemon.start()
+        job = submit_one(daemon, environment={"S": "0"})
+        await asyncio.sleep(40)
+        assert daemon.queue.jobs[job].state is JobState.QUEUED
+        await all_ended(daemon)
+        assert 50 <= loop_s() < 52
+        assert not hosts.clashes
+        await daemon.stop()
+
+    play(main())
+    assert "machine h0 is not used" in said[0]
+    assert "(1.1, 2.1)" in said[0]
+
+
+def test_an_event_that_cannot_happen_is_left_out_and_keeps_no_daemon_from_starting(
+    journal: TestJournal,
+) -> None:
+    said: list[str] = []
+
+    async def main() -> None:
+        daemon = daemon_of(journal, fake_hosts(), say=said.append)
+        daemon.record([JobHeld(time_ns=1, job="77")])
+        job = submit_one(daemon)
+        again = daemon_of(journal, fake_hosts(), say=said.append)
+        assert list(again.queue.jobs) == [job]
+
+    play(main())
+    assert len(said) == 2
+    assert all("left out" in line and "77" in line for line in said)

@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, Literal, TypeVar
+
+import msgspec
 
 from warren.model.errors import one_line
 from warren.serve.daemon.changes import Changes
 from warren.serve.daemon.orders import start_order
-from warren.serve.hosts.port import AgentJoined, CommandEnded, Hosts, Report
+from warren.serve.hosts.port import AgentJoined, AgentLost, CommandEnded, Hosts, Report
 from warren.serve.journal.journal import Journal, JournalWriteError
 from warren.serve.queue.reports import events_of
 from warren.serve.queue.requests import cancel
@@ -24,7 +26,6 @@ from warren.serve.queue.state import Queue
 from warren.serve.records.events import (
     AnyEvent,
     AttemptBegun,
-    AttemptEnded,
     CancelAsked,
     MachineLost,
 )
@@ -77,7 +78,7 @@ class Daemon:
         self.journal = journal
         self.hosts = hosts
         self.order: Order = order
-        self.queue = _replayed(journal)
+        self.queue = _replayed(journal, say)
         self.changed = Changes()
         self.disk_error: str | None = None
         self.now_ns = now_ns
@@ -85,6 +86,7 @@ class Daemon:
         self._tick_s = tick_s
         self._say = say
         self._reports: deque[Report] = deque()
+        self._unused: dict[str, AgentJoined] = {}
         self._turn: asyncio.Handle | None = None
         self._ticks: asyncio.Task[None] | None = None
         self._starts_jobs = True
@@ -167,8 +169,7 @@ class Daemon:
         if not events:
             return
         self._append(events)
-        for event in events:
-            self.queue.apply(event)
+        self._apply(events)
         self._follow(events)
 
     def report(self, report: Report) -> None:
@@ -207,15 +208,15 @@ class Daemon:
             self._say(f"{self.journal.path}: can be written again")
             self.disk_error = None
 
+    def _apply(self, events: Sequence[AnyEvent]) -> None:
+        _apply_all(self.queue, events, self._say)
+
     def _follow(self, events: Sequence[AnyEvent]) -> None:
         """Give the orders that events on disk mean, and wake what waits for changes."""
         for event in events:
             if isinstance(event, AttemptBegun):
                 job = self.queue.jobs[event.job]
                 self._order_start(job, job.attempts[event.attempt - 1])
-            elif isinstance(event, AttemptEnded):
-                attempt = self.queue.jobs[event.job].attempts[event.attempt - 1]
-                self.hosts.forget(attempt.host, attempt_id(event.job, event.attempt))
             elif isinstance(event, CancelAsked):
                 self._order_stop(self.queue.jobs[event.job])
         self.changed.note()
@@ -245,8 +246,7 @@ class Daemon:
                 events += found
                 if count > 1:
                     # The next report finds the queue as this one leaves it.
-                    for event in found:
-                        self.queue.apply(event)
+                    self._apply(found)
             if count > 1:
                 self._append_applied(events)
                 if events:
@@ -262,16 +262,31 @@ class Daemon:
         try:
             self._append(events)
         except JournalWriteError:
-            self.queue = _replayed(self.journal)
+            self.queue = _replayed(self.journal, self._say)
             raise
 
     def _events_of(self, report: Report) -> list[AnyEvent]:
         """Return the events of a report; one that makes no sense is named and left out."""
         try:
+            if isinstance(report, AgentJoined) and not self._may_use(report):
+                return []
             return events_of(self.queue, report, self.now_ns())
         except Exception as error:  # one host must not stop the others
             self._say(f"a report of a host is left out: {report!r:.200}: {one_line(error)}")
             return []
+
+    def _may_use(self, report: AgentJoined) -> bool:
+        """Tell whether a host has no attempts of another queue; it is used once they have ended."""
+        host = report.machine.name
+        self._unused.pop(host, None)
+        unknown = [name for name in report.attempts if self._attempt(name) is None]
+        if unknown:
+            self._unused[host] = report
+            self._say(
+                f"machine {host} is not used: it has attempts that this queue does not know "
+                f"({', '.join(unknown[:3])}); end them, or start its agent with another home"
+            )
+        return not unknown
 
     def _answer(self, report: Report) -> None:
         """Answer a report whose events are on disk: repeat orders, or let the host forget."""
@@ -280,7 +295,13 @@ class Daemon:
             found = self._attempt(report.attempt)
             if found is None or found[1].ended_ns is not None:
                 self.hosts.forget(report.host, report.attempt)
-        elif isinstance(report, AgentJoined):
+            joined = self._unused.get(report.host)
+            if joined is not None:
+                left = tuple(name for name in joined.attempts if name != report.attempt)
+                self.report(msgspec.structs.replace(joined, attempts=left))
+        elif isinstance(report, AgentLost):
+            self._unused.pop(report.host, None)
+        elif isinstance(report, AgentJoined) and report.machine.name not in self._unused:
             self._say(_joined_line(report.machine))
             self._meet(report)
 
@@ -288,8 +309,7 @@ class Daemon:
         """Give orders again that a host may have missed while it was not connected."""
         host = report.machine.name
         for job, attempt in self._running_on(host):
-            known = attempt_id(job.id, attempt.number) in report.attempts
-            if not known and attempt.started_ns is None:
+            if attempt_id(job.id, attempt.number) not in report.attempts:
                 self._order_start(job, attempt)
             if job.cancelled_by is not None:
                 self._order_stop(job)
@@ -325,9 +345,17 @@ def _joined_line(machine: Machine) -> str:
     return f"machine {machine.name} joined: {devices}; jobs are held by: {machine.limits}"
 
 
-def _replayed(journal: Journal) -> Queue:
+def _replayed(journal: Journal, say: Callable[[str], None]) -> Queue:
     """Return the queue as the events on disk have made it."""
     queue = Queue()
-    for event in journal.events():
-        queue.apply(event)
+    _apply_all(queue, journal.events(), say)
     return queue
+
+
+def _apply_all(queue: Queue, events: Iterable[AnyEvent], say: Callable[[str], None]) -> None:
+    """Apply events; one that cannot happen is left out, now and whenever it is read again."""
+    for event in events:
+        try:
+            queue.apply(event)
+        except Exception as error:  # a fault of the program must not keep it from starting
+            say(f"an event that cannot happen is left out: {event!r:.200}: {one_line(error)}")

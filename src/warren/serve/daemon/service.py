@@ -73,6 +73,7 @@ def run_service(
         Journal(own / JOURNAL) as journal,
         asyncio.Runner() as runner,
     ):
+        _check_attempts(own, journal)
         service = _Service(own, journal, order=order, as_root=as_root, say=say)
         service.listen(listen, agents_listen)
         runner.run(service.run(hosts, stop_jobs=stop_jobs))
@@ -180,6 +181,15 @@ class _Service:
     def _log_place(self, host: str, attempt: str) -> str:
         folder = self._home / "agent" / "attempts" / attempt / "output"
         return str(folder) if host == socket.gethostname() else f"{host}:{attempt}"
+
+
+def _check_attempts(home: Path, journal: Journal) -> None:
+    """Refuse a journal without events beside attempts: their names would be given out twice."""
+    attempts = home / "agent" / "attempts"
+    if journal.last == 0 and attempts.is_dir() and any(attempts.iterdir()):
+        raise _refused(
+            str(home / JOURNAL), f"is new, but {attempts} has jobs of an earlier one; move it away"
+        )
 
 
 def _signals() -> asyncio.Event:
