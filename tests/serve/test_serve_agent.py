@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from agent_world import HOST, PYTHON, World, living, pids_of, world
 
+from warren.serve.agent import cgroups
 from warren.serve.agent.folders import AttemptFolder
 from warren.serve.hosts.port import CommandEnded
 
@@ -297,3 +298,58 @@ def test_a_command_runs_as_its_account_which_must_be_able_to_enter_the_folder(
         )
 
     run(test)
+
+
+def test_a_cancel_reaches_a_command_although_the_disk_takes_no_file(
+    run: Callable[[Test], None],
+) -> None:
+    async def test(here: World) -> None:
+        here.start("1.1", "sleep", "1000")
+        await here.started("1.1")
+        (here.attempt_folder("1.1") / ".stop.part").mkdir()  # in the way of the order
+        here.hosts.stop(HOST, "1.1", 60.0)
+        assert ended_by(await here.ended("1.1")) == ("cancel", None, signal.SIGTERM, True)
+
+    run(test)
+
+
+def test_a_runner_that_the_machine_asks_to_end_ends_its_attempt_for_the_host(
+    run: Callable[[Test], None],
+) -> None:
+    async def test(here: World) -> None:
+        here.start("1.1", "sleep", "1000")
+        await here.started("1.1")
+        known = AttemptFolder(str(here.attempt_folder("1.1"))).runner()
+        assert known is not None
+        os.kill(known.pid, signal.SIGTERM)
+        assert ended_by(await here.ended("1.1")) == ("host", None, signal.SIGTERM, True)
+
+    run(test)
+
+
+def test_a_command_cannot_use_more_memory_than_its_limit(run: Callable[[Test], None]) -> None:
+    async def test(here: World) -> None:
+        program = "x = bytearray(1 << 30); print(len(x))"
+        limit = 200 << 20
+        end = await here.run("1.1", PYTHON, "-c", program, memory_bytes=limit)
+        assert end.cause in ("exit", "memory")
+        assert end.exit_code != 0
+        assert "1073741824" not in await here.log("1.1")
+        end = await here.run("2.1", PYTHON, "-c", "print(5)", memory_bytes=limit)
+        assert end.exit_code == 0
+
+    run(test)
+
+
+def test_a_group_is_looked_for_above_the_agents_own(tmp_path: Path) -> None:
+    mounts, own = tmp_path / "mounts", tmp_path / "own"
+    mounts.write_text("tmpfs /tmp tmpfs rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")
+    own.write_text("1:cpu:/x\n0::/user.slice/app.slice/warren.service\n")
+    assert cgroups.folders(str(mounts), str(own)) == [
+        "/sys/fs/cgroup/user.slice/app.slice",
+        "/sys/fs/cgroup/user.slice/app.slice/warren.service",
+    ]
+    own.write_text("0::/\n")
+    assert cgroups.folders(str(mounts), str(own)) == ["/sys/fs/cgroup"]
+    mounts.write_text("tmpfs /tmp tmpfs rw 0 0\n")
+    assert cgroups.folders(str(mounts), str(own)) == []

@@ -55,9 +55,9 @@ def test_bytes_that_are_no_message_are_malformed_in_one_line(line: bytes) -> Non
 
 def test_messages_come_back_as_they_were() -> None:
     order = StartOrder("1.1", ("a", "ü"), "/", {"A": "\n"}, ("cpu:0",), grace_s=1.5)
-    for one in (messages.Start(order), messages.Stop("1.1", 0.5), messages.Welcome()):
+    for one in (messages.StartAttempt(order), messages.StopAttempt("1.1", 0.5), messages.Welcome()):
         assert messages.decode_order(messages.encode(one)) == one
-    piece = messages.Piece(3, bytes(range(256)))
+    piece = messages.LogPiece(3, bytes(range(256)))
     for other in (piece, Hello(MACHINE, ("1.1",), "id"), CommandEnded("h", "1.1", 5, "exit", 0)):
         assert messages.decode_report(messages.encode(other)) == other
 
@@ -158,7 +158,7 @@ def test_a_wrong_token_or_fingerprint_is_refused_in_one_line(
             assert said == "warren agent: the daemon refuses this agent: the token is wrong\n"
             code, said = await over(far_agent(here, fingerprint="0" * 64))
             assert code == 2
-            assert said.startswith("warren agent: its certificate has the fingerprint")
+            assert said.startswith("warren agent: its certificate has another fingerprint")
             assert said.count("\n") == 1
             assert here.reports == []
             assert any("the token is wrong" in line for line in here.lines)
@@ -223,7 +223,7 @@ def test_an_agent_that_connects_again_takes_the_place_of_its_first_connection(
                 await first.read()
             stranger, third = await joined_by_hand(here, "another")
             answer = messages.decode_order((await stranger.readline()).rstrip())
-            assert isinstance(answer, messages.Refused)
+            assert isinstance(answer, messages.AgentRefused)
             assert "another agent is connected as 'far'" in answer.reason
             for one in (writer, second, third):
                 one.close()

@@ -21,17 +21,17 @@ from warren.serve.agent.devices import Devices, machine
 from warren.serve.agent.folders import AgentHome, AttemptFolder, RunnerProcess
 from warren.serve.agent.forks import fork_cleaner, fork_runner
 from warren.serve.agent.gpu_watch import GpuWatch
-from warren.serve.agent.link import Link, Target
+from warren.serve.agent.link import DaemonLink, Target
 from warren.serve.agent.loop import Loop
 from warren.serve.agent.runner import CANCEL_SIGNAL
 from warren.serve.hosts.messages import (
     PIECE_BYTES,
-    Forget,
+    ForgetRecord,
     Hello,
-    Piece,
-    Read,
-    Start,
-    Stop,
+    LogPiece,
+    ReadLog,
+    StartAttempt,
+    StopAttempt,
     ToAgent,
 )
 from warren.serve.hosts.port import CommandEnded, CommandStarted, DevicesSeen, StartOrder
@@ -83,7 +83,7 @@ class Agent:
         self._rest = b""
         self._repeats = False
         self._kill_rounds = 0
-        self._link = Link(self._loop, target, self)
+        self._link = DaemonLink(self._loop, target, self)
         self._gpus = GpuWatch(self._loop, devices, self._runners, self._uses_changed)
 
     def run(self) -> int:
@@ -127,13 +127,13 @@ class Agent:
     def take(self, message: ToAgent) -> None:
         """Do what the daemon orders."""
         match message:
-            case Start(order):
+            case StartAttempt(order):
                 self._start(order)
-            case Stop(attempt, grace_s):
+            case StopAttempt(attempt, grace_s):
                 self._stop(attempt, grace_s)
-            case Forget(attempt):
+            case ForgetRecord(attempt):
                 self._forget(attempt)
-            case Read(number, attempt, offset, limit):
+            case ReadLog(number, attempt, offset, limit):
                 self._read(number, attempt, offset, limit)
 
     # Orders.
@@ -209,9 +209,9 @@ class Agent:
         try:
             folder = self._home.folder(attempt)
             data = folder.read_output(max(0, offset), min(max(0, limit), PIECE_BYTES))
-            self._link.send(Piece(number, data))
+            self._link.send(LogPiece(number, data))
         except (OSError, ValueError) as error:
-            self._link.send(Piece(number, error=f"the log of {attempt} cannot be read: {error}"))
+            self._link.send(LogPiece(number, error=f"the log of {attempt} cannot be read: {error}"))
 
     # What becomes of attempts.
 

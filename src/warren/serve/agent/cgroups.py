@@ -55,7 +55,7 @@ def find_limits(
         return Limits()
     name = f"warren-{hashlib.sha256(home.encode()).hexdigest()[:8]}"
     found = Limits()
-    for folder in _folders(mounts, own):
+    for folder in folders(mounts, own):
         base = f"{folder.rstrip('/')}/{name}"
         tried = _try(base)
         if tried is not None and (found.base is None or tried.memory):
@@ -65,7 +65,7 @@ def find_limits(
     return found
 
 
-def _folders(mounts: str, own: str) -> list[str]:
+def folders(mounts: str, own: str) -> list[str]:
     """Return the folders in which groups may be: the one above this process's, and its own.
 
     A group whose processes are in it itself cannot limit the memory of groups in it, so the one

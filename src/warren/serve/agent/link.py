@@ -17,12 +17,12 @@ from warren.serve.agent.loop import Loop, Timer
 from warren.serve.hosts.messages import (
     BEAT_S,
     LINE_BYTES,
+    AgentRefused,
     Beat,
     FromAgent,
     Hello,
     Lines,
     MalformedMessage,
-    Refused,
     ToAgent,
     Welcome,
     decode_order,
@@ -101,7 +101,7 @@ class Handler(Protocol):
         """Do what the daemon orders."""
 
 
-class Link:
+class DaemonLink:
     """Keeps a connection to the daemon, and makes it again when it breaks.
 
     Parameters
@@ -229,7 +229,7 @@ class Link:
             self._flush()
 
     def _take(self, message: ToAgent) -> None:
-        if isinstance(message, Refused):
+        if isinstance(message, AgentRefused):
             self._refused(f"the daemon refuses this agent: {message.reason}")
         elif isinstance(message, Welcome):
             self._welcome = self._ever_welcome = True
@@ -258,9 +258,7 @@ def _connected(target: Target) -> socket.socket:
         shown = hashlib.sha256(end.getpeercert(binary_form=True) or b"").hexdigest()
         if not hmac.compare_digest(shown, target.fingerprint):
             end.close()
-            raise WrongPeer(
-                f"its certificate has the fingerprint {shown}, not the one that was given"
-            )
+            raise WrongPeer(f"its certificate has another fingerprint than the given one: {shown}")
     except OSError:
         plain.close()
         raise

@@ -29,17 +29,17 @@ from warren.serve.hosts.messages import (
     LINE_BYTES,
     PIECE_BYTES,
     PROTOCOL,
+    AgentRefused,
     Beat,
-    Forget,
+    ForgetRecord,
     FromAgent,
     Hello,
     Lines,
+    LogPiece,
     MalformedMessage,
-    Piece,
-    Read,
-    Refused,
-    Start,
-    Stop,
+    ReadLog,
+    StartAttempt,
+    StopAttempt,
     ToAgent,
     Welcome,
     decode_report,
@@ -156,15 +156,15 @@ class AgentHosts:
 
     def start(self, host: str, order: StartOrder) -> None:
         """Have a host start an attempt; a host that has its name already ignores this."""
-        self._send(host, Start(order))
+        self._send(host, StartAttempt(order))
 
     def stop(self, host: str, attempt: str, grace_s: float) -> None:
         """Have a host end an attempt: SIGTERM to its leader, all is killed ``grace_s`` later."""
-        self._send(host, Stop(attempt, grace_s))
+        self._send(host, StopAttempt(attempt, grace_s))
 
     def forget(self, host: str, attempt: str) -> None:
         """Let a host delete the record of an attempt whose end is in the journal; not its log."""
-        self._send(host, Forget(attempt))
+        self._send(host, ForgetRecord(attempt))
 
     async def read_log(self, host: str, attempt: str, offset: int, limit: int) -> bytes:
         """Return up to ``limit`` bytes of what an attempt wrote, from ``offset`` on.
@@ -304,7 +304,7 @@ class _Connection(asyncio.Protocol):
         number = next(self._numbers)
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._reads[number] = future
-        self.send(Read(number, attempt, offset, min(limit, PIECE_BYTES)))
+        self.send(ReadLog(number, attempt, offset, min(limit, PIECE_BYTES)))
         try:
             return await asyncio.wait_for(future, _READ_S)
         except TimeoutError:
@@ -337,7 +337,7 @@ class _Connection(asyncio.Protocol):
     def _take(self, message: FromAgent) -> None:
         if self.host is None:
             self._meet(message)
-        elif isinstance(message, Piece):
+        elif isinstance(message, LogPiece):
             future = self._reads.get(message.number)
             if future is not None and not future.done():
                 if message.error:
@@ -355,7 +355,7 @@ class _Connection(asyncio.Protocol):
         why_not = self._hosts.why_not(message, self._local)
         if why_not is not None:
             self._hosts.say(f"agent of {self._peer} is refused: {why_not}")
-            self.send(Refused(why_not))
+            self.send(AgentRefused(why_not))
             self.close()
             return
         assert self._patience is not None

@@ -1,6 +1,6 @@
 """Messages between the daemon and an agent: one JSON object a line, of a limited size.
 
-An agent says ``Hello`` first; the daemon answers ``Welcome``, or ``Refused`` and ends the
+An agent says ``Hello`` first; the daemon answers ``Welcome``, or ``AgentRefused`` and ends the
 connection. After that the daemon sends orders and the agent sends reports, in the types of
 ``hosts/port.py``. Each side sends ``Beat`` when it has nothing else to say.
 """
@@ -49,7 +49,7 @@ class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
     """The daemon accepts the agent, which repeats its reports now."""
 
 
-class Refused(msgspec.Struct, frozen=True, tag="refused"):
+class AgentRefused(msgspec.Struct, frozen=True, tag="refused"):
     """The daemon does not accept the agent."""
 
     reason: str
@@ -59,26 +59,26 @@ class Beat(msgspec.Struct, frozen=True, tag="beat"):
     """The sender is alive."""
 
 
-class Start(msgspec.Struct, frozen=True, tag="start"):
+class StartAttempt(msgspec.Struct, frozen=True, tag="start"):
     """Start an attempt."""
 
     order: StartOrder
 
 
-class Stop(msgspec.Struct, frozen=True, tag="stop"):
+class StopAttempt(msgspec.Struct, frozen=True, tag="stop"):
     """End an attempt."""
 
     attempt: str
     grace_s: float
 
 
-class Forget(msgspec.Struct, frozen=True, tag="forget"):
+class ForgetRecord(msgspec.Struct, frozen=True, tag="forget"):
     """Delete the record of an attempt that has ended, and keep its log."""
 
     attempt: str
 
 
-class Read(msgspec.Struct, frozen=True, tag="read"):
+class ReadLog(msgspec.Struct, frozen=True, tag="read"):
     """Send a piece of an attempt's log; ``number`` comes back with the answer."""
 
     number: int
@@ -87,7 +87,7 @@ class Read(msgspec.Struct, frozen=True, tag="read"):
     limit: int
 
 
-class Piece(msgspec.Struct, frozen=True, tag="piece", omit_defaults=True):
+class LogPiece(msgspec.Struct, frozen=True, tag="piece", omit_defaults=True):
     """A piece of a log, or one line that says why there is none."""
 
     number: int
@@ -95,8 +95,10 @@ class Piece(msgspec.Struct, frozen=True, tag="piece", omit_defaults=True):
     error: str = ""
 
 
-ToAgent: TypeAlias = Welcome | Refused | Beat | Start | Stop | Forget | Read
-FromAgent: TypeAlias = Hello | CommandStarted | CommandEnded | DevicesSeen | Piece | Beat
+ToAgent: TypeAlias = (
+    Welcome | AgentRefused | Beat | StartAttempt | StopAttempt | ForgetRecord | ReadLog
+)
+FromAgent: TypeAlias = Hello | CommandStarted | CommandEnded | DevicesSeen | LogPiece | Beat
 
 _T = TypeVar("_T")
 _ENCODER: Final = msgspec.json.Encoder()
