@@ -223,7 +223,7 @@ def test_an_agent_that_connects_again_takes_the_place_of_its_first_connection(
                 await first.read()
             stranger, third = await joined_by_hand(here, "another")
             answer = messages.decode_order((await stranger.readline()).rstrip())
-            assert isinstance(answer, messages.AgentRefused)
+            assert isinstance(answer, messages.HelloRefused)
             assert "another agent is connected as 'far'" in answer.reason
             for one in (writer, second, third):
                 one.close()

@@ -17,10 +17,10 @@ from warren.serve.agent.loop import Loop, Timer
 from warren.serve.hosts.messages import (
     BEAT_S,
     LINE_BYTES,
-    AgentRefused,
     Beat,
     FromAgent,
     Hello,
+    HelloRefused,
     Lines,
     MalformedMessage,
     ToAgent,
@@ -229,7 +229,7 @@ class DaemonLink:
             self._flush()
 
     def _take(self, message: ToAgent) -> None:
-        if isinstance(message, AgentRefused):
+        if isinstance(message, HelloRefused):
             self._refused(f"the daemon refuses this agent: {message.reason}")
         elif isinstance(message, Welcome):
             self._welcome = self._ever_welcome = True

@@ -29,11 +29,11 @@ from warren.serve.hosts.messages import (
     LINE_BYTES,
     PIECE_BYTES,
     PROTOCOL,
-    AgentRefused,
     Beat,
     ForgetRecord,
     FromAgent,
     Hello,
+    HelloRefused,
     Lines,
     LogPiece,
     MalformedMessage,
@@ -355,7 +355,7 @@ class _Connection(asyncio.Protocol):
         why_not = self._hosts.why_not(message, self._local)
         if why_not is not None:
             self._hosts.say(f"agent of {self._peer} is refused: {why_not}")
-            self.send(AgentRefused(why_not))
+            self.send(HelloRefused(why_not))
             self.close()
             return
         assert self._patience is not None

@@ -1,6 +1,6 @@
 """Messages between the daemon and an agent: one JSON object a line, of a limited size.
 
-An agent says ``Hello`` first; the daemon answers ``Welcome``, or ``AgentRefused`` and ends the
+An agent says ``Hello`` first; the daemon answers ``Welcome``, or ``HelloRefused`` and ends the
 connection. After that the daemon sends orders and the agent sends reports, in the types of
 ``hosts/port.py``. Each side sends ``Beat`` when it has nothing else to say.
 """
@@ -49,7 +49,7 @@ class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
     """The daemon accepts the agent, which repeats its reports now."""
 
 
-class AgentRefused(msgspec.Struct, frozen=True, tag="refused"):
+class HelloRefused(msgspec.Struct, frozen=True, tag="refused"):
     """The daemon does not accept the agent."""
 
     reason: str
@@ -96,7 +96,7 @@ class LogPiece(msgspec.Struct, frozen=True, tag="piece", omit_defaults=True):
 
 
 ToAgent: TypeAlias = (
-    Welcome | AgentRefused | Beat | StartAttempt | StopAttempt | ForgetRecord | ReadLog
+    Welcome | HelloRefused | Beat | StartAttempt | StopAttempt | ForgetRecord | ReadLog
 )
 FromAgent: TypeAlias = Hello | CommandStarted | CommandEnded | DevicesSeen | LogPiece | Beat
 
