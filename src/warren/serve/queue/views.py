@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from warren.model.units import NS_PER_S
 from warren.serve.queue.state import Queue
-from warren.serve.records.jobs import Attempt, Dependency, ServiceJob
+from warren.serve.records.jobs import Attempt, Dependency, JobState, ServiceJob
 from warren.serve.records.users import Caller
 from warren.serve.schedule.decide import Order
 from warren.serve.schedule.reasons import expected_start_ns, why
 
 
-class ServiceJobRow(msgspec.Struct, frozen=True, kw_only=True):
+class ServiceJobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A job in the list of the queue. Times are seconds since 1970, or None.
 
     ``reason`` says why the job waits (a code, a colon and the evidence), or why it ended.
@@ -25,7 +23,7 @@ class ServiceJobRow(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
     user: str
-    state: str
+    state: JobState
     reason: str
     submitted_s: float
     started_s: float | None
@@ -54,7 +52,7 @@ class AttemptShown(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class JobShown(ServiceJobRow, frozen=True, kw_only=True):
+class JobShown(ServiceJobRow, frozen=True, kw_only=True, gc=True):
     """All of a job. For other users ``command``, ``folder`` and ``environment`` are None.
 
     ``devices`` are the ids that the last attempt was given; ``log`` is the place of its output,
@@ -84,28 +82,25 @@ def row(
     order: Order = "strict",
 ) -> ServiceJobRow:
     """Return the row of a job in the list of the queue."""
-    return ServiceJobRow(**_row(queue, job, now_ns, order))
-
-
-def _row(queue: Queue, job: ServiceJob, now_ns: int, order: Order) -> dict[str, Any]:
-    attempt = job.attempt
-    return {
-        "id": job.id,
-        "name": job.spec.name,
-        "user": job.user,
-        "state": str(job.state),
-        "reason": job.reason if job.state.ended else str(why(queue, job, now_ns, order)),
-        "submitted_s": job.submitted_ns / NS_PER_S,
-        "started_s": _seconds(attempt.started_ns) if attempt else None,
-        "ended_s": _seconds(job.ended_ns),
-        "expected_s": _seconds(expected_start_ns(queue, job, now_ns, order)),
-        "priority": job.priority,
-        "array": job.array,
-        "devices_wanted": job.spec.devices,
-        "device_type": job.spec.device_type,
-        "host": attempt.host if attempt else None,
-        "attempt": attempt.number if attempt else 0,
-    }
+    spec, attempt, ended = job.spec, job.attempt, job.ended_ns
+    expected_ns = expected_start_ns(queue, job, now_ns, order)
+    return ServiceJobRow(
+        id=job.id,
+        name=spec.name,
+        user=job.user,
+        state=job.state,
+        reason=job.reason if ended is not None else str(why(queue, job, now_ns, order)),
+        submitted_s=job.submitted_ns / NS_PER_S,
+        started_s=_seconds(attempt.started_ns) if attempt else None,
+        ended_s=_seconds(ended),
+        expected_s=_seconds(expected_ns),
+        priority=job.priority,
+        array=job.array,
+        devices_wanted=spec.devices,
+        device_type=spec.device_type,
+        host=attempt.host if attempt else None,
+        attempt=attempt.number if attempt else 0,
+    )
 
 
 def shown(
@@ -119,7 +114,7 @@ def shown(
     spec, attempt = job.spec, job.attempt
     may_see = caller.user == job.user or caller.role == "admin"
     return JobShown(
-        **_row(queue, job, now_ns, order),
+        **msgspec.structs.asdict(row(queue, job, now_ns, order)),
         exit_code=attempt.exit_code if attempt else None,
         devices=attempt.devices if attempt else (),
         log="",
