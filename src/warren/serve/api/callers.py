@@ -235,7 +235,9 @@ def _check_local(request: Request) -> None:
     reaches by a name of its own would have the rights of the user who forwards the socket.
     """
     if any(name in request.headers for name in _PROXY_HEADERS):
-        raise Failure("forbidden", "the socket is not for proxies; let `warren serve` listen on TCP")
+        raise Failure(
+            "forbidden", "the socket is not for proxies; let `warren serve` listen on TCP"
+        )
     if _host_name(request.headers.get("host", "")) not in _LOCAL_NAMES:
         raise Failure("forbidden", "requests to the socket name `localhost` as their host")
 

@@ -102,8 +102,6 @@ def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
     }
 
 
-
-
 def encoded(schema: dict[str, Any]) -> bytes:
     """Return a document as JSON."""
     return msgspec.json.encode(schema)

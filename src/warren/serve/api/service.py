@@ -129,9 +129,7 @@ class Service:
             with contextlib.suppress(JournalWriteError):  # a full disk changes no answer
                 self.daemon.record([event])
 
-    async def until(
-        self, done: Callable[[], bool], timeout_s: float, request: Request
-    ) -> bool:
+    async def until(self, done: Callable[[], bool], timeout_s: float, request: Request) -> bool:
         """Wait until something holds, looking after each change of the queue alone.
 
         Returns whether it holds: the time may be over, the caller gone or the service closing.

@@ -47,9 +47,7 @@ def matches(token: str, token_hash: str) -> bool:
 
 def _scrypt(token: str, salt: bytes, cost: tuple[int, int, int] = _COST) -> bytes:
     n, r, p = cost
-    return hashlib.scrypt(
-        token.encode(), salt=salt, n=n, r=r, p=p, maxmem=256 * n * r, dklen=32
-    )
+    return hashlib.scrypt(token.encode(), salt=salt, n=n, r=r, p=p, maxmem=256 * n * r, dklen=32)
 
 
 def _text(data: bytes) -> str:

@@ -96,9 +96,7 @@ async def wait_for_job(call: Call, job: str, query: WaitQuery) -> JobShown:
     service = call.service
     id_ = service.job(job, call.caller).id
     # The queue is read again each time: it may be another one after an error of the disk.
-    await service.until(
-        lambda: service.queue.jobs[id_].state.ended, query.timeout_s, call.request
-    )
+    await service.until(lambda: service.queue.jobs[id_].state.ended, query.timeout_s, call.request)
     return await show_job(call, id_)
 
 

@@ -176,7 +176,5 @@ async def end_of(read: Read, start: int) -> int:
     return low
 
 
-ROUTES: Final = (
-    Route("GET", "/v1/jobs/{job}/log", read_job_log, media=_TEXT),
-)
+ROUTES: Final = (Route("GET", "/v1/jobs/{job}/log", read_job_log, media=_TEXT),)
 """Routes of logs."""
