@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -76,10 +77,17 @@ class World:
             await client.aclose()
 
 
+async def _in_this_thread(function: Callable[..., Any], *values: Any) -> Any:
+    """Played time would pass while another thread computes."""
+    await asyncio.sleep(0)
+    return function(*values)
+
+
 @contextmanager
 def known_accounts() -> Iterator[None]:
     """Let the accounts of ``UIDS`` be there, and hashes cost nothing."""
     with (
+        patch.object(asyncio, "to_thread", _in_this_thread),
         patch.object(callers, "_account_name", NAMES.__getitem__),
         patch.object(tokens, "_COST", (2, 1, 1)),
     ):

@@ -1,4 +1,4 @@
-"""Serves the API by uvicorn: on a Unix socket, where the kernel says who asks, and by TLS on TCP."""
+"""Serves the API by uvicorn: on a Unix socket, where the kernel names callers, and by TLS on TCP."""
 
 from __future__ import annotations
 
@@ -73,6 +73,7 @@ class ApiServer(uvicorn.Server):
             ssl_keyfile=key,
         )
         super().__init__(config)
+        self._app = app
         self._stopped = asyncio.Event()
 
     @contextlib.contextmanager
@@ -87,6 +88,7 @@ class ApiServer(uvicorn.Server):
         await self._stopped.wait()
 
     def stop(self) -> None:
-        """End ``serve`` soon."""
+        """End ``serve`` soon, and before it the requests that wait for something."""
+        self._app.state.service.close()
         self.should_exit = True
         self._stopped.set()

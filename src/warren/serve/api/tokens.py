@@ -14,6 +14,9 @@ _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _COST: Final = (2**14, 8, 1)
 """N, r and p of scrypt: 16 MiB and some 50 ms of a processor for each comparison."""
 
+_MEMORY_MAX: Final = 64 * 1024 * 1024
+"""Most bytes of memory that one comparison may use."""
+
 
 def new_token(user: str) -> str:
     """Return a token for a user: the name, a dot, and 256 random bits."""
@@ -29,8 +32,8 @@ def user_of(token: str) -> str | None:
 def hash_of(token: str) -> str:
     """Return the scrypt hash of a token with a new salt, as text."""
     salt = secrets.token_bytes(_SALT_BYTES)
-    n, r, p = _COST
-    return "$".join(("scrypt", str(n), str(r), str(p), _text(salt), _text(_scrypt(token, salt))))
+    digest = _scrypt(token, salt, _COST)
+    return "$".join(("scrypt", *map(str, _COST), _text(salt), _text(digest)))
 
 
 def matches(token: str, token_hash: str) -> bool:
@@ -45,9 +48,9 @@ def matches(token: str, token_hash: str) -> bool:
         return False
 
 
-def _scrypt(token: str, salt: bytes, cost: tuple[int, int, int] = _COST) -> bytes:
+def _scrypt(token: str, salt: bytes, cost: tuple[int, int, int]) -> bytes:
     n, r, p = cost
-    return hashlib.scrypt(token.encode(), salt=salt, n=n, r=r, p=p, maxmem=256 * n * r, dklen=32)
+    return hashlib.scrypt(token.encode(), salt=salt, n=n, r=r, p=p, maxmem=_MEMORY_MAX, dklen=32)
 
 
 def _text(data: bytes) -> str:
