@@ -11,12 +11,12 @@ _GIB: Final = 1024**3
 
 
 def duration(duration_ns: int) -> str:
-    """Return a time in its two largest units: ``3 h 4 min``."""
+    """Return a time in its two largest units: ``3 h 4 min``, ``4 h``."""
     left = max(0, duration_ns) // _NS_PER_S
     parts = []
     for length, unit in _UNITS:
         count, left = divmod(left, length)
-        if count or (parts and unit != "s"):
+        if count:
             parts.append(f"{count} {unit}")
     return " ".join(parts[:2]) or "0 s"
 
