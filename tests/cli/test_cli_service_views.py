@@ -117,8 +117,8 @@ def test_wait_for_an_array_waits_for_all_of_its_jobs(
     warren: Warren, service: ScriptedService, script: Script
 ) -> None:
     script.answers["GET /v1/jobs"] = (200, [{**ROW, "id": "4_1"}, {**ROW, "id": "4_2"}])
-    script.answers["GET /v1/jobs/4_1"] = (200, {**ENDED, "id": "4_1"})
-    script.answers["GET /v1/jobs/4_2"] = (200, {**ENDED, "id": "4_2", "state": "failed"})
+    script.answers["GET /v1/jobs/4_1/wait"] = (200, {**ENDED, "id": "4_1"})
+    script.answers["GET /v1/jobs/4_2/wait"] = (200, {**ENDED, "id": "4_2", "state": "failed"})
     assert warren("wait", "4").err == ["job 4_2 failed: devices: needs 2"]
     script.answers["GET /v1/jobs"] = (200, [])
     assert warren("wait", "5").complaint == "there is no /v1/jobs/5"
@@ -155,24 +155,39 @@ def test_a_followed_log_goes_on_at_its_byte_after_a_restart_and_into_the_next_at
     warren: Warren, service: ScriptedService, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("warren.cli.service.following.AGAIN_S", 0.0)
-    whole = chunked(b"one\n")
-    script.answers["GET /v1/jobs/12/log"] = [whole[:-7], chunked(b"two\n"), chunked(b"three\n")]
-    script.answers["GET /v1/jobs/12"] = [
-        (200, {**SHOWN, "state": "running", "attempts": attempts(None)}),
-        (200, {**SHOWN, "state": "running", "attempts": attempts(None)}),
-        (200, {**SHOWN, "state": "running", "attempts": attempts(1.0, None)}),
-        (200, {**ENDED, "attempts": attempts(1.0, 2.0)}),
+    monkeypatch.setattr("warren.cli.service.following._PAUSE_S", 0.0)
+    away = 409, {"error": "host a does not answer", "kind": "conflict"}
+    states = [("running", None), ("running", None), ("running", None), ("queued", 1.0)]
+    shown = [(200, {**SHOWN, "state": state, "attempts": attempts(end)}) for state, end in states]
+    ended = 200, {**ENDED, "attempts": attempts(1.0, 2.0)}
+    script.answers["GET /v1/jobs/12"] = [*shown, ended, ended]
+    script.answers["GET /v1/jobs/12/log"] = [
+        chunked(b"one\n")[:-7],
+        away,
+        chunked(b"two\n"),
+        chunked(b"three\n"),
+        chunked(b"four\n"),
     ]
-    assert warren("logs", "-f", "12").out == "one\ntwo\nthree\n"
+    found = warren("logs", "-f", "12")
+    assert (found.code, found.out) == (0, "one\ntwo\nthree\nfour\n")
     asked = [one.path.partition("?")[2] for one in service.asked if "/log" in one.path]
-    assert asked == ["follow=1&attempt=1", "offset=4&follow=1&attempt=1", "follow=1&attempt=2"]
+    assert asked == [
+        "follow=1&attempt=1",
+        "offset=4&follow=1&attempt=1",
+        "offset=4&follow=1&attempt=1",
+        "offset=8&follow=1&attempt=1",
+        "follow=1&attempt=2",
+    ]
 
 
 def test_submit_and_wait_in_one_command(
     warren: Warren, service: ScriptedService, script: Script
 ) -> None:
     script.answers["POST /v1/jobs"] = 201, {"id": "12", "ids": ["12"]}
-    script.answers["GET /v1/jobs/12"] = (200, {**ENDED, "state": "failed", "reason": "exit code 3"})
+    script.answers["GET /v1/jobs/12/wait"] = (
+        200,
+        {**ENDED, "state": "failed", "reason": "exit code 3"},
+    )
     found = warren("submit", "--wait", "--", "false")
     assert (found.code, found.out, found.err) == (1, "12\n", ["job 12 failed: exit code 3"])
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Final
 
+    from warren.serve.daemon.daemon import Order
+
 AGENT_HOME: Final = "~/.warren/agent"
 """Default folder of an agent."""
 ORDERS: Final = ("strict", "backfill")
@@ -55,7 +57,7 @@ def _endpoint(text: str) -> str:
 def serve(
     *,
     home: str | None,
-    order: str | None,
+    order: Order | None,
     listen: str | None,
     agents_listen: str | None,
     stop_jobs: bool,

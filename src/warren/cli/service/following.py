@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Final
 
+_PAUSE_S: Final = 0.1
+"""Pause before the state of a job is asked again whose log is at its end, in seconds."""
 _TAIL_BYTES: Final = 65_536
 """Bytes at the end of a log in which its last lines are looked for first."""
 
@@ -104,42 +106,50 @@ class _Follower:
         self._job = job
         self._only = attempt
         self._away = Away()
+        self._offset = 0
+        self._whole = False
+        self._heard = False
 
     def pieces(self, tail: int | None) -> Iterator[bytes]:
         """Yield the log, from its last lines on if ``tail`` says how many."""
         shown = self._service.show(self._job)
         number = self._only or len(shown["attempts"]) or 1
-        offset = 0
         if tail is not None:
-            whole = b"".join(self._service.logs(self._job, attempt=number, follow=False))
-            offset = len(whole)
+            whole = b"".join(self._service.logs(self._job, attempt=number))
+            self._offset = len(whole)
             yield _last_lines(whole, tail)
         while True:
-            for piece in self._stream(number, offset):
-                offset += len(piece)
-                yield piece
-            # A stream ends with its attempt, and where the service ends.
-            shown = self._service.patient(lambda: self._service.show(self._job), self._away)
             attempts = shown["attempts"]
-            over = number <= len(attempts) and attempts[number - 1]["ended_s"] is not None
-            last = shown["state"] in ENDED and number >= len(attempts)
-            if last or (over and self._only is not None):
+            ended = number <= len(attempts) and attempts[number - 1]["ended_s"] is not None
+            yield from self._stream(number)
+            # A stream that began before the end of its attempt may have ended with the service.
+            if not (ended and self._whole):
+                time.sleep(AGAIN_S if not self._whole else _PAUSE_S)
+            elif self._only is not None or (shown["state"] in ENDED and number >= len(attempts)):
                 return
-            if over:
-                number, offset = number + 1, 0
             else:
-                time.sleep(AGAIN_S)
+                number, self._offset = number + 1, 0
+            shown = self._service.patient(lambda: self._service.show(self._job), self._away)
 
-    def _stream(self, number: int, offset: int) -> Iterator[bytes]:
-        """Yield what one request answers; a connection that ends is the end of it."""
+    def _stream(self, number: int) -> Iterator[bytes]:
+        """Yield what one request answers, and note whether it was answered as a whole."""
         from warren.serve.client.errors import ServiceError
 
+        self._whole = False
         try:
-            yield from self._service.logs(self._job, follow=True, offset=offset, attempt=number)
+            for piece in self._service.logs(
+                self._job, follow=True, offset=self._offset, attempt=number
+            ):
+                self._offset += len(piece)
+                self._heard = True
+                yield piece
         except ServiceError as error:
-            if error.kind != "unreachable":
+            # Right after the service has started again, its agents may not have connected.
+            if error.kind != "unreachable" and not (error.kind == "conflict" and self._heard):
                 raise
             self._away(error)
+        else:
+            self._whole = self._heard = True
 
 
 @command(

@@ -123,10 +123,10 @@ class Client:
             found: dict[str, Any] = self.ask("GET", path, timeout_s=WAIT_S + ANSWER_S)
             return found
 
-        shown = self.show(job)
-        while shown["state"] not in ENDED:
+        while True:
             shown = ask() if away is None else self.patient(ask, away)
-        return shown
+            if shown["state"] in ENDED:
+                return shown
 
     def patient(
         self, ask: Callable[[], dict[str, Any]], away: Callable[[Exception], None]
