@@ -87,8 +87,8 @@ def claim() -> list[str]:
     ]
     judged = []
     for policy in POLICIES:
-        each = {verdict(rows[policy, True], fixed, key) for key in ASKED}
-        judged.append(f"`{policy}`: {' and '.join(sorted(each, reverse=True))}")
+        each = dict.fromkeys(verdict(rows[policy, True], fixed, key) for key in ASKED)
+        judged.append(f"`{policy}`: {' and '.join(each)}")
     epochs = f"in virtual time, {found['epochs']} epochs (the paper prints no number)"
     return [text, f"{epochs}, against *fixed*: {'; '.join(here)}", "; ".join(judged)]
 

@@ -3,7 +3,7 @@
 Each mutant is one change to `src/warren/live`: a check left out, or made weaker. The program
 copies the checkout to a temporary folder, makes one change there, and runs the test files that
 cover that rule. A mutant is `killed` if a test fails, and `survived` if none does. It is `gone` if
-the lines that it changes are no longer there: then its row in `MUTANTS` must be written anew.
+the lines that it changes are no longer there: then its row in `MUTANTS` must be mended.
 
     python experiments/mutants.py             # all; saves results/mutants.json
     python experiments/mutants.py ledger-     # those whose name begins with that
@@ -57,6 +57,7 @@ _FILES: Final = "training/checkpoints/files.py"
 _SCHEDULE: Final = "server/checkpoint_schedule.py"
 _SERVER: Final = "server/server.py"
 _STORE: Final = "training/parameter_store.py"
+_RESULTS: Final = "training/round_results.py"
 _LEDGER: Final = "control/ledger.py"
 _RECOVERY: Final = "control/recovery.py"
 _SERVERS: Final = "control/servers.py"
@@ -142,20 +143,20 @@ MUTANTS: Final = (
     ),
     Mutant(
         "ckpt-prune-early", _SCHEDULE,
-        "prune(self._folder, self.kept)",
-        "prune(self._folder, self.last)",
+        "reached the new one.\n            prune(self._folder, self.kept)",
+        "reached the new one.\n            prune(self._folder, self.last)",
         (CHECKPOINTS,),
     ),
     # What a server adds up, saves and takes back.
     Mutant(
         "store-not-evaluated", _STORE,
-        "        self._need_evaluated()\n        return checkpoint.encode(",
-        "        return checkpoint.encode(",
+        "        self._need_evaluated()\n        return checkpoint.begin_encode(",
+        "        return checkpoint.begin_encode(",
         (STORE,),
     ),
     Mutant(
-        "store-no-known-check", _STORE,
-        "        self.known.check(self.version, shard, result.marks)\n",
+        "store-no-known-check", _RESULTS,
+        "        self._known.check(self.round, shard, result.marks)\n",
         "",
         (STORE,),
     ),
@@ -166,9 +167,9 @@ MUTANTS: Final = (
         (STORE,),
     ),
     Mutant(
-        "store-last-result", _STORE,
-        "self._results.setdefault(shard, result)",
-        "self._results[shard] = result",
+        "store-last-result", _RESULTS,
+        "self._results.setdefault(shard, result)\n        if shard in self._ahead",
+        "self._results[shard] = result\n        if shard in self._ahead",
         (STORE,),
     ),
     # Servers that take over.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
 import _cruise_claims as claims
+import _opportunistic_page as opportunistic
 import shape_grid
 
 
@@ -39,6 +41,26 @@ def test_a_policy_that_ends_slower_than_it_began_is_called_that() -> None:
 def test_the_page_says_where_a_static_shape_is_sooner() -> None:
     assert "shorter JCT in 5 of 5 comparisons" in claims.against_both(_parts(1.2))
     assert "shorter JCT in 0 of 5 comparisons" in claims.against_both(_parts(1.2, both_s=60.0))
+
+
+def test_the_bill_has_its_figures_and_verdict_a_policy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(opportunistic._common, "RESULTS", tmp_path)
+    assert opportunistic.claim()[2] == "not made"
+    figures = (
+        ("fixed", False, 100, 10),
+        ("cruise-published", True, 80, 9),
+        ("cruise", True, 70, 8),
+    )
+    rows = [
+        {"policy": policy, "come": come, "takes_s": takes_s, "cost": cost}
+        for policy, come, takes_s, cost in figures
+    ]
+    (tmp_path / "shapes_opportunistic.json").write_text(json.dumps({"rows": rows, "epochs": 25}))
+    _, here, judged = opportunistic.claim()
+    assert "`cruise-published` -20.0 % and -10.0 %; `cruise` -30.0 % and -20.0 %" in here
+    assert judged == "`cruise-published`: holds and does not hold; `cruise`: holds"
 
 
 def test_choices_bits_and_times_can_fail() -> None:
