@@ -62,8 +62,8 @@ TRAIN: Final = Path(__file__).with_name("_foreign_train.py")
 SILENT_PERIODS: Final = 80
 EQUAL_PERIODS: Final = 40
 EQUAL_PERIOD_S: Final = 5.0
-_CLASS: Final = re.compile(r"(\w+): class (\d)")
-_GAIN: Final = re.compile(r"(\w+): (?:class \d|no class) \(gain ([0-9.]+)")
+_CLASS: Final = re.compile(r"([\w-]+): class (\d)")
+_GAIN: Final = re.compile(r"([\w-]+): (?:class \d|no class) \(gain ([0-9.]+)")
 
 Processes = list[subprocess.Popen[str]]
 
@@ -204,7 +204,7 @@ def _lines_of_watch(
 
 
 def _file(job: str) -> str:
-    return job.replace(" ", "_")
+    return job.replace(" ", "-")
 
 
 def _job(
