@@ -75,6 +75,8 @@ class Queue:
         What is there, by name; quotas by subject and type.
     types
         Types of all devices, the least valuable first: processors before GPUs, then by memory.
+    hosts
+        Type to the hosts that have devices of it, those with the fewest first.
     waiting
         Jobs that wait for devices alone.
     running
@@ -104,6 +106,7 @@ class Queue:
         self.in_order: list[ServiceJob] = []
         self.machines: dict[str, MachineState] = {}
         self.types: dict[str, TypeTotal] = {}
+        self.hosts: dict[str, list[str]] = {}
         self.users: dict[str, User] = {}
         self.quotas: dict[tuple[str, str], Quota] = {}
         self.waiting = WaitingJobs()
@@ -310,6 +313,13 @@ def _count_types(queue: Queue) -> None:
             found[kind] = TypeTotal(before.kind, memory, before.devices + count)
     order = sorted(found, key=lambda one: (found[one].kind == "gpu", found[one].memory_bytes, one))
     queue.types = {one: found[one] for one in order}
+    queue.hosts = {
+        kind: sorted(
+            (name for name, state in queue.machines.items() if kind in state.counts),
+            key=lambda name: queue.machines[name].counts[kind],
+        )
+        for kind in order
+    }
 
 
 def _drained(queue: Queue, event: Drained) -> None:

@@ -58,7 +58,7 @@ class SchedulePass:
         self._order = order
         self._jobs = FairOrder(queue, now_ns)
         self._quotas = QuotaRoom(queue)
-        self._free = FreeDevices(queue)
+        self._free = FreeDevices(queue, first_fit=order == "backfill")
         self._timetable: Timetable | None = None
         self._sharing = any(group.need.share for group in queue.waiting.groups)
         self._kept: set[tuple[DeviceNeed, str]] = set()

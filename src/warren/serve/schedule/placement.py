@@ -1,7 +1,9 @@
 """Devices that are free now, and which of them a job gets.
 
 The devices of a job are of one host and one type. The least valuable type that fits comes first,
-then the host with the fewest free devices of it, so that large jobs find whole hosts free.
+then the host with the fewest free devices of it, so that large jobs find whole hosts free. With
+*first fit* it is the host with the fewest devices in all, free or not: the place of a job does not
+depend on jobs after it then, and expected starts come true.
 """
 
 from __future__ import annotations
@@ -30,10 +32,13 @@ class FreeDevices:
     ----------
     queue
         The queue, which stays as it is meanwhile.
+    first_fit
+        Whether hosts are tried in a fixed order, and not the fullest first.
     """
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: Queue, *, first_fit: bool = False) -> None:
         self._queue = queue
+        self._first_fit = first_fit
         self._free: dict[str, dict[str, list[str]]] = {}
         self._roomy: dict[str, dict[str, dict[str, int]]] = {}
         self._sizes: dict[str, dict[int, list[int]]] = {}
@@ -42,19 +47,25 @@ class FreeDevices:
         self._place = {name: index for index, name in enumerate(self._names)}
         self.count = 0
         self._rooms = 0
-        for name, state in queue.machines.items():
-            if state.open:
-                for device in state.free():
-                    self._free.setdefault(device.type, {}).setdefault(name, []).append(device.id)
-                    self.count += 1
+        for kind, names in queue.hosts.items():
+            self._add(kind, names)
+
+    def _add(self, device_type: str, names: list[str]) -> None:
+        free: dict[str, list[str]] = {}
+        roomy: dict[str, dict[str, int]] = {}
+        sizes: dict[int, list[int]] = {}
+        for name in names:
+            state = self._queue.machines[name]
+            if state.open and (devices := state.free(device_type)):
+                free[name] = [one.id for one in devices]
+                self.count += len(devices)
+                insort(sizes.setdefault(len(devices), []), self._place[name])
             for one in state.roomy:
-                roomy = self._roomy.setdefault(state.devices[one].type, {})
-                roomy.setdefault(name, {})[one] = len(state.holders[one])
-                self._rooms += 1
-        for kind, hosts in self._free.items():
-            sizes = self._sizes[kind] = {}
-            for name, devices in hosts.items():
-                sizes.setdefault(len(devices), []).append(self._place[name])
+                if state.devices[one].type == device_type:
+                    roomy.setdefault(name, {})[one] = len(state.holders[one])
+                    self._rooms += 1
+        self._free[device_type], self._roomy[device_type] = free, roomy
+        self._sizes[device_type] = sizes
 
     def has_room(self, share: bool) -> bool:
         """Tell whether a job might start at all: on a free device, or beside jobs that share."""
@@ -94,43 +105,54 @@ class FreeDevices:
 
     def _candidates(self, need: DeviceNeed, device_type: str) -> Iterator[tuple[str, list[str]]]:
         """Yield hosts with enough devices for a job, the best first, each with its devices."""
-        hosts = self._free.get(device_type, {})
+        hosts = self._free[device_type]
         if need.share:
-            roomy = self._roomy.get(device_type, {})
-            found = []
-            for name in dict.fromkeys((*roomy, *hosts)):
-                shared = roomy.get(name, {})
-                position = self._queue.machines[name].position
-                order = sorted(shared, key=lambda one: (-shared[one], position[one]))
-                devices = order + hosts.get(name, [])
-                if len(devices) >= need.devices:
-                    more = max(0, need.devices - len(shared))
-                    found.append(
-                        ((more, len(hosts.get(name, ())), self._place[name]), name, devices)
-                    )
-            yield from ((name, devices) for _, name, devices in sorted(found))
-            return
-        sizes = self._sizes.get(device_type, {})
-        for size in sorted(sizes):
-            if size >= need.devices:
-                for place in sizes[size]:
-                    name = self._names[place]
-                    yield name, hosts[name]
+            yield from self._shared(need, device_type)
+        elif self._first_fit:
+            yield from (
+                (name, found) for name, found in hosts.items() if len(found) >= need.devices
+            )
+        else:
+            sizes = self._sizes[device_type]
+            for size in sorted(sizes):
+                if size >= need.devices:
+                    for place in sizes[size]:
+                        yield self._names[place], hosts[self._names[place]]
+
+    def _shared(self, need: DeviceNeed, device_type: str) -> Iterator[tuple[str, list[str]]]:
+        hosts, roomy = self._free[device_type], self._roomy[device_type]
+        found: list[tuple[tuple[int, ...], str, list[str]]] = []
+        for rank, name in enumerate(self._queue.hosts[device_type]):
+            free, shared = hosts.get(name, []), roomy.get(name, {})
+            devices = [*shared, *free]
+            if len(devices) < need.devices:
+                continue
+            position = self._queue.machines[name].position
+            if self._first_fit:
+                devices.sort(key=lambda one: position[one])
+                found.append(((rank,), name, devices))
+            else:
+                devices.sort(key=lambda one: (-shared.get(one, 0), position[one]))
+                more = max(0, need.devices - len(shared))
+                found.append(((more, len(free), self._place[name]), name, devices))
+        found.sort(key=lambda one: one[0])
+        yield from ((name, devices) for _, name, devices in found)
 
     def take(self, placement: Placement, share: bool) -> None:
         """Give devices away."""
-        hosts = self._free.get(placement.type, {})
+        hosts = self._free[placement.type]
         free = hosts.get(placement.host, [])
-        before = len(free)
         taken = frozenset(placement.devices)
-        new = [one for one in free if one in taken]
-        if new:
-            hosts[placement.host] = [one for one in free if one not in taken]
-            self.count -= len(new)
-            self._resize(placement.type, placement.host, before, before - len(new))
+        left = [one for one in free if one not in taken]
+        if len(left) < len(free):
+            self.count -= len(free) - len(left)
+            self._resize(placement.type, placement.host, len(free), len(left))
+            if left:
+                hosts[placement.host] = left
+            else:
+                del hosts[placement.host]
         if share:
-            hosts_of_type = self._roomy.setdefault(placement.type, {})
-            shared = hosts_of_type.setdefault(placement.host, {})
+            shared = self._roomy[placement.type].setdefault(placement.host, {})
             for one in placement.devices:
                 self._rooms += one not in shared
                 shared[one] = shared.get(one, 0) + 1
@@ -152,12 +174,11 @@ class FreeDevices:
         if (host, device_type) in self._kept:
             return
         self._kept[host, device_type] = job
-        free = self._free.get(device_type, {}).get(host, [])
+        free = self._free[device_type].pop(host, [])
         if free:
             self.count -= len(free)
             self._resize(device_type, host, len(free), 0)
-            del self._free[device_type][host]
-        self._rooms -= len(self._roomy.get(device_type, {}).pop(host, ()))
+        self._rooms -= len(self._roomy[device_type].pop(host, ()))
 
     def kept_for(self, host: str, device_type: str) -> str | None:
         """Return the job for which the devices of a type on a host are kept."""

@@ -72,7 +72,6 @@ class Timetable:
         self._counts: dict[QuotaKey, list[tuple[int, int, int]]] = {}
         self._bounds: dict[tuple[DeviceNeed, str, float | None], list[tuple[int, int]]] = {}
         self._ends: dict[tuple[str, str], list[int]] = {}
-        self._names = list(queue.machines)
         self._reserved: dict[str, None] = {}
         for job_id in queue.running:
             job = queue.jobs[job_id]
@@ -206,6 +205,7 @@ class Timetable:
         Hosts are looked at in the order of a time before which they cannot take such a job: what
         was found for one before. A host whose time is later than the best is not looked at.
         """
+        names = self._queue.hosts[device_type]
         key = (group.need, device_type, group.time_limit_s)
         bounds = self._bounds.get(key)
         if bounds is None:
@@ -215,7 +215,7 @@ class Timetable:
         seen = []
         while bounds and (best is None or max(after, bounds[0][0]) <= best[0]):
             bound, place = heappop(bounds)
-            found = self._on_host(group, device_type, self._names[place], max(after, bound))
+            found = self._on_host(group, device_type, names[place], max(after, bound))
             if found is None:
                 continue
             seen.append((found[0] if after == self._now_ns else bound, place))
@@ -225,12 +225,12 @@ class Timetable:
             heappush(bounds, one)
         if best is None:
             return None
-        return ExpectedStart(best[0], Placement(self._names[best[1]], device_type, devices))
+        return ExpectedStart(best[0], Placement(names[best[1]], device_type, devices))
 
     def _first_bounds(self, need: DeviceNeed, device_type: str) -> list[tuple[int, int]]:
         """Return when hosts have enough devices free of running jobs; jobs that share wait less."""
         bounds = []
-        for place, name in enumerate(self._names):
+        for place, name in enumerate(self._queue.hosts[device_type]):
             if not fits_host(self._queue, need, name):
                 continue
             ends = self._ends_of(name, device_type)
