@@ -145,6 +145,10 @@ def test_an_attempt_starts_once_however_often_it_is_ordered(
         await here.run("2.1", "true")
         assert (tmp_path / "mark").read_text() == "ran\n"
         assert [path.name for path in here.attempt_folder("1.1").iterdir()] == ["output"]
+        # A queue from a backup would wait for it for ever.
+        last = here.ends("1.1")[-1]
+        assert ended_by(last) == ("start", None, None, False)
+        assert last.reason == "its host has the log of an earlier attempt of this name"
 
     run(test)
 

@@ -147,6 +147,7 @@ class Agent:
         try:
             folder = self._home.make(order.attempt)
             if folder is None:  # it ran, and was forgotten
+                self._refuse(order.attempt)
                 return
             live = self._live[order.attempt] = Live(folder, order.devices)
             unknown = sorted(set(order.devices) - self._devices.ids())
@@ -162,6 +163,13 @@ class Agent:
                     live = self._live[order.attempt] = Live(self._home.folder(order.attempt))
             if live is not None:
                 self._end_unstarted(live, "start", f"its runner cannot be started: {error}")
+
+    def _refuse(self, attempt: str) -> None:
+        """Report that an attempt never starts, whose name a queue from a backup gave out again."""
+        reason = "its host has the log of an earlier attempt of this name"
+        self._link.send(
+            CommandEnded(self._name, attempt, time.time_ns(), "start", reason=reason, ran=False)
+        )
 
     def _fork(self, live: Live, order: StartOrder) -> None:
         lock = live.folder.lock()
