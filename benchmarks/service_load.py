@@ -53,9 +53,9 @@ KINDS: Final = {
     "large": (50, 1.2, 1.0, 200, 20),
 }
 """Jobs of a queue; seconds between two, seconds that one runs, priority, devices."""
-STARTS: Final = int(os.environ.get("ST","10000"))
-LONG: Final = int(os.environ.get("LO","50000"))
-SINGLE: Final = 300
+STARTS: Final = 10_000
+LONG: Final = 50_000
+SINGLE: Final = 1_000
 IDLE_S: Final = 20.0
 PLAYED: Final = "PLAYED_S"
 SERVE: Final = "--serve"

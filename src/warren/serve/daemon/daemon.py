@@ -266,7 +266,7 @@ class Daemon:
             raise
 
     def _events_of(self, report: Report) -> list[AnyEvent]:
-        """Return the events of a report; one that makes no sense is named and left out."""
+        """Return the events of a report; a report that makes no sense is named and left out."""
         try:
             if isinstance(report, AgentJoined) and not self._may_use(report):
                 return []
@@ -353,7 +353,7 @@ def _replayed(journal: Journal, say: Callable[[str], None]) -> Queue:
 
 
 def _apply_all(queue: Queue, events: Iterable[AnyEvent], say: Callable[[str], None]) -> None:
-    """Apply events; one that cannot happen is left out, now and whenever it is read again."""
+    """Apply events; an event that cannot happen is left out, at each start once more."""
     for event in events:
         try:
             queue.apply(event)

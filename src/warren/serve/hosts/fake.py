@@ -93,7 +93,7 @@ class FakeHosts:
         The clock of the reports, in nanoseconds since 1970.
 
     ``starts`` names each attempt as often as its command was started, ``clashes`` each attempt
-    that was given a device of another one that still ran.
+    that was given a device of a running attempt.
     """
 
     def __init__(
