@@ -6,9 +6,9 @@ its memory is limited process by process. What works is tried once, when the age
 
 from __future__ import annotations
 
+import binascii
 import contextlib
 import errno
-import hashlib
 import os
 import signal
 import time
@@ -53,7 +53,7 @@ def find_limits(
     """
     if os.environ.get(SWITCH) == "off":
         return Limits()
-    name = f"warren-{hashlib.sha256(home.encode()).hexdigest()[:8]}"
+    name = f"warren-{binascii.crc32(os.fsencode(home)):08x}"
     found = Limits()
     for folder in folders(mounts, own):
         base = f"{folder.rstrip('/')}/{name}"

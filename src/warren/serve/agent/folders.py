@@ -26,7 +26,6 @@ import errno
 import fcntl
 import os
 import re
-import secrets
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -173,7 +172,7 @@ class AgentHome:
             known = Path(path).read_text()
             if re.fullmatch(r"[0-9a-f]{16}", known):
                 return known
-        made = secrets.token_hex(8)
+        made = os.urandom(8).hex()
         Path(f"{path}.part").write_text(made)
         os.rename(f"{path}.part", path)
         return made

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import time
-import traceback
 from collections.abc import Callable
 from typing import Final, NoReturn
 
@@ -95,6 +94,8 @@ def _work(
             except OSError:  # the devices wait until the end is on disk
                 time.sleep(_DISK_RETRY_S)
     except BaseException:
+        import traceback  # which loads much
+
         with contextlib.suppress(OSError):
             folder.write("fault", traceback.format_exc().encode())
     finally:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import hmac
-import random
+import os
 import socket
 import sys
 import time
@@ -164,7 +162,7 @@ class DaemonLink:
             self._loop.end(0)
             return
         _say(f"no connection to {self._target.host}:{self._target.port}: {why}")
-        self._loop.call_later(self._wait_s * random.uniform(0.7, 1.3), self.connect)  # noqa: S311
+        self._loop.call_later(self._wait_s * _drawn(), self.connect)
         self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S)
 
     def _refused(self, why: str) -> None:
@@ -244,6 +242,8 @@ def _connected(target: Target) -> socket.socket:
         end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         end.connect(target.path)
         return end
+    import hashlib
+    import hmac
     import ssl
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -263,6 +263,11 @@ def _connected(target: Target) -> socket.socket:
         plain.close()
         raise
     return end
+
+
+def _drawn() -> float:
+    """Return a factor by which agents that lost their daemon at once come back one by one."""
+    return 0.7 + 0.6 * os.urandom(1)[0] / 255  # the module ``random`` slows each fork
 
 
 def _would_block(error: OSError) -> bool:
