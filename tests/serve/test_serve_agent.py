@@ -357,3 +357,16 @@ def test_a_group_is_looked_for_above_the_agents_own(tmp_path: Path) -> None:
     assert cgroups.folders(str(mounts), str(own)) == ["/sys/fs/cgroup"]
     mounts.write_text("tmpfs /tmp tmpfs rw 0 0\n")
     assert cgroups.folders(str(mounts), str(own)) == []
+
+
+def test_the_folder_for_checkpoints_stays_for_the_next_attempt_if_something_is_in_it(
+    run: Callable[[Test], None], tmp_path: Path
+) -> None:
+    async def test(here: World) -> None:
+        await here.run("1.1", "sh", "-c", 'echo step 5 > "$WARREN_CHECKPOINT_DIR/last"')
+        await here.run("1.2", "sh", "-c", 'cat "$WARREN_CHECKPOINT_DIR/last"')
+        assert await here.log("1.2") == "step 5\n"
+        await here.run("2.1", "true")
+        assert [path.name for path in (tmp_path / "agent" / "checkpoints").iterdir()] == ["1"]
+
+    run(test)

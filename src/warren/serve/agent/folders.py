@@ -182,9 +182,7 @@ class AgentHome:
 
         Raises ValueError if the name is none of an attempt.
         """
-        if not NAME.fullmatch(attempt):
-            raise ValueError(f"{attempt[:100]!r} is no name of an attempt")
-        return AttemptFolder(f"{self.path}/attempts/{attempt}")
+        return attempt_folder(self.path, attempt)
 
     def make(self, attempt: str) -> AttemptFolder | None:
         """Make the folder of an attempt, or return None if it was made before.
@@ -231,6 +229,16 @@ class AgentHome:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def attempt_folder(home: str, attempt: str) -> AttemptFolder:
+    """Return the folder of an attempt in an agent's home; it need not be there.
+
+    Raises ValueError if the name is none of an attempt.
+    """
+    if not NAME.fullmatch(attempt):
+        raise ValueError(f"{attempt[:100]!r} is no name of an attempt")
+    return AttemptFolder(f"{home}/attempts/{attempt}")
 
 
 def this_process(cgroup: str) -> RunnerProcess:

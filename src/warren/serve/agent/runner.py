@@ -233,6 +233,8 @@ class Runner:
                 poll.poll(1 if rounds < 20 else 50)
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wake, 4096)
+        with contextlib.suppress(OSError):  # it holds checkpoints, or was never made
+            os.rmdir(f"{self._home.path}/checkpoints/{self._order.attempt.rpartition('.')[0]}")
         self._out_of_memory = bool(self._group) and cgroups.ran_out_of_memory(self._group)
         if self._group and not cgroups.remove(self._group):
             self._say("the cgroup of the job is not empty; it stays")

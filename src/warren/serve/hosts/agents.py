@@ -22,6 +22,7 @@ from typing import Final
 import msgspec
 
 from warren.model.errors import WarrenError
+from warren.serve.agent.folders import attempt_folder
 from warren.serve.hosts.local_agent import LocalAgent
 from warren.serve.hosts.messages import (
     BEAT_S,
@@ -171,10 +172,20 @@ class AgentHosts:
 
         Raises HostNotConnected if the host is not connected, does not answer, or cannot read it.
         """
+        if self.agent is not None and host == self._name:
+            return self._read_own(attempt, offset, limit)
         connection = self._connected.get(host)
         if connection is None:
             raise HostNotConnected(f"host {host!r} is not connected")
         return await connection.read(attempt, offset, limit)
+
+    def _read_own(self, attempt: str, offset: int, limit: int) -> bytes:
+        """Read a log of this machine, which its agent is not needed for."""
+        try:
+            folder = attempt_folder(str(self._home / "agent"), attempt)
+            return folder.read_output(max(0, offset), min(max(0, limit), PIECE_BYTES))
+        except (OSError, ValueError) as error:
+            raise HostNotConnected(f"the log of {attempt} cannot be read: {error}") from None
 
     def _send(self, host: str, message: ToAgent) -> None:
         connection = self._connected.get(host)
@@ -194,9 +205,9 @@ class AgentHosts:
 
     # What connections ask for.
 
-    def came(self, connection: _Connection) -> bool:
+    def came(self, connection: _Connection, local: bool) -> bool:
         """Take a connection whose agent is not known yet; tell whether there is room."""
-        if self._closed or len(self._strangers) >= _STRANGERS:
+        if self._closed or (len(self._strangers) >= _STRANGERS and not local):
             return False
         self._strangers.add(connection)
         return True
@@ -274,7 +285,7 @@ class _Connection(asyncio.Protocol):
                 return
         else:
             self._peer = str(transport.get_extra_info("peername", ("?",))[0])
-        if not self._hosts.came(self):
+        if not self._hosts.came(self, self._local):
             self.drop("too many agents try to connect at once")
             return
         self._patience = loop.call_later(_HELLO_S, lambda: self.drop("it said nothing"))
