@@ -27,7 +27,9 @@ _WORDS: Final = st.sampled_from(
     ["", "1", "2", "mine", "h0", "GPU-h0-0", "user:ana", "each", "any", "gpu", "FAKE", "true", "/",
      "/tmp", "{index}", "{x}", "x", "ü", "\0", "a\nb", "<script>", "queued", "ana", "-1", "\u2028"]
 ) | st.text(max_size=5)  # fmt: skip
-_ANYTHING: Final = st.none() | st.booleans() | _NUMBERS | _FLOATS | _WORDS | st.just([]) | st.just({})
+_ANYTHING: Final = (
+    st.none() | st.booleans() | _NUMBERS | _FLOATS | _WORDS | st.just([]) | st.just({})
+)
 
 
 def requests_of(

@@ -99,15 +99,18 @@ async def world(
     plays: Callable[[StartOrder], Played] = lambda _: Played(60.0), **hosts: Any
 ) -> AsyncIterator[World]:
     """A service whose commands take a minute; to be used in played time."""
-    with TemporaryDirectory() as folder, known_accounts():
-        with TestJournal(Path(folder) / "queue.db") as journal:
-            fake = fake_hosts(plays=plays, **hosts)
-            daemon = daemon_of(journal, fake)
-            await daemon.start()
-            made = World(daemon, fake, make_app(daemon))
-            yield made
-            await made.close()
-            await daemon.stop()
+    with (
+        TemporaryDirectory() as folder,
+        known_accounts(),
+        TestJournal(Path(folder) / "queue.db") as journal,
+    ):
+        fake = fake_hosts(plays=plays, **hosts)
+        daemon = daemon_of(journal, fake)
+        await daemon.start()
+        made = World(daemon, fake, make_app(daemon))
+        yield made
+        await made.close()
+        await daemon.stop()
 
 
 async def submitted(client: httpx.AsyncClient, **more: Any) -> str:

@@ -1,4 +1,4 @@
-"""A Chromium without a window, driven by DevTools messages over a pipe, where this machine has one."""
+"""A Chromium without a window, driven by DevTools messages over a pipe."""
 
 from __future__ import annotations
 

@@ -78,9 +78,7 @@ def statuses() -> dict[tuple[str, str, str], int]:
             for name, client in callers.items():
                 for (method, route), body in {**OPEN, **OWN, **ADMINS}.items():
                     params = {"timeout_s": 0} if route.endswith("wait") else None
-                    answer = await client.request(
-                        method, path_of(route), json=body, params=params
-                    )
+                    answer = await client.request(method, path_of(route), json=body, params=params)
                     found[name, method, route] = answer.status_code
                     if name not in ("ana", "root"):
                         assert not [one for one in SECRETS if one in answer.text], route

@@ -1,4 +1,4 @@
-"""The page without a browser: what it shows to whom, what its forms do, and that no text is a script."""
+"""The page without a browser: what it shows to whom, what forms do, and that texts stay texts."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_wrong_field_of_the_form_is_named(field: str, text: str, word: str) ->
     async def main() -> None:
         async with world() as w:
             await asyncio.sleep(1)
-            form = {"command": "true", "folder": "/", **{field: text}}
+            form = {"command": "true", "folder": "/", field: text}
             answer = await w.local("ana").post("/page/jobs", data=form, headers=HTMX)
             assert answer.status_code in (400, 422)
             assert word in answer.text

@@ -145,7 +145,7 @@ class Callers:
             raise Failure("limited", f"too many wrong tokens; wait {wait_s:.0f} s", headers)
 
     async def _compare(self, token: str) -> User | None:
-        """Return the user of a token that is right; an unknown name takes as long as a known one."""
+        """Return the user of a right token; an unknown name takes as long as a known one."""
         name = tokens.user_of(token)
         if name is None:
             return None

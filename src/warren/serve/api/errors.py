@@ -1,4 +1,4 @@
-"""Answers to requests that fail: one clear line, a kind and a status between 400 and 499, or 507."""
+"""Answers to requests that fail: one clear line, a kind, and a status from 400 to 499, or 507."""
 
 from __future__ import annotations
 

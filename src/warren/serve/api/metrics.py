@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from warren.serve.api.service import Histogram, Service
 from warren.serve.api.routes.hosts import use_of
+from warren.serve.api.service import Histogram, Service
 from warren.serve.records.jobs import JobState
 
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
@@ -15,7 +15,7 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 def metrics_text(service: Service, *, by_user: bool) -> str:
     """Return all figures; ``by_user`` adds the waiting jobs of each user."""
     queue = service.queue
-    states: Counter[JobState] = Counter({state: 0 for state in JobState})
+    states: Counter[JobState] = Counter(dict.fromkeys(JobState, 0))
     waiting: Counter[str] = Counter()
     starts = 0
     for job in queue.jobs.values():

@@ -1,4 +1,4 @@
-"""Serves the API by uvicorn: on a Unix socket, where the kernel names callers, and by TLS on TCP."""
+"""Serves the API by uvicorn: on a Unix socket, whose callers the kernel names, and by TLS."""
 
 from __future__ import annotations
 

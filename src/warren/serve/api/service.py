@@ -17,7 +17,8 @@ from warren.serve.api.callers import Callers
 from warren.serve.api.errors import Failure
 from warren.serve.api.limits import RateLimit
 from warren.serve.journal.journal import JournalWriteError
-from warren.serve.queue.requests import Refusal, Submitted
+from warren.serve.queue.refusals import Refusal
+from warren.serve.queue.requests import Submitted
 from warren.serve.queue.state import Queue
 from warren.serve.queue.views import JobShown, shown
 from warren.serve.records.events import AnyEvent, Refused
@@ -120,7 +121,7 @@ class Service:
             raise Failure("wrong", str(error)) from None
 
     def refuse(self, by: str, action: str, reason: str) -> None:
-        """Keep a refusal for the audit; a caller who is refused very often is not kept each time."""
+        """Keep a refusal for the audit; of a caller that is refused very often not each one."""
         by = by or UNKNOWN
         if self._refusals.add(by):
             event = Refused(
@@ -171,7 +172,7 @@ class Service:
         return found
 
     def shown(self, job: ServiceJob, caller: Caller) -> JobShown:
-        """Return what a caller may see of a job: of another user's job no command, folder or log."""
+        """Return what a caller may see of a job; of another user's job no command and no log."""
         seen = shown(self.queue, job, caller, self.now_ns, self.daemon.order)
         attempt = job.attempt
         if attempt is None or not may_see(job, caller):

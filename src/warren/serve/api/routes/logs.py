@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Annotated, Final
 
 import msgspec
@@ -110,7 +111,7 @@ class JobLog:
             if self._attempt(number) is None:
                 if not query.follow:
                     return
-                await service.until(lambda: self._begun_or_over(number), _FOREVER_S, request)
+                await service.until(partial(self._begun_or_over, number), _FOREVER_S, request)
                 if self._attempt(number) is None:
                     return
             if first and query.tail is not None:
