@@ -33,7 +33,7 @@ async def queue_page(call: Call, query: QueueQuery) -> Page:
     return page_of(
         call, "queue.html", "Queue", "/",
         jobs=[
-            rows.job_line(job, row(queue, job, now, order).reason, caller, now) for job in jobs
+            rows.job_line(job, row(queue, job, now, order), caller, now) for job in jobs
         ],
         left_out=left_out,
         tabs=rows.tabs(query.state, query.who),
@@ -50,7 +50,7 @@ async def job_page(call: Call, job: str) -> Page:
     seen = service.shown(found, caller)
     return page_of(
         call, "job.html", f"Job {found.id}", "",
-        job=rows.job_line(found, seen.reason, caller, now),
+        job=rows.job_line(found, seen, caller, now),
         facts=list(rows.facts(found, seen, now)),
         attempts=[rows.attempt_line(one, now) for one in found.attempts],
         log=f"/v1/jobs/{found.id}/log?follow=1&tail=200000" if may_see(found, caller) else None,
@@ -71,6 +71,7 @@ async def users_page(call: Call) -> Page:
         call, "users.html", "Users", "/users",
         users=user_rows(call),
         added=frozenset(queue.users),
+        used=rows.used,
         quotas=list(queue.quotas.values()),
         types=device_types(queue),
     )  # fmt: skip

@@ -11,10 +11,11 @@ from urllib.parse import urlencode
 
 from warren.serve.api.endpoint import Call
 from warren.serve.api.routes.hosts import DeviceJob, DeviceRow, HostRow
+from warren.serve.api.routes.users import UserRow
 from warren.serve.api.service import may_see
 from warren.serve.page.text import duration, gibibytes, moment
 from warren.serve.queue.state import Queue
-from warren.serve.queue.views import JobShown
+from warren.serve.queue.views import JobShown, ServiceJobRow
 from warren.serve.records.jobs import Attempt, JobState, ServiceJob
 from warren.serve.records.users import Caller
 
@@ -45,6 +46,7 @@ class JobLine:
     user: str
     state: str
     reason: str
+    expected: str
     devices: str
     waited: str
     ran: str
@@ -100,7 +102,7 @@ class Tab:
     begins_group: bool = False
 
 
-def job_line(job: ServiceJob, reason: str, caller: Caller, now_ns: int) -> JobLine:
+def job_line(job: ServiceJob, seen: ServiceJobRow, caller: Caller, now_ns: int) -> JobLine:
     """Return the line of a job."""
     attempt = job.attempt
     waited_to_ns = attempt.begun_ns if attempt else (job.ended_ns or now_ns)
@@ -109,7 +111,8 @@ def job_line(job: ServiceJob, reason: str, caller: Caller, now_ns: int) -> JobLi
         name=job.spec.name,
         user=job.user,
         state=job.state.value,
-        reason=reason,
+        reason=seen.reason,
+        expected=_expected(seen, now_ns),
         devices=_devices(job),
         waited=duration(waited_to_ns - job.submitted_ns),
         ran=_ran(attempt, now_ns) if attempt else "",
@@ -168,6 +171,8 @@ def facts(job: ServiceJob, seen: JobShown, now_ns: int) -> Iterator[tuple[str, s
     """Yield what the page of a job lists; the command and the folder where the caller sees them."""
     yield "User", job.user
     yield "Submitted", moment(job.submitted_ns)
+    if seen.expected_s is not None:
+        yield "Expected start", moment(int(seen.expected_s * 1e9))
     if job.ended_ns is not None:
         yield "Ended", moment(job.ended_ns)
     if job.attempt is not None:
@@ -202,6 +207,12 @@ def attempt_line(attempt: Attempt, now_ns: int) -> AttemptLine:
     )
 
 
+def used(user: UserRow) -> str:
+    """Return the device time that counts in the fair share of a user."""
+    times = user.used_device_s.items()
+    return ", ".join(f"{duration(int(s * 1e9))} {type_}" for type_, s in times if s >= 1)
+
+
 def host_part(host: HostRow) -> HostPart:
     """Return a host for its page."""
     about = (
@@ -226,6 +237,12 @@ def _device_line(device: DeviceRow) -> DeviceLine:
         device.id, device.type, device.use, text, device.jobs, memory, device.used_bytes,
         device.memory_bytes, device.drained is not None,
     )  # fmt: skip
+
+
+def _expected(seen: ServiceJobRow, now_ns: int) -> str:
+    if seen.expected_s is None:
+        return ""
+    return duration(int(seen.expected_s * 1e9) - now_ns)
 
 
 def _devices(job: ServiceJob) -> str:

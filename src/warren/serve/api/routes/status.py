@@ -15,7 +15,7 @@ from warren.serve.api.metrics import metrics_text
 from warren.serve.api.service import Service
 from warren.serve.records.users import Caller
 
-EVENTS_PAUSE_S: Final = 0.5
+EVENTS_PAUSE_S: Final = 1.0
 """Shortest time between two events of changes, in seconds."""
 _KEEP_ALIVE_S: Final = 15.0
 """Time without a change after which a stream sends that nothing has changed, in seconds."""

@@ -30,7 +30,10 @@ class UserBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class UserRow(msgspec.Struct, frozen=True):
-    """A user, as all users may see it."""
+    """A user, as all users may see it.
+
+    ``used_device_s`` are the device seconds by type that count in its fair share.
+    """
 
     name: str
     role: Role
@@ -39,6 +42,7 @@ class UserRow(msgspec.Struct, frozen=True):
     has_token: bool
     jobs: dict[str, int]
     devices: int
+    used_device_s: dict[str, float]
 
 
 class UserAnswer(msgspec.Struct, frozen=True):
@@ -80,13 +84,18 @@ def user_rows(call: Call) -> list[UserRow]:
     rows = []
     for name in sorted(jobs):
         user = queue.users.get(name) or User(name)
-        has_token = bool(user.token_hash)
         rows.append(
             UserRow(
-                name, user.role, user.groups, user.weight, has_token, jobs[name],
-                devices.get(name, 0),
+                name=name,
+                role=user.role,
+                groups=user.groups,
+                weight=user.weight,
+                has_token=bool(user.token_hash),
+                jobs=jobs[name],
+                devices=devices.get(name, 0),
+                used_device_s=queue.usage.of(name, call.service.now_ns),
             )
-        )  # fmt: skip
+        )
     return rows
 
 
