@@ -18,6 +18,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from warren.cli.app import app
+from warren.cli.service.job_file import job_file_schema
 from warren.workload.specs.json_schema import json_schema
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -32,6 +33,7 @@ DECISIONS: Final = "background/decisions/README.md"
 PYTHON: Final = {
     "Runs": ["warren.runs.api"],
     "Figures": ["warren.runs.comparison.plots"],
+    "The service": ["warren.serve.client.client.Client"],
     "Apps": ["warren.apps.protocol.TorchApp"],
     "Policies": [
         "warren.policy.order.JobOrder",
@@ -51,8 +53,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages."""
     made = {name: (ROOT / file).read_text() for file, name in ROOT_PAGES.items()}
     made |= {
-        f"reference/{kind}.md": schema_page(kind) for kind in ("run", "job", "cluster", "testbed")
+        f"reference/{kind}.md": schema_page(kind, json_schema(kind))
+        for kind in ("run", "job", "cluster", "testbed")
     }
+    made["reference/submit.md"] = schema_page("submit", job_file_schema())
     made |= {"reference/cli.md": cli_page(), "reference/python.md": python_page()}
     for name, content in made.items():
         files.append(File.generated(config, name, content=content))
@@ -113,9 +117,8 @@ def _helps(command: Any, path: str) -> Iterator[tuple[str, str]]:
         yield from _helps(command.get_command(context, name), f"{path} {name}")
 
 
-def schema_page(kind: str) -> str:
+def schema_page(kind: str, schema: Mapping[str, Any]) -> str:
     """Return the fields of a file that users write, from its JSON Schema."""
-    schema = json_schema(kind)
     defs = schema.get("$defs", {})
     lines = [f"# Fields of a {kind} file", "", schema.get("description", ""), ""]
     lines += _table(schema, defs)
