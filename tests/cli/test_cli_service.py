@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -329,6 +332,24 @@ def test_the_unit_keeps_jobs_over_a_stop_and_names_this_installation(
     assert "\nKillMode=process\n" in found.out
     assert "WantedBy=multi-user.target" in found.out
     assert "WantedBy=default.target" in warren("serve", "--print-unit", "--user").out
+
+
+@pytest.mark.parametrize("user", [(), ("--user",)])
+@pytest.mark.parametrize("kind", ["serve", "agent"])
+def test_systemd_finds_no_fault_in_the_units(
+    warren: Warren, tmp_path: Path, kind: str, user: tuple[str, ...]
+) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    more = ("--connect", f"gpu1:8444#sha256={'0' * 64}") if kind == "agent" else ()
+    unit = tmp_path / "warren.service"
+    home = tmp_path / "50 % of $x"
+    unit.write_text(warren(kind, "--print-unit", "--home", home, *more, *user).out)
+    words = ["systemd-analyze", *user, "verify", "--man=no", str(unit)]
+    # A user's systemd asks for the folder of its sockets.
+    env = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+    done = subprocess.run(words, capture_output=True, text=True, env=env)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_ctrl_c_ends_a_request_with_one_line(

@@ -151,6 +151,16 @@ def test_logs_print_the_bytes_of_the_job(
     assert service.asked[-1].path == "/v1/jobs/12/log?tail=65536"
 
 
+def test_a_job_that_has_not_begun_says_why_it_has_no_output(
+    warren: Warren, service: ScriptedService, script: Script
+) -> None:
+    script.answers["GET /v1/jobs/12/log"] = chunked()
+    script.answers["GET /v1/jobs/12"] = (200, SHOWN)
+    assert warren("logs", "12") == (0, "", ["job 12 is queued: devices: needs 2"])
+    script.answers["GET /v1/jobs/12"] = (200, {**ENDED, "attempts": attempts(1.0)})
+    assert warren("logs", "12") == (0, "", [])
+
+
 def test_a_followed_log_goes_on_at_its_byte_after_a_restart_and_into_the_next_attempt(
     warren: Warren, service: ScriptedService, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:

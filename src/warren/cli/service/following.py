@@ -14,7 +14,7 @@ TYPE_CHECKING = False  # not from typing, which takes long to load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import Final
+    from typing import Any, Final
 
 _PAUSE_S: Final = 0.1
 """Pause before the state of a job is asked again whose log is at its end, in seconds."""
@@ -53,10 +53,20 @@ def logs(
     with Client(server) as service:
         if follow:
             _copy(_Follower(service, job, attempt).pieces(tail))
-        elif tail is not None:
-            _copy(iter([_tail(service, job, attempt, tail)]))
+            return
+        if tail is not None:
+            printed = _copy(iter([_tail(service, job, attempt, tail)]))
         else:
-            _copy(service.logs(job, attempt=attempt))
+            printed = _copy(service.logs(job, attempt=attempt))
+        if not printed:
+            _explain(service.show(job))
+
+
+def _explain(shown: dict[str, Any]) -> None:
+    """Say why a job that has not begun has no output."""
+    if not shown["attempts"]:
+        reason = f": {clean(shown['reason'])}" if shown["reason"] else ""
+        print(f"job {clean(shown['id'])} is {shown['state']}{reason}", file=sys.stderr, flush=True)
 
 
 def _tail(service: Client, job: str, attempt: int | None, lines: int) -> bytes:
@@ -80,12 +90,15 @@ def _last_lines(text: bytes, count: int) -> bytes:
     return text[at + 1 :]
 
 
-def _copy(pieces: Iterator[bytes]) -> None:
-    """Print the pieces as they come, whatever bytes they have."""
+def _copy(pieces: Iterator[bytes]) -> int:
+    """Print the pieces as they come, whatever bytes they have; return how many bytes came."""
     sys.stdout.flush()
+    printed = 0
     for piece in pieces:
         sys.stdout.buffer.write(piece)
         sys.stdout.buffer.flush()
+        printed += len(piece)
+    return printed
 
 
 class _Follower:
@@ -113,6 +126,8 @@ class _Follower:
     def pieces(self, tail: int | None) -> Iterator[bytes]:
         """Yield the log, from its last lines on if ``tail`` says how many."""
         shown = self._service.show(self._job)
+        if shown["state"] not in ENDED:
+            _explain(shown)
         number = self._only or len(shown["attempts"]) or 1
         if tail is not None:
             whole = b"".join(self._service.logs(self._job, attempt=number))

@@ -25,6 +25,8 @@ JOURNAL: Final = "queue.db"
 """Name of the journal in the home of a service."""
 _BACKLOG: Final = 1024
 """Most connections that wait to be accepted."""
+_ANY: Final = ("0.0.0.0", "::")  # noqa: S104 - said, not listened at
+"""Addresses that stand for all of a machine."""
 _GARBAGE: Final = 50_000
 """New objects after which Python looks for garbage; a queue has many, and few in circles."""
 
@@ -159,8 +161,12 @@ class _Service:
         """Say where the service is, and how jobs run."""
         self._say(f"the service listens at {self._home / 'socket'}; order: {self._order}")
         for end in self._sockets[1:]:
+            host, port = end.getsockname()[:2]
+            place = socket.gethostname() if host in _ANY else host
+            fingerprint = credentials(self._home / "tls").fingerprint
             self._say(
-                f"the API listens by TLS at {_shown(end.getsockname())}; tokens: `warren user add`"
+                f"users elsewhere set WARREN_SERVER='{_shown((place, port))}#sha256={fingerprint}'"
+                " and the token that `warren user add` prints"
             )
         if isinstance(hosts, AgentHosts) and hosts.credentials is not None:
             self._say(
