@@ -215,6 +215,17 @@ def test_changes_are_asked_of_each_job(
     assert service.asked[-1].body == {"priority": -5}
 
 
+def test_a_shell_needs_a_job_that_runs_on_this_machine(
+    warren: Warren, service: ScriptedService, script: Script
+) -> None:
+    script.answers["GET /v1/jobs/12"] = (200, ENDED)
+    assert warren("attach", "12").complaint == "job 12 is finished; attach needs a running job"
+    running = {**SHOWN, "state": "running", "attempt": 1, "host": "h", "log": "h:12.1"}
+    script.answers["GET /v1/jobs/12"] = (200, running)
+    found = warren("attach", "12", "--home", "none")
+    assert (found.code, found.complaint) == (2, "job 12 runs on h: type this there")
+
+
 def device(index: int, kind: str, use: str = "free", **more: Any) -> dict[str, Any]:
     found = {"id": f"{kind}:{index}", "kind": kind, "type": "H100" if kind == "gpu" else "CPU",
              "use": use, "jobs": [], "memory_bytes": 80 * 10**9, "used_bytes": 0, "foreign": [],

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from warren.cli.service.declare import Option, command
-from warren.serve.client.address import HOME, refused
+from warren.serve.client.address import AGENT_HOME, HOME, refused
 
 TYPE_CHECKING = False  # not from typing, which takes long to load
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from warren.serve.daemon.daemon import Order
 
-AGENT_HOME: Final = "~/.warren/agent"
-"""Default folder of an agent."""
 ORDERS: Final = ("strict", "backfill")
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 HOME: Final = "~/.warren/serve"
 """Default home folder of the service."""
+AGENT_HOME: Final = "~/.warren/agent"
+"""Default home folder of an agent of another machine."""
 TOKEN_FILE: Final = "~/.warren/token"  # noqa: S105 - where it is, not what it is
 """File of the token for a service elsewhere."""
 CONNECT_S: Final = 10.0
@@ -156,7 +158,7 @@ def _unreachable(address: Address, error: OSError) -> str:
     if type(error).__name__ == "SSLCertVerificationError":
         return (
             f"{place}: the certificate is of no known authority; pin it with #sha256=HEX behind "
-            "the address (`warren user add` prints it), or name your authority in SSL_CERT_FILE"
+            "the address (`warren serve` prints it), or name your authority in SSL_CERT_FILE"
         )
     return f"{place}: cannot be reached ({error.strerror or error})"
 

@@ -230,7 +230,7 @@ class Client:
         except (ValueError, TypeError, KeyError):
             message, kind = f"{self._place}: answered with status {status}", ""
         if status == 401:
-            message += "; set WARREN_TOKEN to the token that `warren user add` printed"
+            message += "; a token goes into WARREN_TOKEN or ~/.warren/token"
         return refused(message, kind or "wrong")
 
 
