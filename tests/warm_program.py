@@ -58,15 +58,19 @@ def start(
     output: IO[Any],
     errors: IO[Any],
     limit: int | None = None,
+    entry: Sequence[int] = (),
 ) -> Forked:
-    """Run ``python ARGUMENTS``: a program, or ``-m warren``; no file of it exceeds ``limit``."""
+    """Run ``python ARGUMENTS``: a program, or ``-m warren``; no file of it exceeds ``limit``.
+
+    ``entry``: the file descriptor of its standard input, if it has one.
+    """
     assert WarmZygote.here is not None
     wanted = {
         "arguments": [str(one) for one in arguments],
         "environment": dict(environment),
         "limit": limit,
     }
-    return WarmZygote.here.start_program(wanted, [output.fileno(), errors.fileno()])
+    return WarmZygote.here.start_program(wanted, [output.fileno(), errors.fileno(), *entry])
 
 
 def start_and_hear(
@@ -112,7 +116,7 @@ def become(wanted: dict[str, Any], fds: Sequence[int]) -> NoReturn:
     """Be what Python would be that was started with these arguments."""
     code: object = 1
     try:
-        be_alone(wanted, fds, [2])  # the second is for errors
+        be_alone(wanted, fds, [2, 0][: len(fds) - 1])  # the second is for errors
         die_with_parent(wanted["parent"])  # tests that are killed leave nothing that runs on
         tempfile.tempdir = None  # the folder of this environment, not that of the warm process
         if wanted["limit"] is not None:

@@ -1,16 +1,20 @@
 """Hosts with agents on this machine alone, without rights: all at the loopback address.
 
 Agents find stand-ins for GPUs. A host is cut off from its controller while a file is there.
+``warm_agents`` lets agents, also those of testbeds, and their zygotes be forked.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
+import warm_program
+from warm_zygote import Forked
 
 from warren.live.control import engine
 from warren.live.gpu.discovery import Gpu
@@ -19,11 +23,16 @@ from warren.live.process.agents import launcher
 from warren.live.process.agents.spec import AgentSpec
 from warren.live.process.host_placement import HostPlacement
 from warren.live.testbed.namespaces import HostNamespace
+from warren.live.training.numerics import clean_environment
 from warren.model.cluster import Cluster, Device, DeviceType, Host
 from warren.model.run import Run
 
 LEASE_NS = 1 * 10**9
 KIND = "cuda"
+AGENT = """
+from warren.live.process.agents import agent
+agent.main()
+"""
 _AGENT = """
 import os
 from warren.live.gpu.discovery import Gpu
@@ -72,16 +81,56 @@ def agents_with(
         here = [HostNamespace(address="127.0.0.1")] * len(names)
         return HostPlacement(here, [names.index(one.host) for one in cluster.devices], agents=True)
 
-    def program(spec: AgentSpec) -> list[str]:
+    def code(spec: AgentSpec) -> str:
         rows = [
             (gpu.index, gpu.name, gpu.memory_bytes, gpu.libraries, gpu.uuid)
             for gpu in gpus_H[spec.host]
         ]
-        code = _AGENT.format(rows=rows, cut=str(cut_of(folder, spec.host)))
-        return [sys.executable, "-P", "-c", code]
+        return _AGENT.format(rows=rows, cut=str(cut_of(folder, spec.host)))
 
     monkeypatch.setattr(engine, "placement_of", placed)
+    warm_agents(monkeypatch, folder, code)
+
+
+def warm_agents(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, code: Callable[[AgentSpec], str]
+) -> None:
+    """Let agents run ``code`` in forks of a process that has loaded what their zygotes load.
+
+    Each zygote of a cold one loads PyTorch, which takes 3 s of a core. Empty ``code``: the agent is
+    started as those of users are.
+    """
+    start_cold, program_cold = launcher.start_agent, launcher.program
+
+    def program(spec: AgentSpec) -> list[str]:
+        path, text = folder / f"agent-{spec.host}.py", code(spec)
+        path.write_text(text)
+        return [str(path)] if text else program_cold(spec)
+
+    def start(spec: bytes, log: Path, command: Sequence[str]) -> Any:
+        return (_start_warm if len(command) == 1 else start_cold)(spec, log, command)
+
     monkeypatch.setattr(launcher, "program", program)
+    monkeypatch.setattr(launcher, "start_agent", start)
+
+
+class _Agent(Forked):
+    """An agent that was forked; ``stdin``: the pipe that keeps it alive."""
+
+    def __init__(self, pid: int, stdin: IO[bytes]) -> None:
+        super().__init__(pid)
+        self.stdin = stdin
+
+
+def _start_warm(spec: bytes, log: Path, command: Sequence[str]) -> _Agent:
+    """Start an agent as ``launcher.start_agent`` does."""
+    read, write = os.pipe()
+    environment = clean_environment(os.environ)
+    with log.open("ab") as output, os.fdopen(read):
+        forked = warm_program.start(command, environment, output, output, entry=[read])
+    agent = _Agent(forked.pid, os.fdopen(write, "wb"))
+    launcher.hand_over(agent, spec)  # type: ignore[arg-type]
+    return agent
 
 
 def on_agents(run: Run, kinds_H: Sequence[Sequence[str]], memory_bytes: int | None = None) -> Run:

@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 import yaml
+from agent_worlds import AGENT, warm_agents
 from bed_worlds import NAME, on_hosts, standing_bed
 from live_worlds import drive, hashes, job, of, plain_hashes, shuffled, world
 
 from warren.live.control.local_engine import LivePort
-from warren.live.process.agents import launcher
 from warren.live.process.agents.agent_pool import AgentPool
 from warren.live.process.agents.leased_processes import AWAY, LeasedProcesses
 from warren.live.process.agents.spec import AgentSpec
@@ -40,7 +40,18 @@ pytestmark = [pytest.mark.live, pytest.mark.machine, pytest.mark.usefixtures("ca
 
 LEASE_NS = 2 * 10**9
 AHEAD_S = 5000
-TIME_NAMESPACES = Path("/proc/self/ns/time").exists() and shutil.which("unshare") is not None
+TIME_NAMESPACES = Path("/proc/self/ns/time").exists()
+AHEAD = f"""
+import ctypes, os
+NEW_TIME = 0x80  # <linux/sched.h>
+libc = ctypes.CDLL(None, use_errno=True)
+assert not libc.unshare(NEW_TIME), ctypes.get_errno()
+with open("/proc/self/timens_offsets", "w") as offsets:
+    offsets.write("monotonic {AHEAD_S} 0")
+with open("/proc/self/ns/time_for_children") as ahead:
+    assert not libc.setns(ahead.fileno(), NEW_TIME), ctypes.get_errno()
+"""
+"""As ``unshare --time`` does, for the process itself."""
 JOBS = (
     job(0, rounds=12, params={"width": 6000, "sleep_s": 0.05}),
     job(1, rounds=24, params={"sleep_s": 0.05}, user="bob"),
@@ -129,7 +140,7 @@ def told(bed: tuple[Bed, str, str], tmp_path_factory: pytest.TempPathFactory) ->
 
     back = threading.Timer(1.8 * LEASE_NS / 1e9, set_link, (1, "up"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launcher, "program", with_another_clock)
+        warm_agents(patch, folder, with_another_clock)
         patch.setattr(LeasedProcesses, "_lose", lose)
         with LivePort(run, costs, folder / "out") as port:
             over = threading.Event()
@@ -177,10 +188,12 @@ def attack(port: LivePort, attacked: set[str], over: threading.Event) -> None:
                             attacked.add(way)
 
 
-def with_another_clock(spec: AgentSpec, plain: Any = launcher.program) -> list[str]:
-    """The command line of an agent; the clock of the second host is far ahead, where it can be."""
-    ahead = ["unshare", "--time", "--monotonic", str(AHEAD_S)]
-    return [*(ahead if spec.host == 1 and TIME_NAMESPACES else []), *plain(spec)]
+def with_another_clock(spec: AgentSpec) -> str:
+    """The program of the second host's agent, whose clock is far ahead, where it can be.
+
+    None of the first host's, which is started as those of users are.
+    """
+    return ((AHEAD if TIME_NAMESPACES else "") + AGENT) if spec.host == 1 else ""
 
 
 def named(pid: int) -> str:
@@ -227,7 +240,7 @@ def test_after_an_agent_was_killed_and_a_host_cut_off_the_bits_are_those_of_plai
         assert rounds == list(range(one.rounds or 0))
 
 
-@pytest.mark.skipif(not TIME_NAMESPACES, reason="no time namespaces, or no unshare, here")
+@pytest.mark.skipif(not TIME_NAMESPACES, reason="no time namespaces here")
 def test_times_are_by_one_clock_though_that_of_a_host_is_far_ahead(told: Told) -> None:
     if told.ray:
         pytest.skip("the actors of Ray start agents by themselves")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from agent_worlds import AGENT, warm_agents
 from bed_worlds import NAME, standing_bed
 from live_apps import APPS
 
@@ -101,6 +102,7 @@ def test_a_host_added_and_taken_away_leaves_the_bits_of_plain_and_its_rounds_are
                 (tmp_path / "gate").touch()
 
     done: list[str] = []
+    warm_agents(monkeypatch, tmp_path, lambda spec: AGENT)
     monkeypatch.setattr(LivePort, "_deliver", watched)
     try:
         result = run_of(tmp_path, "local")
