@@ -3,8 +3,8 @@
 Eight jobs on four hosts in virtual time, 32 draws of COMP, model bytes and rounds, which were not
 looked at while the rule was made (it was with draws 100 to 131, 200 to 215 and 300 to 331, and with
 the six jobs of ``harmony_live.py`` and those of its seed 7, in virtual time). ``harmony`` with
-``foreseen: 8``, its default, beside ``foreseen: 0``; with ``least: 1``, and with ``least: 2`` of
-the four hosts.
+``foreseen: 8``, its default, beside ``foreseen: 0``; with ``least: 1``, and with ``least: 2``: the
+data of a job fill two of the four hosts, and jobs that share hosts need the sum.
 """
 
 from __future__ import annotations

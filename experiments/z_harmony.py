@@ -139,7 +139,9 @@ looked at.
 are simulated, {draws} draws of COMP, model bytes and rounds that were not looked at. `harmony`
 plays several groupings on to the last end by (4.1) and takes that whose mean end times its last
 one is least; how many times its JCT and makespan those of `harmony` with `foreseen: 0` are, which
-takes the one of the largest weighed speed. *least*: the hosts that each job needs.
+takes the one of the largest weighed speed. *least*: the hosts that the data of each job fill; jobs
+that share hosts need the sum of theirs. These draws were run once before, when a group needed only
+the most of its jobs.
 
 {foreseen}
 
