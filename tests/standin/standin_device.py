@@ -55,6 +55,7 @@ def _library() -> Path:
     part = target.with_suffix(f".{os.getpid()}")
     abi = int(torch._C._GLIBCXX_USE_CXX11_ABI)
     command = ["g++", "-O0", "-std=c++20", "-shared", "-fPIC", f"-D_GLIBCXX_USE_CXX11_ABI={abi}"]
+    command.append("-DAT_PER_OPERATOR_HEADERS")
     for folder in (root / "include", root / "include/torch/csrc/api/include"):
         command.append(f"-I{folder}")
     command += [f"-I{sysconfig.get_path('include')}", str(_SOURCE), "-o", str(part)]
