@@ -41,7 +41,7 @@ def foreign_jobs(result: Mapping[str, Any]) -> str:
         "watch` on each host reads both logs and looks up the ranks' connections. Shares are of "
         "steps, over 15 s without a watch and over periods of 3 s after the first of an order "
         f"({settled.count('quick')} with quick first, {settled.count('slow')} with slow). One run, "
-        "on a machine with little else to do.\n\n"
+        "while other work ran on the machine (load average about 10).\n\n"
         + table(["", "quick", "slow"], rows)
         + "\n\nWhat the watch predicted at the beginning of such periods of the job that is first, "
         "and what its accuracy gained in them, summed:\n\n"

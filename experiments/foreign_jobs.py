@@ -14,7 +14,7 @@ logs each 30 s, which is each tenth period. Part *equal*: two equal jobs of a st
 logs each 5 s, the other each 20 s; the gains that a watch with a period of 5 s predicts of them. In
 both parts periods count after the first in which both gains are known.
 
-Needs a testbed's rights and `nft`. Wall time matters: on a machine with nothing else to do.
+Needs a testbed's rights and `nft`. Wall time matters: a busy machine makes fewer steps.
 """
 
 from __future__ import annotations
