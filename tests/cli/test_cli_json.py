@@ -48,6 +48,9 @@ def test_policies_say_what_they_are_and_where_from(warren: Warren, arguments: li
     rows = found if isinstance(found, list) else [found]
     assert all(row["source"] and row["what"] for row in rows)
     assert {row["question"] for row in rows} <= {"place", "flow", "group", "shape", "joint"}
+    takes_new_jobs = {row["name"]: row["new_jobs"] for row in rows}
+    assert takes_new_jobs.get("hare", "no") == takes_new_jobs.get("harmony", "no") == "no"
+    assert takes_new_jobs.get("srtf", "yes") == takes_new_jobs.get("maif", "yes") == "yes"
     assert all(row["name"] in warren(*arguments).out or "text" in row for row in rows)
 
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import fields
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
 
-from warren.model.costs import IntArray
+from warren.model.costs import CostTable, IntArray
 from warren.model.decision import Assignment, Decision, Group, Plan, Shape
 from warren.model.events import AnyEvent
+from warren.model.job import Job
 from warren.model.link_use import LinkUse
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome, Timeline
@@ -127,6 +128,16 @@ class PinnedResumed(Resumed, frozen=True, tag="PinnedResumed", array_like=True):
     app_sha256: tuple[str, ...] = ()
 
 
+class JobsAdded(msgspec.Struct, frozen=True, tag="JobsAdded", array_like=True):
+    """Jobs have come that the run did not know; their indices go on where those before end.
+
+    ``costs``: the columns of their ``CostTable`` in field order, row after row; None: not stated.
+    """
+
+    jobs: tuple[Job, ...]
+    costs: tuple[tuple[int, ...] | None, ...]
+
+
 class LinksUsed(msgspec.Struct, frozen=True, tag="LinksUsed", array_like=True):
     """Last record of a run with counted bytes: the bytes that passed each link over time.
 
@@ -150,6 +161,7 @@ Record: TypeAlias = (
     | PlanRun
     | Resumed
     | PinnedResumed
+    | JobsAdded
     | LinksUsed
 )
 
@@ -250,6 +262,26 @@ def plan_outcome(record: PlanRun) -> PlanOutcome:
     """Return the outcome of a plan that a record holds."""
     timeline = Timeline.from_columns(map(unpack_column, record.columns))
     return PlanOutcome(timeline=timeline, finish_ns_J=unpack_column(record.finish))
+
+
+def jobs_added(jobs: tuple[Job, ...], costs: CostTable) -> JobsAdded:
+    """Make the record of jobs that have come, with their costs."""
+    columns = (getattr(costs, field.name) for field in fields(CostTable))
+    return JobsAdded(
+        jobs,
+        tuple(None if one is None else tuple(one.ravel().astype(int).tolist()) for one in columns),
+    )
+
+
+def added_costs(record: JobsAdded) -> CostTable:
+    """Return the costs of the jobs of a record."""
+    columns: dict[str, Any] = {}
+    for field, column in zip(fields(CostTable), record.costs, strict=True):
+        if column is not None:
+            shape = (len(record.jobs), -1) if field.name.endswith("_JT") else (-1,)
+            kind = np.bool_ if field.name == "fits_JT" else np.int64
+            columns[field.name] = np.array(column, dtype=kind).reshape(shape)
+    return CostTable(**columns)
 
 
 def links_used(use: LinkUse) -> LinksUsed:

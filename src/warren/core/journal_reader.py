@@ -21,6 +21,7 @@ from warren.core.journal import (
     CopyStep,
     DelayStep,
     Header,
+    JobsAdded,
     LinksUsed,
     PinnedHeader,
     PinnedResumed,
@@ -63,6 +64,7 @@ _TAGS: Final = tuple(
         PlanRun,
         Resumed,
         PinnedResumed,
+        JobsAdded,
         LinksUsed,
     )
 )
@@ -131,6 +133,8 @@ class History:
     """Answers to shape, group and flow, in order of time: only instants with an answer."""
     host_changes: list[HostLeft | HostJoined] = field(default_factory=list)
     """Opportunistic hosts that came and went, in order of time."""
+    added: list[JobsAdded] = field(default_factory=list)
+    """Jobs that the run did not know at its beginning; their names are in ``header``, too."""
     link_use: LinkUse | None = None
     """The bytes that passed each link over time; None if they were not counted."""
 
@@ -259,15 +263,7 @@ def _fold(
 ) -> None:
     """Add one record to the history, to ``done`` and to ``racing``."""
     if not isinstance(record, Step):
-        if isinstance(record, PlanRun):
-            outcome = plan_outcome(record)
-            history.timeline, history.finish_ns_J = outcome.timeline, outcome.finish_ns_J
-        elif isinstance(record, Resumed):
-            history.resumed += 1
-            if isinstance(record, PinnedResumed):
-                _take_apps(history, record.app_sha256)
-        elif isinstance(record, LinksUsed):
-            history.link_use = _checked(link_use(record), jobs=len(history.header.jobs))
+        _fold_between(history, record)
         return
     for event in record.events:
         match event:
@@ -311,6 +307,34 @@ def _fold(
         history.copies += len(record.copy)
     if isinstance(record, AnswersStep) and not (answers := record.answers).is_empty:
         _take_answers(history, record, answers)
+
+
+def _fold_between(history: History, record: Record) -> None:
+    """Add a record that is no step to the history."""
+    match record:
+        case PlanRun():
+            outcome = plan_outcome(record)
+            history.timeline, history.finish_ns_J = outcome.timeline, outcome.finish_ns_J
+        case Resumed():
+            history.resumed += 1
+            if isinstance(record, PinnedResumed):
+                _take_apps(history, record.app_sha256)
+        case JobsAdded():
+            _add_jobs(history, record)
+        case LinksUsed():
+            history.link_use = _checked(link_use(record), jobs=len(history.header.jobs))
+        case _:
+            pass
+
+
+def _add_jobs(history: History, record: JobsAdded) -> None:
+    """Add jobs that have come to the names of the header, and to what there is by job."""
+    header, names = history.header, tuple(job.name for job in record.jobs)
+    history.header = msgspec.structs.replace(header, jobs=(*header.jobs, *names))
+    history.finish_ns_J = np.append(history.finish_ns_J, np.full(len(names), -1, dtype=np.int64))
+    if isinstance(header, PinnedHeader):
+        history.app_sha256_J += [[] for _ in names]
+    history.added.append(record)
 
 
 def _checked(use: LinkUse, jobs: int) -> LinkUse:

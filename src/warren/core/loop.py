@@ -20,6 +20,7 @@ from warren.core.journal import (
     adopted,
     encode,
     going_on,
+    jobs_added,
     links_used,
     opening,
     plan_run,
@@ -27,7 +28,7 @@ from warren.core.journal import (
 )
 from warren.core.plan_assignments import plan_assignments, refuse_cycle
 from warren.core.plan_feeder import PlanFeeder
-from warren.core.ports import AnswerPort, Port
+from warren.core.ports import AnswerPort, GrowingPort, Port
 from warren.core.scheduler import Answer, PolicyScheduler
 from warren.core.scheduling_rules import check_copy, check_invariants
 from warren.core.state import State
@@ -43,9 +44,10 @@ from warren.model.events import (
     RoundsDone,
     Woken,
 )
+from warren.model.job import Job
 from warren.model.past import NO_PAST, Past
 from warren.model.run import Run
-from warren.policy.protocol import AnyPolicy, is_blind
+from warren.policy.protocol import AnyPolicy, is_blind, takes_new_jobs
 
 Sink = Callable[[bytes], object]
 Observer = Callable[[State, tuple[AnyEvent, ...]], object]
@@ -85,6 +87,8 @@ class Core:
     """Whether there is a past: ``core.resume.catch_up`` has led it to where a journal ends."""
     _first: Answer | None = field(init=False, default=None)
     _asked: bool = field(init=False, default=False)
+    _grows: bool = field(init=False, default=False)
+    """Whether the port may bring jobs that are not known yet."""
     _idle_wakes: int = field(init=False, default=0)
     _begun_ns: int = field(init=False, default=0)
     """When the port began: time zero, or where a run that was cut off goes on."""
@@ -96,6 +100,9 @@ class Core:
         if beyond and not beyond <= self.port.carries:
             lacking = ", ".join(sorted(beyond - self.port.carries))
             raise InfeasibleDecision(f"this run cannot carry out answers to: {lacking}")
+        self._grows = hasattr(self.port, "new_jobs")
+        if self._grows:
+            self._refuse_jobs_ahead()
         if self.run.scheduler.copies_after is not None:
             self.copier = StragglerCopier(self.run.scheduler.copies_after, self.state)
 
@@ -117,8 +124,11 @@ class Core:
         elif self.begin():
             self._write_link_use()
             return self.state
+        port, grows = self.port, self._grows
         # One iteration is one instant: the port gives all its events together, and () at the end.
-        while events := self.port.next_events():
+        while events := port.next_events():
+            if grows and (new := cast("GrowingPort", port).new_jobs()) is not None:
+                self.add(*new)
             self.step(events)
         self._refuse_unfinished()
         self._write_link_use()
@@ -184,6 +194,34 @@ class Core:
         if classes or standing.host_classes:
             port.classify(classes, dict(standing.host_classes))
 
+    def add(self, jobs: tuple[Job, ...], costs: CostTable) -> None:
+        """Take jobs that the run did not know at its beginning; they arrive by their events.
+
+        ``costs``: those of these jobs alone. Before the next step, after ``begin``.
+
+        Raises
+        ------
+        InfeasibleDecision
+            If a policy has to know all jobs before time starts.
+        ValueError
+            If their indices do not go on where those of the jobs known so far end.
+        """
+        self._refuse_jobs_ahead()
+        self.state.add(jobs, costs)
+        self.run, self.costs = self.state.run, self.state.costs
+        if self.copier is not None:
+            self.copier.add(self.state)
+        self.sink(encode(jobs_added(jobs, costs)))
+
+    def _refuse_jobs_ahead(self) -> None:
+        """Refuse a policy that has to know all jobs before time starts."""
+        for policy in (self.policy, *self.others):
+            if not takes_new_jobs(policy):
+                raise InfeasibleDecision(
+                    f"policy {policy.name} must know all jobs before the first one starts; "
+                    "it cannot schedule jobs that come later"
+                )
+
     def explain(self, job: int, question: Question = Question.PLACE) -> str:
         """Return one sentence from a policy: why this job is where it is now, or has its class."""
         return self.scheduler.explain(job, question)
@@ -221,7 +259,7 @@ class Core:
         for job, code in decision.reasons.items():
             self.state.reason_J[job] = code
         self._write(step_of(events, decision, later_ns))
-        if decision.wake_ns is not None and not self.state.done_J.all():
+        if decision.wake_ns is not None and (self._grows or not self.state.done_J.all()):
             self._wake_at(decision.wake_ns, events, decision)
             for wake_ns in later_ns:
                 self.port.wake_at(wake_ns)
@@ -236,7 +274,7 @@ class Core:
             # for ever.
             state, self._idle_wakes = self.state, 0
             busy = state.queued_D.any() or any(state.syncing)
-            if not busy and bool((state.arrived_J | state.done_J).all()):
+            if not busy and bool((state.arrived_J | state.done_J).all()) and not self._grows:
                 self._refuse_unfinished()
         self.port.wake_at(wake_ns)
 

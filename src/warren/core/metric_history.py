@@ -29,7 +29,10 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 @dataclass(slots=True, eq=False)
 class MetricHistory:
-    """The points of every job that has any; ``Observed`` for a policy that knows all jobs."""
+    """The points of every job that has any; ``Observed`` for a policy that knows all jobs.
+
+    ``jobs`` is set again when jobs are added.
+    """
 
     jobs: Sequence[Job]
     _points: dict[int, _Points] = field(init=False, default_factory=dict)

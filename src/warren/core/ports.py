@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from warren.model.costs import CostTable
 from warren.model.decision import Assignment, Group, Plan, Question, Shape
 from warren.model.events import AnyEvent
+from warren.model.job import Job
 from warren.model.link_use import LinkUse
 from warren.model.timeline import PlanOutcome
 
@@ -81,6 +83,19 @@ class Port(Protocol):
         """Return the bytes that passed each link over time; None if the port does not count them.
 
         Asked once, when the run is over. A port that counts no bytes adds nothing to the journal.
+        """
+        ...
+
+
+class GrowingPort(Port, Protocol):
+    """A port to which jobs come that the core did not know at the beginning of the run."""
+
+    def new_jobs(self) -> tuple[tuple[Job, ...], CostTable] | None:
+        """Return the jobs that have come since the last call, with their costs; None: none have.
+
+        Asked after each ``next_events``, before its events are applied: one may be the arrival of a
+        new job. They have the indices after those of all other jobs, and none is to arrive before
+        a job that is known. It is over when no job will come any more, either.
         """
         ...
 

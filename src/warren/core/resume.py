@@ -13,11 +13,13 @@ from typing import Final
 from warren.core.journal import (
     MAGIC,
     Header,
+    JobsAdded,
     LinksUsed,
     PlanAdopted,
     Record,
     Resumed,
     Step,
+    added_costs,
     adopted_plan,
 )
 from warren.core.journal_reader import decode, frames
@@ -132,6 +134,8 @@ class _Past:
             match self._records[self._place]:
                 case Resumed():
                     core.go_on()
+                case JobsAdded() as added:
+                    core.add(added.jobs, added_costs(added))
                 case Step(events=events) if events:
                     self._woken(events)
                     core.step(events)

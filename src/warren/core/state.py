@@ -7,9 +7,9 @@ It changes in two ways only: ``apply(event)``, through the table ``TRANSITIONS``
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from enum import IntEnum
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from warren.core.answers.standing import StandingAnswers
 from warren.core.metric_history import MetricHistory
 from warren.core.speculative_runs import SpeculativeRuns
-from warren.core.view_columns import ViewColumns, known_rounds
+from warren.core.view_columns import ViewColumns, extended, known_rounds
 from warren.model.costs import CostTable
 from warren.model.decision import Assignment, Decision, Reason
 from warren.model.errors import InvalidTransition
@@ -39,6 +39,7 @@ from warren.model.events import (
     TasksLost,
     Woken,
 )
+from warren.model.job import Job, Workload
 from warren.model.past import NO_PAST, Past
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
@@ -92,6 +93,18 @@ def is_of(event: CompDone | TasksDone, assignment: Assignment) -> bool:
 
 # A plain int: ``assign`` is called for every assignment, and an enum member costs more there.
 _RUNNING: Final = int(Reason.RUNNING)
+_FIRST_VALUES: Final[Mapping[str, int]] = {
+    "phase_J": Phase.PENDING,
+    "reason_J": Reason.NOT_ARRIVED,
+    "round_J": 0,
+    "next_round_J": 0,
+    "next_shard_J": 0,
+    "round_ns_J": -1,
+    "open_J": False,
+    "arrived_J": False,
+    "done_J": False,
+}
+"""The value of each column for a job that has not arrived."""
 
 
 class State:
@@ -107,29 +120,32 @@ class State:
     def __init__(
         self, run: Run, costs: CostTable, *, past: Past = NO_PAST, blind: bool = False
     ) -> None:
-        jobs, devices = run.workload.jobs, run.cluster.devices
+        devices = run.cluster.devices
         self.run = run
         self.costs = costs
         self.now_ns = 0
-        self.phase_J = np.zeros(len(jobs), dtype=np.int8)
-        self.reason_J = np.full(len(jobs), Reason.NOT_ARRIVED, dtype=np.int8)
-        self.round_J = np.zeros(len(jobs), dtype=np.int64)
-        self.next_round_J = np.zeros(len(jobs), dtype=np.int64)
-        self.next_shard_J = np.zeros(len(jobs), dtype=np.int64)
-        self.round_ns_J = np.full(len(jobs), -1, dtype=np.int64)
+        # Columns of jobs have room for none yet: ``_append`` brings the first jobs, too.
+        self.phase_J = np.zeros(0, dtype=np.int8)
+        self.reason_J = np.zeros(0, dtype=np.int8)
+        self.round_J = np.zeros(0, dtype=np.int64)
+        self.next_round_J = np.zeros(0, dtype=np.int64)
+        self.next_shard_J = np.zeros(0, dtype=np.int64)
+        self.round_ns_J = np.zeros(0, dtype=np.int64)
         # When a job's last barrier passed; None: not since it began or was put back.
-        self._barrier_ns_J: list[int | None] = [None] * len(jobs)
-        self.open_J = np.zeros(len(jobs), np.bool_)
-        self.arrived_J = np.zeros(len(jobs), np.bool_)
-        self.done_J = np.zeros(len(jobs), np.bool_)
-        self.scale_J = np.array([job.scale for job in jobs], dtype=np.int64)
-        self.arrival_ns_J = np.array([job.arrival_ns for job in jobs], dtype=np.int64)
-        self.weight_J = np.array([job.weight for job in jobs], dtype=np.float64)
+        self._barrier_ns_J: list[int | None] = []
+        self.open_J = np.zeros(0, np.bool_)
+        self.arrived_J = np.zeros(0, np.bool_)
+        self.done_J = np.zeros(0, np.bool_)
+        self.scale_J = np.zeros(0, dtype=np.int64)
+        self.arrival_ns_J = np.zeros(0, dtype=np.int64)
+        self.weight_J = np.zeros(0, dtype=np.float64)
+        # -1 stands for an unknown number of rounds, here and in every view.
+        self.rounds_J = np.zeros(0, dtype=np.int64)
         self.type_D = np.array(run.cluster.type_of_device, dtype=np.int64)
         self.queued_D = np.zeros(len(devices), dtype=np.int64)
         self.queues: list[deque[Assignment]] = [deque() for _ in devices]
         self.syncing: list[list[Assignment]] = [[] for _ in devices]
-        self.groups: list[dict[int, OutstandingGroup]] = [{} for _ in jobs]
+        self.groups: list[dict[int, OutstandingGroup]] = []
         self.races = SpeculativeRuns()
         self.planned = False
         # Recent events that an ``InvalidTransition`` reports of a job; bounded, since runs have
@@ -138,22 +154,45 @@ class State:
         self.answers = StandingAnswers(run)
         # Opportunistic hosts that are not there.
         self.absent: frozenset[int] = frozenset()
-        self._observed = MetricHistory(jobs)
-        # -1 stands for an unknown number of rounds, here and in every view.
-        self.rounds_J = known_rounds(jobs, blind=blind)
-        self._columns = partial(
-            ViewColumns,
-            self,
-            run,
-            costs,
-            past=past,
-            answers=self.answers,
-            observed=self._observed,
-        )
+        self._observed = MetricHistory(())
+        self._past = past
+        self._blind = blind
+        self._views: dict[bool, ViewColumns] = {}
+        self._append(run.workload.jobs)
         # The views of policies, by whether they are blind; the first view is for the policy of
         # place.
-        self._shown = self._columns(blind=blind)
-        self._views = {blind: self._shown}
+        self._shown = self.shown_to(blind=blind)
+
+    def add(self, jobs: tuple[Job, ...], costs: CostTable) -> None:
+        """Know of more jobs, which come after all others; ``costs``: theirs alone.
+
+        Raises
+        ------
+        ValueError
+            If their indices do not go on where those of the jobs known so far end.
+        """
+        known = self.run.workload.jobs
+        if [job.index for job in jobs] != list(range(len(known), len(known) + len(jobs))):
+            raise ValueError(f"jobs that are added have the indices from {len(known)} on")
+        workload = Workload(jobs=(*known, *jobs), notes=self.run.workload.notes)
+        self.run = replace(self.run, workload=workload)
+        self.costs = self.costs.first(len(known)).joined(costs)
+        self.answers.add(len(jobs))
+        self._append(jobs)
+        for shown in self._views.values():
+            shown.add(self.run, self.costs, costs)
+
+    def _append(self, jobs: Sequence[Job]) -> None:
+        """Make the columns longer by these jobs, which have not arrived."""
+        for name, value in _FIRST_VALUES.items():
+            setattr(self, name, extended(getattr(self, name), [value] * len(jobs)))
+        self.scale_J = extended(self.scale_J, [job.scale for job in jobs])
+        self.arrival_ns_J = extended(self.arrival_ns_J, [job.arrival_ns for job in jobs])
+        self.weight_J = extended(self.weight_J, [job.weight for job in jobs])
+        self.rounds_J = extended(self.rounds_J, known_rounds(jobs, blind=self._blind))
+        self._barrier_ns_J += [None] * len(jobs)
+        self.groups += [{} for _ in jobs]
+        self._observed.jobs = self.run.workload.jobs
 
     def apply(self, event: AnyEvent) -> None:
         """Change the state by one event.
@@ -244,7 +283,15 @@ class State:
     def shown_to(self, *, blind: bool) -> ViewColumns:
         """Return the columns that blind, or other, policies see; call it before time starts."""
         if blind not in self._views:
-            self._views[blind] = self._columns(blind=blind)
+            self._views[blind] = ViewColumns(
+                self,
+                self.run,
+                self.costs,
+                past=self._past,
+                blind=blind,
+                answers=self.answers,
+                observed=self._observed,
+            )
         return self._views[blind]
 
     def view(self, changes: tuple[AnyEvent, ...] = ()) -> View:

@@ -28,14 +28,23 @@ class StragglerCopier:
 
     def __init__(self, after: float, state: State) -> None:
         self._after = after
-        self._spans: list[list[int]] = (state.costs.comp_ns_JT + state.costs.sync_ns_JT).tolist()
-        self._fits: list[list[bool]] = state.costs.fits_JT.tolist()
+        self._spans: list[list[int]] = []
+        self._fits: list[list[bool]] = []
         self._type_D: list[int] = state.type_D.tolist()
-        self._rings = {job.index for job in state.run.workload.jobs if is_ring(state, job.index)}
+        self._rings: set[int] = set()
+        self.add(state)
         self._heads: list[Assignment | None] = [None for _ in self._type_D]
         self._since_D = [0 for _ in self._type_D]
         # The wake-up that was asked for last; -1: none yet.
         self._wake_ns = -1
+
+    def add(self, state: State) -> None:
+        """Take in the jobs that the state has come to know since the last time."""
+        known, costs = len(self._spans), state.costs
+        self._spans += (costs.comp_ns_JT[known:] + costs.sync_ns_JT[known:]).tolist()
+        self._fits += costs.fits_JT[known:].tolist()
+        new = state.run.workload.jobs[known:]
+        self._rings |= {job.index for job in new if is_ring(state, job.index)}
 
     def look(self, state: State) -> tuple[tuple[Assignment, ...], int | None]:
         """Return the copies to start now, and when to look again if nothing happens until then."""

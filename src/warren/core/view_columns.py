@@ -51,6 +51,13 @@ def read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
     return view
 
 
+def extended(
+    column: npt.NDArray[_Scalar], values: Sequence[object] | IntArray
+) -> npt.NDArray[_Scalar]:
+    """Return a column with more values at its end, of its own type."""
+    return np.concatenate([column, np.array(values, dtype=column.dtype)])
+
+
 def known_rounds(jobs: Sequence[Job], *, blind: bool) -> IntArray:
     """Return how many rounds each job has, axis J; -1 where a policy does not know it."""
     return np.array([-1 if blind else job.rounds or -1 for job in jobs], dtype=np.int64)
@@ -104,16 +111,12 @@ class ViewColumns:
         answers: StandingAnswers,
         observed: Observed,
     ) -> None:
-        self._jobs = run.workload.jobs
-        self._costs = costs
+        self._state = state
         self._blind = blind
         self._answers = answers
         self._observed = observed
-        self._columns_J = {name: read_only(getattr(state, name)) for name in _OF_JOBS}
-        self._columns_J["rounds_J"] = read_only(known_rounds(self._jobs, blind=blind))
-        self._columns_J["round_bytes_J"] = read_only(round_bytes(self._jobs, costs))
-        for name in ("class_J", "group_J"):
-            self._columns_J[name] = read_only(getattr(answers, name))
+        self._rounds_J = np.zeros(0, dtype=np.int64)
+        self._round_bytes_J = np.zeros(0, dtype=np.int64)
         # Jobs as a blind policy sees them, made when first looked at; jobs that ended before they
         # arrived; and how many jobs are shown.
         self._blind_jobs: dict[int, Job] = {}
@@ -125,21 +128,39 @@ class ViewColumns:
             "seed": run.seed,
             "past": past,
             **{name: read_only(getattr(state, name)) for name in _OF_DEVICES},
-            **self._columns_J,
-            "jobs": self._jobs,
-            "costs": costs,
             "progress": observed,
             "hosts": host_columns(run.cluster, answers.host_D),
             "host_classes": MappingProxyType(answers.host_classes),
             "groups": answers.groups,
-            # Lists: of shapes and of hosts there is no column of one type.
-            "shape_J": _FirstOf(answers.shape_J, len(self._jobs)),
-            "servers_J": _ServerHosts(answers.servers_J, len(self._jobs), run),
         }
         # A view of these columns; None: they were changed since it was made.
         self._template: View | None = None
-        if blind:
-            self._end_at(0)
+        self.add(run, costs, costs)
+
+    def add(self, run: Run, costs: CostTable, new_costs: CostTable) -> None:
+        """Take the columns of all jobs of a run, the last of which are new; to a blind policy
+        they are shown when they arrive. ``new_costs``: of these alone.
+        """
+        jobs = self._jobs = run.workload.jobs
+        self._costs = costs
+        new = jobs[len(self._rounds_J) :]
+        self._rounds_J = extended(self._rounds_J, known_rounds(new, blind=self._blind))
+        self._round_bytes_J = extended(self._round_bytes_J, round_bytes(new, new_costs))
+        self._columns_J = {name: read_only(getattr(self._state, name)) for name in _OF_JOBS}
+        self._columns_J["rounds_J"] = read_only(self._rounds_J)
+        self._columns_J["round_bytes_J"] = read_only(self._round_bytes_J)
+        for name in ("class_J", "group_J"):
+            self._columns_J[name] = read_only(getattr(self._answers, name))
+        # Lists: of shapes and of hosts there is no column of one type.
+        self.columns["servers_J"] = _ServerHosts(self._answers.servers_J, len(jobs), run)
+        if self._blind:
+            self._end_at(self._count)
+            return
+        self._template = None
+        self.columns |= self._columns_J
+        self.columns["jobs"] = jobs
+        self.columns["costs"] = costs
+        self.columns["shape_J"] = _FirstOf(self._answers.shape_J, len(jobs))
 
     def view(self, now_ns: int, changes: tuple[AnyEvent, ...]) -> View:
         """Return a view at ``now_ns``, after these events."""
@@ -196,7 +217,7 @@ class ViewColumns:
 
 
 class _FirstOf(Sequence[_T]):
-    """The first values of a list that grows no more, which cannot be written through it."""
+    """The first values of a list, which cannot be written through it."""
 
     __slots__ = ("_count", "_values")
 

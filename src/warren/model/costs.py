@@ -83,3 +83,29 @@ class CostTable:
             column = getattr(self, name)
             object.__setattr__(part, name, None if column is None else column[:count])
         return part
+
+    def joined(self, more: CostTable) -> CostTable:
+        """Return the costs of these jobs, then of more; a column that one lacks is unknown there.
+
+        Raises
+        ------
+        ValueError
+            If the tables are of other device types.
+        """
+        # Without ``__init__``, too: both were checked, and jobs may come one by one.
+        whole = object.__new__(CostTable)
+        for name in CostTable.__slots__:
+            here, there = getattr(self, name), getattr(more, name)
+            joined = None
+            if here is not None or there is not None:
+                unknown = -1 if name == "overhead_ns_JT" else 0
+                here, there = (
+                    np.full(one.fits_JT.shape[: name.count("J") + name.count("T")], unknown)
+                    if column is None
+                    else column
+                    for one, column in ((self, here), (more, there))
+                )
+                joined = np.concatenate([here, there])
+                joined.flags.writeable = False
+            object.__setattr__(whole, name, joined)
+        return whole

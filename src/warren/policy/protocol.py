@@ -45,6 +45,7 @@ class Policy(Protocol, Generic[M]):
     - ``binds_workers``: its shapes leave to a job's tasks some hosts alone, and change them; and
         ``keeps_to_shapes``: it places tasks on those, round by round.
     - ``measures_costs``: it uses no cost of a job that was known before the job runs.
+    - ``checks_all_jobs``: before time starts it looks at jobs to come, and refuses some of them.
     - ``follows_hosts``: when an opportunistic host comes or goes (``HostJoined``, ``HostLeft``),
       its shapes leave no job a host that is not there.
     """
@@ -83,6 +84,14 @@ def answers(policy: AnyPolicy | type[AnyPolicy]) -> frozenset[Question]:
 def is_blind(policy: AnyPolicy) -> bool:
     """Tell whether a policy is to know nothing of the future, nor how long a job will run."""
     return not policy.offline and not policy.needs_rounds
+
+
+def takes_new_jobs(policy: AnyPolicy | type[AnyPolicy]) -> bool:
+    """Tell whether jobs may come that a policy did not know before time started.
+
+    Not if it plans ahead, and not if it looks at all jobs before time starts, to refuse some.
+    """
+    return not policy.offline and not bool(getattr(policy, "checks_all_jobs", False))
 
 
 def plans_rings(policy: AnyPolicy | type[AnyPolicy]) -> bool:

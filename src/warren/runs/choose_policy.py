@@ -22,6 +22,7 @@ from warren.policy.protocol import (
     follows_hosts,
     keeps_to_shapes,
     plans_rings,
+    takes_new_jobs,
 )
 from warren.policy.registry import (
     BASELINES,
@@ -273,6 +274,7 @@ class TimedPolicy:
         self.offline, self.needs_rounds = policy.offline, policy.needs_rounds
         self.triggers = policy.triggers
         self.answers = answers(policy)
+        self.checks_all_jobs = not takes_new_jobs(policy)
         self.decide_s = 0.0
 
     def initial(self, view: View) -> Any:

@@ -41,20 +41,28 @@ class StandingAnswers:
     )
 
     def __init__(self, run: Run) -> None:
-        jobs, cluster = len(run.workload.jobs), run.cluster
+        cluster = run.cluster
         position = {host.name: index for index, host in enumerate(cluster.hosts)}
         self.host_D = [position[device.host] for device in cluster.devices]
-        self.class_J = np.zeros(jobs, dtype=np.int64)
-        self.group_J = np.full(jobs, -1, dtype=np.int64)
+        self.class_J = np.zeros(0, dtype=np.int64)
+        self.group_J = np.zeros(0, dtype=np.int64)
         self.host_classes: dict[tuple[int, int], int] = {}
-        self.shape_J: list[Shape | None] = [None] * jobs
-        self.servers_J: list[tuple[int, ...]] = [()] * jobs
+        self.shape_J: list[Shape | None] = []
+        self.servers_J: list[tuple[int, ...]] = []
         self.shapes: dict[int, Shape] = {}
         self.groups: tuple[Group, ...] = ()
         self.worker_hosts: dict[int, frozenset[int]] = {}
         self.group_hosts: dict[int, frozenset[int]] = {}
         self.planned_hosts: dict[int, set[int]] = {}
         self.any = False
+        self.add(len(run.workload.jobs))
+
+    def add(self, jobs: int) -> None:
+        """Make room for so many jobs more, of which nothing has been answered."""
+        self.class_J = np.append(self.class_J, np.zeros(jobs, dtype=np.int64))
+        self.group_J = np.append(self.group_J, np.full(jobs, -1, dtype=np.int64))
+        self.shape_J += [None] * jobs
+        self.servers_J += [()] * jobs
 
     def classes(self, done_J: BoolArray) -> dict[int, int]:
         """Return the class of each job that has not ended and has another one than 0."""

@@ -82,6 +82,7 @@ class Harmony:
     source: ClassVar[str] = "Harmony (dissertation 2020) 4.3; grouping ours"
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = True
+    checks_all_jobs: ClassVar[bool] = True
     answers: ClassVar[frozenset[Question]] = ANSWERS
     triggers: ClassVar[frozenset[type[Event]]] = TRIGGERS
 

@@ -77,6 +77,7 @@ class HarmonyPublished:
     # It does not use rounds. But a policy that needs none sees no job before it arrives, and jobs
     # that cannot be grouped are to be refused before time begins.
     needs_rounds: ClassVar[bool] = True
+    checks_all_jobs: ClassVar[bool] = True
     answers: ClassVar[frozenset[Question]] = ANSWERS
     triggers: ClassVar[frozenset[type[Event]]] = TRIGGERS
 

@@ -50,6 +50,7 @@ class Isolated:
     source: ClassVar[str] = "Harmony (dissertation 2020) 4.4.1"
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = True
+    checks_all_jobs: ClassVar[bool] = True
     answers: ClassVar[frozenset[Question]] = ANSWERS
     triggers: ClassVar[frozenset[type[Event]]] = TRIGGERS
 

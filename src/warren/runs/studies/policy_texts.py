@@ -7,7 +7,7 @@ import sys
 from typing import Final
 
 from warren.model.errors import Problem, SpecError
-from warren.policy.protocol import AnyPolicy
+from warren.policy.protocol import AnyPolicy, takes_new_jobs
 from warren.policy.registry import BASELINES, BY_QUESTION, policy_of
 from warren.runs.machine import hosts_here
 from warren.runs.user_policies.from_file import foreign, is_foreign
@@ -17,6 +17,7 @@ from warren.store.files import read
 def policy_rows(question: str | None = None) -> list[dict[str, str]]:
     """Describe each shipped policy in a row, by question and name; place first.
 
+    ``new_jobs``: whether it can schedule jobs that were not known when the first one started.
     ``question``: only policies that are named for it; None: all. Raises SpecError if the question
     does not exist.
     """
@@ -30,6 +31,7 @@ def policy_rows(question: str | None = None) -> list[dict[str, str]]:
                     "name": name,
                     "question": asked,
                     "kind": "baseline",
+                    "new_jobs": "yes",
                     "what": what,
                     "source": "none: no policy is asked",
                 }
@@ -132,6 +134,7 @@ def _row(question: str, name: str, policy: AnyPolicy) -> dict[str, str]:
         "name": name,
         "question": question,
         "kind": "offline" if policy.offline else "online",
+        "new_jobs": "yes" if takes_new_jobs(policy) else "no",
         "what": " ".join(what.split()).rstrip("."),
         "source": policy.source,
     }

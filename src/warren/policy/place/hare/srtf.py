@@ -48,7 +48,7 @@ _ROUND_TO_START: Final = (JobArrived, RolledBack)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SrtfMemory:
-    """Estimates that do not change (gang size and time of one round alone), and the open jobs.
+    """Estimates of jobs that do not change (gang size and time of one round alone).
 
     ``left``: whether tasks that could start may have been left without a device. If not, only the
     jobs of the next events can have such tasks.
@@ -71,11 +71,13 @@ class Srtf:
     triggers: ClassVar[frozenset[type[Event]]] = TASK_TRIGGERS
 
     def initial(self, view: View) -> SrtfMemory:
-        """Estimate every job once, which is kept for all decisions."""
+        """Estimate all jobs that are known, for all decisions until more come."""
         return SrtfMemory(gang_J=gang_sizes_J(view), round_ns_J=round_ns_J(view))
 
     def decide(self, view: View, memory: SrtfMemory) -> tuple[Decision, SrtfMemory]:
         """Give free devices to ready jobs, shortest remaining time first."""
+        if len(memory.gang_J) < len(view.scale_J):
+            memory = replace(memory, gang_J=gang_sizes_J(view), round_ns_J=round_ns_J(view))
         waiting = {
             event.job: Reason.WAITING_FOR_DEVICES
             for event in view.changes

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimates:
-    """Estimates of all jobs, made once: their times alone, and values that follow from them.
+    """Estimates of all known jobs: their times alone, and values that follow from them.
 
     ``due_ns_J``: when each is due, in nanoseconds; ``rank_J``: the least goes first.
     """
@@ -98,6 +98,8 @@ class RingBackfilling:
 
     def decide(self, view: View, memory: BackfillingMemory) -> tuple[Decision, BackfillingMemory]:
         """Continue the gangs that moved on, then start the rings that have room."""
+        if len(memory.estimates.due_ns_J) < len(view.jobs):
+            memory = replace(memory, estimates=_estimates(view, self.patience))
         queue = GangQueue(
             partial(_rank, memory.estimates), partial(_with_room, memory), passing=True
         )
