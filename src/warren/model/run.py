@@ -98,7 +98,7 @@ class Truth:
     ``metrics``: values of jobs in an earlier run, by name: pairs of the rounds done and the value
     of the metric of their stop rule, in order. They show it again, whatever ``losses`` says.
     ``absences``: when opportunistic hosts are not there, in order of time; policies learn of it
-    when it happens.
+    when it happens. ``after``: jobs, by name, that arrive only once all these others have ended.
     """
 
     task_cv: float = 0.0
@@ -107,6 +107,7 @@ class Truth:
     losses: Losses | None = None
     metrics: Mapping[str, tuple[tuple[int, float], ...]] | None = None
     absences: tuple[HostAbsence, ...] = ()
+    after: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,6 +97,7 @@ def choose_all(run: Run) -> ChosenPolicies:
     _check_rings(run, scheduler.place, place)
     _check_bound_hosts(run, place, named)
     _check_opportunistic(run, named)
+    _check_after(run, place)
     given = scheduler.place if is_given(scheduler.place) else None
     return ChosenPolicies(place=place, others=tuple(named.values()), place_name=given)
 
@@ -166,6 +167,16 @@ def _check_opportunistic(run: Run, named: Mapping[str, AnyPolicy]) -> None:
         message = f"is a ring, which cannot lose a host, and host {host} is opportunistic"
         field = f"job {ring.name}: sync"
         raise SpecError(Problem(file=ring.source or run.name, field=field, message=message))
+
+
+def _check_after(run: Run, place: AnyPolicy) -> None:
+    """Refuse a policy that plans ahead where it is not known when jobs come."""
+    if run.truth.after and place.offline:
+        message = (
+            f"jobs come when others have ended, and {place.name} plans all jobs before the first "
+            "one starts; use an online policy (`warren policies`)"
+        )
+        raise SpecError(Problem(file=run.name, field="truth.after", message=message))
 
 
 def _leaves_hosts_out(run: Run, policy: AnyPolicy) -> bool:

@@ -108,8 +108,14 @@ def parts_of(run: Run, costs: CostTable) -> Parts:
         from warren.sim.opportunistic_hosts import OpportunisticHosts
 
         hosts = OpportunisticHosts(run, lanes, servers)
+    after = None
+    if run.truth.after:
+        from warren.sim.jobs_after_others import JobsAfterOthers
+
+        after = JobsAfterOthers(run, lanes)
     return Parts(
         lanes=lanes,
+        after=after,
         rings=_gangs(run, costs, lanes, flows) if has_rings(run) else None,
         flows=flows,
         servers=servers,

@@ -13,6 +13,7 @@ together. No part is a form of another one, so all of them combine;
 - *flows* and *servers*, where jobs with servers have their bytes on links, or bytes have classes:
   which bytes are on which link (``network.link_flows``), and pulls, tasks and pushes
   (``network.server_rounds``);
+- *after*, where jobs arrive once others have ended (``jobs_after_others``);
 - *copies* of late tasks (``speculation``);
 - *verified* tasks, which are computed again (``verified_tasks``).
 

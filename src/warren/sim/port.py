@@ -36,6 +36,7 @@ from warren.sim.task_durations import TaskDurations, check_simulable
 
 if TYPE_CHECKING:
     # Links are shared in compiled code, which a run without them does not load.
+    from warren.sim.jobs_after_others import JobsAfterOthers
     from warren.sim.network.link_flows import LinkFlows
     from warren.sim.network.ring_gangs import GangsAtWork
     from warren.sim.network.server_rounds import ServerRounds
@@ -57,6 +58,7 @@ class Parts:
     flows: LinkFlows | None = None
     servers: ServerRounds | None = None
     hosts: OpportunisticHosts | None = None
+    after: JobsAfterOthers | None = None
     copies: TaskCopies | None = None
     processors: SharedProcessors | None = None
 
@@ -99,27 +101,10 @@ class SimPort:
     """
 
     __slots__ = (
-        "_begin",
-        "_copies",
-        "_costs",
-        "_flows",
-        "_hosts",
-        "_lanes",
-        "_may_begin_J",
-        "_passes_time",
-        "_processors",
-        "_queue_D",
-        "_released",
-        "_ring_J",
-        "_rings",
-        "_round_J",
-        "_run",
-        "_servers",
-        "_start",
-        "_void",
-        "_waiting_J",
-        "_wakes",
-    )
+        "_begin", "_copies", "_costs", "_flows", "_hosts", "_is_late", "_lanes", "_may_begin_J",
+        "_passed", "_passes_time", "_processors", "_queue_D", "_released", "_ring_J", "_rings",
+        "_round_J", "_run", "_servers", "_start", "_void", "_waiting_J", "_wakes",
+    )  # fmt: skip
 
     def __init__(self, run: Run, costs: CostTable, parts: Parts | None = None) -> None:
         if parts is None:
@@ -156,8 +141,12 @@ class SimPort:
         )
         if self._passes_time:
             self._begin = self._begin_with_parts
+        self._passed = tuple(one.passed for one in (parts.hosts, parts.after) if one is not None)
+        late = frozenset[int]() if parts.after is None else parts.after.late
+        self._is_late = bool(late)
         for job in run.workload.jobs:
-            lanes.emit(JobArrived(job.arrival_ns, job.index))
+            if job.index not in late:
+                lanes.emit(JobArrived(job.arrival_ns, job.index))
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
         """Append to device queues, in order. Called only with checked assignments."""
@@ -202,7 +191,7 @@ class SimPort:
         if not events:
             return ()
         now = lanes.now_ns = events.first_ns
-        batch, returned = events.take(), list[RolledBack]()
+        batch, returned = events.take(), list[AnyEvent]()
         for event in batch:
             match event:
                 case TasksDone():
@@ -214,8 +203,8 @@ class SimPort:
                     if event.finished and event.job in self._void:
                         self._drop(event.job)
                     self._pass_barrier(event)
-                    if self._hosts is not None:
-                        self._hosts.passed(event)
+                    for passed in self._passed:
+                        passed(event)
                 case HostLeft() if self._hosts is not None:
                     returned += self._hosts.lose(event)
                 case JobArrived():
@@ -227,7 +216,11 @@ class SimPort:
                 if isinstance(event, TaskDropped) and self._copies.frees(event):
                     self._free(event.device)
         if returned:
-            self._begin_again([event.job for event in returned])
+            self._begin_again([event.job for event in returned if isinstance(event, RolledBack)])
+        if self._is_late and events and events.first_ns == now:
+            # Jobs arrive since others have ended at this very instant.
+            returned += self.next_events()
+        if returned:
             batch = tuple(sorted((*batch, *returned), key=lambda event: RANK[type(event)]))
         return batch
 
@@ -415,10 +408,7 @@ class SimPort:
         A ring's last round may end at the next event's instant and then belongs to it. A stretch's
         leg, or a task computed again, waits for the events of its instant, which may change counts.
         """
-        lanes = self._lanes
-        rings = self._rings
-        flows = self._flows
-        verified = lanes.verified
+        lanes, rings, flows, verified = self._lanes, self._rings, self._flows, self._lanes.verified
         self._settle()
         while True:
             events_ns = lanes.events.first_ns if lanes.events else IDLE_NS

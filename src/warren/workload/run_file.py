@@ -32,6 +32,7 @@ from warren.workload.specs.run import (
     build_truth,
     parse_grain,
     wrong_absences,
+    wrong_after,
 )
 from warren.workload.text import HostsHere, Reader, dotted, fetch_text, plain, shown
 from warren.workload.traces.rows import Trace
@@ -165,7 +166,9 @@ class RunFile:
         past = self._past(spec, cluster, profiles)
         metrics = self._metrics(spec, jobs)
         if spec is not None and cluster is not None:
-            found = wrong_absences(spec, cluster)
+            found = [*wrong_absences(spec, cluster)]
+            if jobs is not None:
+                found += wrong_after(spec, (job.name for job in jobs.jobs))
             self.problems += [self.document.problem(at, message) for at, message in found]
         if self.problems or spec is None or cluster is None or jobs is None:
             raise SpecError(self.problems)

@@ -7,7 +7,7 @@ time.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 from typing import Annotated, Any, Final
 
@@ -263,6 +263,10 @@ class TruthSpec(Spec):
         description="Times in which opportunistic hosts are away. Policies learn of them when "
         "they begin.",
     )
+    after: dict[str, list[str]] = Field(
+        default_factory=dict,
+        description="Jobs, by name, each with those that must have ended before it arrives.",
+    )
 
 
 class RunSpec(Spec):
@@ -311,7 +315,7 @@ class RunSpec(Spec):
     truth: TruthSpec = Field(
         # Each run has a truth; this one has no noise, so the profile's times happen.
         default_factory=lambda: TruthSpec(
-            task_cv=0.0, job_cv=0.0, losses=None, metrics=None, absences=[]
+            task_cv=0.0, job_cv=0.0, losses=None, metrics=None, absences=[], after={}
         ),
         description="Noise of a simulation; default: none.",
     )
@@ -379,6 +383,23 @@ def wrong_absences(spec: RunSpec, cluster: Cluster) -> Iterator[tuple[Path, str]
         known.append((one.from_, until))
 
 
+def wrong_after(spec: RunSpec, jobs: Iterable[str]) -> Iterator[tuple[Path, str]]:
+    """Yield jobs that wait for others although there are no such jobs, or for themselves."""
+    after, known = spec.truth.after, set(jobs)
+    for name, others in after.items():
+        unknown = [one for one in (name, *others) if one not in known]
+        if unknown:
+            yield ("truth", "after", name), f"there is no job {unknown[0]!r}"
+    # Jobs whose others come all earlier are taken out, again and again; a cycle is left.
+    left = {name: {one for one in others if one in after} for name, others in after.items()}
+    while free := [name for name, others in left.items() if not others.intersection(left)]:
+        for name in free:
+            del left[name]
+    if left:
+        names = ", ".join(list(left)[:5])
+        yield ("truth", "after"), f"jobs wait for each other, so none of them comes: {names}"
+
+
 def build_truth(
     spec: RunSpec, metrics: Mapping[str, tuple[tuple[int, float], ...]] | None = None
 ) -> Truth:
@@ -394,4 +415,5 @@ def build_truth(
             HostAbsence(host=one.host, from_ns=one.from_, until_ns=one.until)
             for one in sorted(truth.absences, key=lambda one: (one.from_, one.host))
         ),
+        after={name: tuple(others) for name, others in truth.after.items()},
     )

@@ -74,7 +74,8 @@ def _truth(truth: Truth) -> dict[str, Any]:
         )
         for one in truth.absences
     ]
-    return _stated({**stated, "absences": absences or None})
+    after = {name: list(others) for name, others in truth.after.items()}
+    return _stated({**stated, "absences": absences or None, "after": after or None})
 
 
 def _jobs(key: str, workload: Workload) -> Iterator[str]:
