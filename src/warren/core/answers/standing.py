@@ -58,7 +58,7 @@ class StandingAnswers:
         self.add(len(run.workload.jobs))
 
     def add(self, jobs: int) -> None:
-        """Make room for so many jobs more, of which nothing has been answered."""
+        """Make room for more jobs, of which nothing has been answered; ``jobs`` counts them."""
         self.class_J = np.append(self.class_J, np.zeros(jobs, dtype=np.int64))
         self.group_J = np.append(self.group_J, np.full(jobs, -1, dtype=np.int64))
         self.shape_J += [None] * jobs
