@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+
+from warren.model.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from warren.runs.comparison.observed import ObservedRun
 
 CONTEXT: Final[dict[str, Any]] = {
     "help_option_names": ["-h", "--help"],
@@ -33,6 +38,15 @@ Set = Annotated[
     ),
 ]
 
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        metavar="TIME",
+        help="Of a service: how much time before its last event, such as 7d. Default: all.",
+    ),
+]
+
 Cuts = Annotated[
     str | None,
     typer.Option(
@@ -41,6 +55,24 @@ Cuts = Annotated[
         help=("First steps with a lower learning rate; none: it never falls. Unknown by default."),
     ),
 ]
+
+
+def service_record(path: str, since: str | None, *, ends_count: bool = True) -> ObservedRun | None:
+    """Return what a service recorded, as a run; None where a path is none of a service.
+
+    ``ends_count`` as for ``load_service``. Raises SpecError as it does, and if ``since`` is given
+    for something else.
+    """
+    from warren.serve.replay.found import is_service
+
+    if not is_service(path):
+        if since is not None:
+            message = f"is for the home of a service, which {path} is not"
+            raise SpecError(Problem(file="--since", message=message))
+        return None
+    from warren.serve.replay.read_service import load_service
+
+    return load_service(path, since, ends_count=ends_count)
 
 
 def examples(*lines: str) -> str:

@@ -39,7 +39,41 @@ def run_of(
     from warren.profile.published import TABLE
     from warren.workload.run_file import load_run
 
-    # Of two values for one key the later one counts.
+    values = _values(overrides)
+    named = os.path.abspath(path)
+    past = recorded if history else recorded_elsewhere
+    loaded = load_run(path, read, values, named=named, rows=TABLE, recorded=past, here=hosts_here)
+    run = with_absolute_base(loaded)
+    names = {"place": place, **others}
+    return renamed(run, {one: name for one, name in names.items() if name is not None}, values)
+
+
+def varied(
+    run: Run,
+    place: str | None,
+    overrides: Sequence[str],
+    others: Mapping[str, str | None] = MappingProxyType({}),
+) -> Run:
+    """Return a run that was in no file, as ``run_of`` does one of a file.
+
+    Raises
+    ------
+    SpecError
+        All that is wrong with the options.
+    """
+    from warren.workload.run_file import load_run
+    from warren.workload.specs.write import dump_run
+
+    values = _values(overrides)
+    if values:
+        text, base = dump_run(run).encode(), run.base
+        run = replace(load_run(run.name, lambda _: text, values), base=base)
+    names = {"place": place, **others}
+    return renamed(run, {one: name for one, name in names.items() if name is not None}, values)
+
+
+def _values(overrides: Sequence[str]) -> dict[str, str]:
+    """Return the values of ``--set`` by their keys; of two for one key the later one counts."""
     values: dict[str, str] = {}
     for override in overrides:
         key, equals, value = override.partition("=")
@@ -47,12 +81,7 @@ def run_of(
             message = f"{override!r} is not KEY=VALUE, for example grain='60 s'"
             raise SpecError(Problem(file="--set", message=message))
         values[key.strip()] = value
-    named = os.path.abspath(path)
-    past = recorded if history else recorded_elsewhere
-    loaded = load_run(path, read, values, named=named, rows=TABLE, recorded=past, here=hosts_here)
-    run = with_absolute_base(loaded)
-    names = {"place": place, **others}
-    return renamed(run, {one: name for one, name in names.items() if name is not None}, values)
+    return values
 
 
 def jobs_of(path: str, names: Sequence[str]) -> list[Job]:

@@ -7,12 +7,14 @@ from typing import Annotated, Final
 
 import typer
 
-from warren.cli.options import Json, Set, examples, one_command
+from warren.cli.options import Json, Set, Since, examples, one_command, service_record
 from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.cli.views.progress import simulation_view
 from warren.model.errors import Problem, SpecError
+from warren.report.record import Record
 from warren.runs.comparison.compared import Comparison, compared
 from warren.runs.comparison.variations import Variations, places_of
+from warren.serve.replay.found import is_service
 from warren.store.files import refused, write_atomic
 
 _RUN: Final = "examples/quickstart/run.yaml"
@@ -51,6 +53,7 @@ Jobs = Annotated[
         f"warren compare {_RUN} --place srtf,hare --seeds 9 --set truth.task_cv=0.2 --against srtf",
         f"warren compare {_RUN} --place srtf,hare --sweep truth.task_cv=0.1,0.3 --csv t.csv",
         "warren compare sim-hare live-hare",
+        "warren compare ~/.warren/serve --place fifo,gavel-fifo --since 7d",
     )
 )
 @answers_alone()
@@ -58,7 +61,8 @@ def compare(
     what: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN.yaml|DIR...", help="Run files to simulate, or folders of runs."
+            metavar="RUN.yaml|DIR|SERVICE...",
+            help="Run files to simulate, folders of runs, or homes of services.",
         ),
     ],
     place: Annotated[
@@ -80,13 +84,15 @@ def compare(
         ),
     ] = None,
     csv: Csv = None,
+    since: Since = None,
     set_: Set = None,
     json_: Json = False,
 ) -> None:
     """Compare runs and policies side by side.
 
     A run file is simulated now, under each policy and seed. A folder is read. If a live folder and
-    a simulation have the same jobs and policy, the table also has each job's JCT error.
+    a simulation have the same jobs and policy, the table also has each job's JCT error. Of a
+    service the table has what it recorded, and what each policy of --place would have made of it.
 
     With --seeds each policy has a row of means, with 95 % intervals by Student's t. With --against
     it also has its weighted JCT over the other's, minus one, seed by seed.
@@ -109,7 +115,10 @@ def compare(
         raise SpecError(Problem(file="--against", message=message))
     places = [] if place is None else places_of(place)
     wanted = Variations(places=places, seeds=seeds, sweeps=sweep or [], overrides=set_ or [])
-    found = compared(what, wanted, processes=jobs, against=against, attend=simulation_view)
+    recorded = _recorded(what, since)
+    found = compared(
+        what, wanted, processes=jobs, against=against, attend=simulation_view, recorded=recorded
+    )
     if out is not None:
         _write_page(out, found, against)
     if csv is not None:
@@ -117,8 +126,22 @@ def compare(
         say(f"table: {csv}")
     if json_:
         print_json(found.summaries())
+    elif len(recorded) == len(what) == 1:
+        from warren.cli.views.replay_text import replay_lines
+
+        for line in replay_lines(found):
+            answer(line)
     else:
         _print(found, against)
+
+
+def _recorded(what: list[str], since: str | None) -> dict[str, Record]:
+    """Return what services recorded, by their paths among ``what``."""
+    services = [one for one in dict.fromkeys(what) if is_service(one)]
+    if since is not None and not services:
+        service_record(what[0], since)  # which refuses it
+    found = {one: service_record(one, since) for one in services}
+    return {one: service.record for one, service in found.items() if service is not None}
 
 
 def _print(found: Comparison, against: str | None) -> None:

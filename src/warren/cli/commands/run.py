@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from warren.cli.options import Json, Set, examples, one_command
+from warren.cli.options import Json, Set, Since, examples, one_command, service_record
 from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.cli.views.progress import simulation_view
 from warren.cli.views.yaml_answer import answer_yaml
@@ -21,7 +21,7 @@ from warren.report.record import LIVE, Record
 from warren.runs.check_apps import absent_note
 from warren.runs.compose import Attend, Options, PreparedRun
 from warren.runs.compose import simulate as simulate_run
-from warren.runs.inputs import named_after, run_of
+from warren.runs.inputs import named_after, run_of, varied
 from warren.store.run_folder import ReopenedFolder, RunFolder, default_dir
 
 _RUN: Final = "examples/quickstart/run.yaml"
@@ -30,6 +30,14 @@ simulate_app: Final = one_command()
 
 
 RunFile = Annotated[str, typer.Argument(metavar="RUN.yaml", help="Run file.", show_default=False)]
+RunOrService = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN.yaml|SERVICE",
+        help="Run file, or the home of a service (or its queue.db).",
+        show_default=False,
+    ),
+]
 Place = Annotated[
     str | None,
     typer.Option(
@@ -97,11 +105,12 @@ NoHistory = Annotated[
         f"warren simulate {_RUN}",
         f"warren simulate {_RUN} --place srtf --out sim-srtf",
         f"warren simulate {_RUN} --set cluster.network.model=lane --json",
+        "warren simulate ~/.warren/serve --place gavel-fifo --since 7d",
     )
 )
 @answers_alone()
 def simulate(
-    run_file: RunFile,
+    run_file: RunOrService,
     place: Place = None,
     flow: Flow = None,
     group: Group = None,
@@ -114,6 +123,7 @@ def simulate(
         ),
     ] = None,
     seed: Seed = None,
+    since: Since = None,
     set_: Set = None,
     dry_run: DryRun = False,
     events: Annotated[
@@ -122,9 +132,19 @@ def simulate(
     check: Check = False,
     json_: Json = False,
 ) -> None:
-    """Predict a run in virtual time."""
+    """Predict a run in virtual time.
+
+    For a service, play what it recorded under another policy, and show both side by side.
+    """
     others = {"flow": flow, "group": group, "shape": shape, "joint": joint}
-    run = run_of(run_file, place, _overrides(set_, seed), others=others)
+    service = service_record(run_file, since)
+    if service is None:
+        run = run_of(run_file, place, _overrides(set_, seed), others=others)
+    elif place is None and joint is None:
+        message = "is missing: name the policy to play the service under; `warren policies`"
+        raise SpecError(Problem(file="simulate", field="--place", message=message))
+    else:
+        run = varied(service.record.run, place, _overrides(set_, seed), others)
     prepared = PreparedRun(run=run)
     _say_size(prepared, events=events)
     if dry_run:
@@ -135,7 +155,29 @@ def simulate(
     options = Options(compiled=not events, check=check, attend=simulation_view, ahead=True)
     with named_after(run_file, run), RunFolder(out) if out else nullcontext(None) as folder:
         record = simulate_run(prepared, folder, options)
+    if service is not None:
+        _show_beside(service.record, record, run_file, out, json_)
+        return
     finish(record, out, json_, absent_note(run))
+
+
+def _show_beside(recorded: Record, record: Record, path: str, out: str | None, json_: bool) -> None:
+    """Print what a service did beside a simulation of it."""
+    # Imported here: most simulations are of run files.
+    from warren.cli.views.replay_text import replay_lines
+    from warren.report.metrics import summary
+    from warren.runs.comparison.compared import ComparedRun, Comparison
+    from warren.runs.comparison.users_compared import user_rows
+
+    if json_:
+        users = user_rows([recorded, record])
+        print_json({**summary(record), "service": summary(recorded), "beside": users})
+    else:
+        runs = (ComparedRun(record=recorded, folder=path), ComparedRun(record=record, folder=None))
+        for line in replay_lines(Comparison(runs=runs)):
+            answer(line)
+    if out:
+        say(f"report: {out}/report.html")
 
 
 @app.command(

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from warren.model.errors import Problem, SpecError
@@ -206,17 +207,24 @@ def compared(
     processes: int = 1,
     against: str | None = None,
     attend: Attend,
+    recorded: Mapping[str, Record] = MappingProxyType({}),
 ) -> Comparison:
     """Simulate run files, and read folders of runs.
 
     All is read and checked before the first simulation, which may take long. ``processes``: how
     many simulations run at a time. ``against``: a policy that the others will be set against; it
-    must be simulated. ``attend``: how a person sees a simulation go on. Raises SpecError if a
-    file, a folder or an option is wrong.
+    must be simulated. ``attend``: how a person sees a simulation go on. ``recorded``: what really
+    happened, by those of ``what`` that name neither file nor folder of a run; its run is simulated
+    under the policies that are asked for. Raises SpecError if a file, a folder or an option is
+    wrong.
     """
     found: list[PlannedSimulation | ComparedRun] = []
     for one in what:
-        if Path(one).is_dir():
+        if one in recorded:
+            found.append(ComparedRun(record=recorded[one], folder=one))
+            if wanted.places:
+                found += planned_simulations(one, wanted, recorded[one].run)
+        elif Path(one).is_dir():
             found.append(ComparedRun(record=load_record(one, read_dir(one)), folder=one))
         else:
             found += planned_simulations(one, wanted)

@@ -9,7 +9,7 @@ from itertools import product
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.runs.compose import PreparedRun
-from warren.runs.inputs import named_after, run_of
+from warren.runs.inputs import named_after, run_of, varied
 from warren.runs.user_policies.from_python import is_given
 
 
@@ -57,8 +57,12 @@ def places_of(text: str) -> list[str]:
     return names
 
 
-def planned_simulations(path: str, wanted: Variations) -> Iterator[PlannedSimulation]:
+def planned_simulations(
+    path: str, wanted: Variations, base: Run | None = None
+) -> Iterator[PlannedSimulation]:
     """Yield the simulations of a run file, each checked as far as that is quick.
+
+    ``base``: the run, where ``path`` names no file of one.
 
     Raises SpecError if the file, a policy or an option is wrong.
     """
@@ -69,7 +73,10 @@ def planned_simulations(path: str, wanted: Variations) -> Iterator[PlannedSimula
         chosen = [*wanted.overrides, *sets]
         # Both: the seed of the run's own draws, and that of the simulator's hidden truth.
         chosen += [f"seed={seed}", f"truth.seed={seed}"] if several else []
-        run = run_of(path, name, chosen, others=wanted.others)
+        if base is None:
+            run = run_of(path, name, chosen, others=wanted.others)
+        else:
+            run = varied(base, name, chosen, wanted.others)
         # ``warren.report.seeds`` joins runs whose names differ only in ``seed N``.
         said = [run.name, *sets, *([f"seed {seed}"] if several else [])]
         prepared = PreparedRun(run=replace(run, name=" ".join(said)))
