@@ -6,7 +6,12 @@ for, devices or the room of a quota, from jobs after it.
 ``backfill``: a job may overtake others if by the stated time limits no job before it is expected
 to start later for that. Expected starts are found for the first ``RESERVED_MOST`` jobs that cannot
 start now; only those are kept from waiting longer. A job without a time limit is taken never to
-end, so it overtakes only on devices that none of those jobs is expected to use.
+end, so it overtakes only on devices that none of those jobs is expected to use. Places do not
+depend on later jobs: while all jobs end at their limits, and no job comes that goes first, no
+expected start moves later.
+
+Of jobs that are equal in all that matters only the first is looked at, and a decision ends after
+``LOOKED_MOST`` groups of equal jobs that cannot start.
 """
 
 from __future__ import annotations
@@ -28,6 +33,8 @@ Order: TypeAlias = Literal["strict", "backfill"]
 
 RESERVED_MOST: Final = 32
 """Most jobs for which a decision finds an expected start, and keeps it."""
+LOOKED_MOST: Final = 2_000
+"""Most groups of equal jobs that cannot start which a decision passes on its way to others."""
 
 
 class SchedulePass:
@@ -71,7 +78,7 @@ class SchedulePass:
     def run(self, *, to_the_end: bool = False) -> None:
         """Go over the jobs while any might start; to the end if all groups are to be looked at."""
         while (first := self._jobs.next()) is not None:
-            if not to_the_end and not self._free.has_room(self._sharing):
+            if not to_the_end and not self._goes_on():
                 return
             group, job = first
             placement = None if group in self.blocked else self._place(group, job)
@@ -85,6 +92,9 @@ class SchedulePass:
                 self._jobs.drop()
             else:
                 self._expect(group, job)
+
+    def _goes_on(self) -> bool:
+        return len(self.blocked) < LOOKED_MOST and self._free.has_room(self._sharing)
 
     def _place(self, group: JobGroup, job: ServiceJob) -> Placement | None:
         """Return devices on which a job may start now."""

@@ -71,6 +71,7 @@ class Timetable:
         self._spans: dict[str, dict[str, list[Span]]] = {}
         self._counts: dict[QuotaKey, list[tuple[int, int, int]]] = {}
         self._bounds: dict[tuple[DeviceNeed, str, float | None], list[tuple[int, int]]] = {}
+        self._first: dict[tuple[DeviceNeed, str], list[tuple[int, int]]] = {}
         self._ends: dict[tuple[str, str], list[int]] = {}
         self._reserved: dict[str, None] = {}
         for job_id in queue.running:
@@ -209,7 +210,10 @@ class Timetable:
         key = (group.need, device_type, group.time_limit_s)
         bounds = self._bounds.get(key)
         if bounds is None:
-            bounds = self._bounds[key] = self._first_bounds(group.need, device_type)
+            first = self._first.get(key[:2])
+            if first is None:
+                first = self._first[key[:2]] = self._first_bounds(group.need, device_type)
+            bounds = self._bounds[key] = list(first)
         best: tuple[int, int] | None = None
         devices: tuple[str, ...] = ()
         seen = []
