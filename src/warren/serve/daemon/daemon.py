@@ -174,6 +174,10 @@ class Daemon:
 
     def report(self, report: Report) -> None:
         """Take a report of a host; it is worked on in the next turn of the loop."""
+        if isinstance(report, AgentLost):
+            # A join that has waited for the disk is past: orders that follow from it would reach
+            # the next connection.
+            self._reports = deque(one for one in self._reports if not _is_join(one, report.host))
         self._reports.append(report)
         self._soon()
 
@@ -253,8 +257,9 @@ class Daemon:
                     self._follow(events)
             else:
                 self.record(events)
-            for report in taken:
+            for _ in taken:
                 self._reports.popleft()
+            for report in taken:
                 self._answer(report)
 
     def _append_applied(self, events: Sequence[AnyEvent]) -> None:
@@ -276,9 +281,16 @@ class Daemon:
             return []
 
     def _may_use(self, report: AgentJoined) -> bool:
-        """Tell whether a host has no attempts of another queue; it is used once they have ended."""
+        """Tell whether a host may be used from now on.
+
+        A host that is connected says nothing new: what it lists is older than later orders. A host
+        with attempts of another queue is used once they have ended.
+        """
         host = report.machine.name
         self._unused.pop(host, None)
+        known = self.queue.machines.get(host)
+        if known is not None and known.connected:
+            return False
         unknown = [name for name in report.attempts if self._attempt(name) is None]
         if unknown:
             self._unused[host] = report
@@ -336,6 +348,10 @@ class Daemon:
         """Tell whether an attempt has not ended."""
         found = self._attempt(name)
         return found is not None and found[1].ended_ns is None
+
+
+def _is_join(report: Report, host: str) -> bool:
+    return isinstance(report, AgentJoined) and report.machine.name == host
 
 
 def _joined_line(machine: Machine) -> str:
