@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,7 @@ from warren.serve.daemon.home import home_of_service, remove_socket
 from warren.serve.hosts.agents import AgentHosts
 from warren.serve.hosts.port import Hosts
 from warren.serve.hosts.tls import credentials
-from warren.serve.journal.journal import Journal
+from warren.serve.journal.journal import Journal, JournalWriteError
 
 JOURNAL: Final = "queue.db"
 """Name of the journal in the home of a service."""
@@ -77,8 +78,9 @@ def run_service(
     ):
         _check_attempts(own, journal)
         service = _Service(own, journal, order=order, as_root=as_root, say=say)
-        service.listen(listen, agents_listen)
-        runner.run(service.run(hosts, stop_jobs=stop_jobs))
+        with closing(service):
+            service.listen(listen, agents_listen)
+            runner.run(service.run(hosts, stop_jobs=stop_jobs))
 
 
 class _Service:
@@ -117,6 +119,13 @@ class _Service:
         if agents is not None:
             self._agents_at = _address(agents)
 
+    def close(self) -> None:
+        """Listen no more."""
+        for end in self._sockets:
+            end.close()
+        if self._sockets:
+            (self._home / "socket").unlink(missing_ok=True)
+
     async def run(self, hosts: Hosts | None, *, stop_jobs: bool) -> None:
         """Serve until a signal comes."""
         # Imported here: it takes longer than to find out that the home has a daemon.
@@ -143,13 +152,13 @@ class _Service:
                     group.create_task(server.serve([end]))
                 await ended.wait()
                 if stop_jobs:
-                    await daemon.end_jobs()
+                    with suppress(JournalWriteError):  # the daemon has said so; the jobs run on
+                        await daemon.end_jobs()
                 app.state.service.close()
                 for server in servers:
                     server.stop()
         finally:
             await daemon.stop()
-            (self._home / "socket").unlink(missing_ok=True)
 
     async def _start(self, daemon: Daemon) -> None:
         try:
