@@ -106,7 +106,7 @@ def long_queue() -> dict[str, float]:
     rows = [row(queue, job, 6, "backfill") for job in queue.jobs.values()]
     rows_s = perf_counter() - begin
     print(f"{len(rows)} rows in {rows_s:.3f} s")
-    return {"service_long_submit_ms": 1000 * median(taken_s), "service_50000_rows_s": rows_s}
+    return {"service_queue_submit_ms": 1000 * median(taken_s), "service_50000_rows_s": rows_s}
 
 
 def fold_s() -> float:

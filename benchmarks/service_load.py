@@ -141,12 +141,15 @@ def long() -> dict[str, float]:
         listing_s = median_s(lambda: client.ask("GET", "/v1/jobs?state=queued"))
         command = [sys.executable, "-m", "warren", "queue", "--server", at.server]
         command_s = median_s(lambda: subprocess.run(command, capture_output=True, check=True))
+        command.append("--json")
+        json_s = median_s(lambda: subprocess.run(command, capture_output=True, check=True))
         memory = at.memory_bytes()
         ran = at.ended()
     middle_ms, p99_ms = 1000 * taken_s[SINGLE // 2], 1000 * taken_s[SINGLE * 99 // 100]
     print(
         f"long: submit {middle_ms:.1f} ms, p99 {p99_ms:.1f} ms, most {1000 * taken_s[-1]:.0f} ms; "
-        f"listing {listing_s:.2f} s, `warren queue` {command_s:.2f} s; {memory / 1e6:.0f} MB; "
+        f"listing {listing_s:.2f} s, `warren queue` {command_s:.2f} s, with --json {json_s:.2f} s; "
+        f"{memory / 1e6:.0f} MB; "
         f"{ran} jobs ran meanwhile"
     )
     return {
@@ -154,6 +157,7 @@ def long() -> dict[str, float]:
         "service_long_submit_p99_ms": p99_ms,
         "service_long_listing_s": listing_s,
         "service_long_queue_command_s": command_s,
+        "service_long_queue_json_s": json_s,
         "service_long_memory_bytes": memory,
     }
 
