@@ -19,6 +19,7 @@ from fake_service import (
     until,
 )
 
+from warren.serve.daemon.changes import PAUSE_S
 from warren.serve.daemon.daemon import TICK_S
 from warren.serve.hosts.fake import Played, fake_machine
 from warren.serve.hosts.port import AgentJoined, AgentLost, StartOrder
@@ -267,23 +268,29 @@ def test_a_report_that_makes_no_sense_stops_no_other(
     assert len([line for line in said if "nonsense" in line and "left out" in line]) == 1
 
 
-def test_changes_wake_what_waits_once_a_turn(journal: TestJournal) -> None:
+def test_changes_wake_what_waits_at_once_and_then_now_and_then(journal: TestJournal) -> None:
     async def main() -> None:
         daemon = daemon_of(journal, fake_hosts())
-        woken: list[int] = []
+        woken: list[tuple[float, int]] = []
+        began = loop_s()
 
         async def follow() -> None:
             seen = daemon.changed.count
             while True:
                 seen = await daemon.changed.wait(seen)
-                woken.append(seen)
+                woken.append((round(loop_s() - began, 3), seen))
 
         task = asyncio.create_task(follow())
         await asyncio.sleep(0)
         for _ in range(5):
             submit_one(daemon)
-        await asyncio.sleep(0.1)
-        assert woken == [5]
+        for _ in range(30):
+            await asyncio.sleep(0.001)
+            submit_one(daemon)
+        await asyncio.sleep(1)
+        assert woken[0] == (0, 5)
+        assert woken[-1][1] == daemon.changed.count == 35
+        assert [at for at, _ in woken] == pytest.approx([0, PAUSE_S, 2 * PAUSE_S])
         task.cancel()
 
     play(main())

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
+
+PAUSE_S: Final = 0.02
+"""Shortest time between two times at which waiting coroutines go on, in seconds."""
 
 
 class Changes:
@@ -12,13 +16,16 @@ class Changes:
         self.count = 0
         self._next = asyncio.Event()
         self._waking: asyncio.Handle | None = None
+        self._woken_s = float("-inf")
 
     def note(self) -> None:
-        """Count a change; all that wait go on in the next turn of the loop."""
+        """Count a change; all that wait go on soon."""
         self.count += 1
         if self._waking is None:
-            # Many changes of one turn wake the waiting coroutines once.
-            self._waking = asyncio.get_running_loop().call_soon(self._wake)
+            # A busy queue has a thousand changes a second, and a hundred clients that wait.
+            loop = asyncio.get_running_loop()
+            at_s = max(loop.time(), self._woken_s + PAUSE_S)
+            self._waking = loop.call_at(at_s, self._wake)
 
     async def wait(self, seen: int) -> int:
         """Wait until there are more changes than ``seen``, and return their count."""
@@ -28,5 +35,6 @@ class Changes:
 
     def _wake(self) -> None:
         self._waking = None
+        self._woken_s = asyncio.get_running_loop().time()
         self._next.set()
         self._next = asyncio.Event()

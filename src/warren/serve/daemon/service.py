@@ -220,7 +220,7 @@ def _tune_garbage() -> None:
     """Keep Python from walking through a queue of many jobs again and again."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_GARBAGE, 50, 100)
+    gc.set_threshold(_GARBAGE, 10, 10)
 
 
 def _address(text: str) -> tuple[str, int]:
