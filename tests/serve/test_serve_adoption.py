@@ -8,7 +8,6 @@ import random
 import signal
 from pathlib import Path
 
-import msgspec
 import pytest
 from agent_world import HOST, PYTHON, World, living, pids_of, world
 from test_serve_agent import NASTY, ended_by
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.live
 
 
 def runner_of(here: World, attempt: str) -> int:
-    known = AttemptFolder(str(here.attempt_folder(attempt))).runner()
+    known = AttemptFolder(str(here.attempt_folder(attempt))).record().runner
     assert known is not None
     return known.pid
 
@@ -52,7 +51,7 @@ def test_attempts_run_on_without_a_daemon_and_the_next_one_learns_how_they_ended
             await here.started("1.1")
         (tmp_path / "mark").touch()
         folder = AttemptFolder(str(here.attempt_folder("1.1")))
-        while folder.end() is None:
+        while folder.record().end is None:
             await asyncio.sleep(0.01)
         async with world(tmp_path) as here:
             assert (await here.joined(1)).attempts == ("1.1",)
@@ -102,14 +101,14 @@ def test_a_runner_that_is_killed_with_its_agent_leaves_nothing(tmp_path: Path) -
 def test_attempts_of_before_a_reboot_have_ended_with_their_machine(tmp_path: Path) -> None:
     home = AgentHome(tmp_path / "agent")
     for name, boot in (("1.1", "another boot"), ("2.1", None)):
-        folder = home.make(name)
+        folder = home.make(name, None)
         assert folder is not None
         if boot:
             # The number of the process is another's now: this one's.
             ticks = processes.start_ticks(os.getpid())
             assert ticks is not None
             runner = RunnerProcess(os.getpid(), ticks, boot)
-            folder.write("runner.json", msgspec.json.encode(runner))
+            folder.add(runner)
     os.close(home._lock)
 
     async def test() -> None:

@@ -258,7 +258,7 @@ def test_a_killed_runner_takes_its_processes_along(
         here.start("1.1", PYTHON, NASTY, str(pids), str(port))
         while not port.exists():
             await asyncio.sleep(0.01)
-        known = AttemptFolder(str(here.attempt_folder("1.1"))).runner()
+        known = AttemptFolder(str(here.attempt_folder("1.1"))).record().runner
         assert known is not None
         os.kill(known.pid, signal.SIGKILL)
         end = await here.ended("1.1")
@@ -310,7 +310,7 @@ def test_a_cancel_reaches_a_command_although_the_disk_takes_no_file(
     async def test(here: World) -> None:
         here.start("1.1", "sleep", "1000")
         await here.started("1.1")
-        (here.attempt_folder("1.1") / ".stop.part").mkdir()  # in the way of the order
+        (here.attempt_folder("1.1") / "stop.part").mkdir()  # in the way of the order
         here.hosts.stop(HOST, "1.1", 60.0)
         assert ended_by(await here.ended("1.1")) == ("cancel", None, signal.SIGTERM, True)
 
@@ -323,7 +323,7 @@ def test_a_runner_that_the_machine_asks_to_end_ends_its_attempt_for_the_host(
     async def test(here: World) -> None:
         here.start("1.1", "sleep", "1000")
         await here.started("1.1")
-        known = AttemptFolder(str(here.attempt_folder("1.1"))).runner()
+        known = AttemptFolder(str(here.attempt_folder("1.1"))).record().runner
         assert known is not None
         os.kill(known.pid, signal.SIGTERM)
         assert ended_by(await here.ended("1.1")) == ("host", None, signal.SIGTERM, True)

@@ -18,7 +18,7 @@ import msgspec
 
 from warren.serve.agent import cgroups, processes
 from warren.serve.agent.devices import Devices, machine
-from warren.serve.agent.folders import AgentHome, AttemptFolder, RunnerProcess
+from warren.serve.agent.folders import AgentHome, AttemptFolder
 from warren.serve.agent.forks import fork_cleaner, fork_runner
 from warren.serve.agent.gpu_watch import GpuWatch
 from warren.serve.agent.link import DaemonLink, Target
@@ -98,7 +98,7 @@ class Agent:
             loop.on_signal(signum, lambda: loop.end(0))
         loop.watch(self._notices, self._read_notices)
         for folder in self._home.live():
-            order = folder.order()
+            order = self._home.order(folder.name)
             self._live[folder.name] = live = Live(folder, order.devices if order else ())
             self._look(live)
         # Runners share what the agent has in memory, as long as nothing writes to it.
@@ -145,7 +145,7 @@ class Agent:
             return
         live: Live | None = None
         try:
-            folder = self._home.make(order.attempt)
+            folder = self._home.make(order.attempt, order)
             if folder is None:  # it ran, and was forgotten
                 self._refuse(order.attempt)
                 return
@@ -154,7 +154,6 @@ class Agent:
             if unknown:
                 self._end_unstarted(live, "start", f"there is no device {', '.join(unknown)}")
                 return
-            folder.write("order.json", msgspec.json.encode(order))
             self._gpus.begins(order.attempt, order.devices)
             self._fork(live, order)
         except (OSError, ValueError) as error:
@@ -186,7 +185,7 @@ class Agent:
         try:
             if live is None:
                 # The order to start it never came here. If it comes now, it is too late.
-                folder = self._home.make(attempt)
+                folder = self._home.make(attempt, None)
                 if folder is not None:
                     live = self._live[attempt] = Live(folder)
                     self._end_unstarted(live, "cancel", "cancelled before it started")
@@ -199,7 +198,7 @@ class Agent:
             return
         signum = signal.SIGTERM
         try:
-            live.folder.write("stop", str(float(grace_s)).encode())
+            live.folder.ask_to_stop(grace_s)
         except OSError:  # the disk is full
             signum = CANCEL_SIGNAL
         if live.pidfd >= 0:
@@ -231,32 +230,31 @@ class Agent:
             self._loop.call_later(_RETRY_S, lambda: self._look(live))
 
     def _find_out(self, live: Live) -> None:
-        folder = live.folder
-        end = folder.end()
+        end = live.folder.record().end
         if end is not None:
             self._ended(live, end)
             return
-        lock = folder.lock()
+        lock = live.folder.lock()
         if lock is None:
             self._adopt(live)
             return
-        end = folder.end()  # it may have ended between the two looks
-        runner = folder.runner()
-        if end is not None:
+        try:
+            record = live.folder.record()  # it may have ended between the two looks
+            if record.end is not None:
+                self._ended(live, record.end)
+            elif record.runner is None:
+                reason = "the agent was killed before the command started"
+                self._end_unstarted(live, "start", reason)
+            elif record.runner.boot_id != processes.boot_id():
+                self._end_unstarted(live, "host", "its machine was started again", ran=True)
+            else:
+                self._watch(live, fork_cleaner(live.folder, record.runner.cgroup, lock))
+        finally:
             os.close(lock)
-            self._ended(live, end)
-        elif runner is None:
-            os.close(lock)
-            self._end_unstarted(live, "start", "the agent was killed before the command started")
-        elif runner.boot_id != processes.boot_id():
-            os.close(lock)
-            self._end_unstarted(live, "host", "its machine was started again", ran=True)
-        else:
-            self._clean(live, runner, lock)
 
     def _adopt(self, live: Live) -> None:
         """Watch a runner of an earlier agent."""
-        runner = live.folder.runner()
+        runner = live.folder.record().runner
         if runner is not None:
             with contextlib.suppress(ProcessLookupError):
                 pidfd = os.pidfd_open(runner.pid)
@@ -272,14 +270,14 @@ class Agent:
         live.runner = pid
         live.pidfd = os.pidfd_open(pid) if pidfd is None else pidfd
         self._loop.watch(live.pidfd, lambda: self._runner_gone(live))
-        if live.folder.has("stop"):  # asked for while the runner was not known
+        if live.folder.stop_grace_s() is not None:  # asked for while the runner was not known
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(live.pidfd, signal.SIGTERM)
 
     def _look_for_start(self, live: Live) -> None:
         """Look until an adopted runner has written that its command runs, or has ended."""
         if live.started_ns is None and live.end is None:
-            self._started(live, live.folder.started_ns())
+            self._started(live, live.folder.record().started_ns)
             if live.started_ns is None:
                 self._loop.call_later(_LOOK_S, lambda: self._look_for_start(live))
 
@@ -288,8 +286,9 @@ class Agent:
         os.close(live.pidfd)
         live.pidfd, live.runner = -1, 0
         self._reap()
-        self._started(live, live.folder.started_ns())
-        end = live.folder.end()
+        record = live.folder.record()
+        self._started(live, record.started_ns)
+        end = record.end
         if end is None:
             self._kill_orphans(live)
             return
@@ -299,7 +298,7 @@ class Agent:
     def _kill_orphans(self, live: Live) -> None:
         """Kill what a killed runner has left to this process, and clean up when none is left."""
         self._reap()
-        runner = live.folder.runner()
+        runner = live.folder.record().runner
         if runner is not None and runner.cgroup:
             cgroups.kill(runner.cgroup)
         known = self._runners()
@@ -311,13 +310,6 @@ class Agent:
             return
         self._kill_rounds = 0
         self._look(live)
-
-    def _clean(self, live: Live, runner: RunnerProcess, lock: int) -> None:
-        try:
-            pid = fork_cleaner(live.folder, runner.cgroup, lock)
-        finally:
-            os.close(lock)
-        self._watch(live, pid)
 
     def _end_unstarted(self, live: Live, cause: str, reason: str, ran: bool = False) -> None:
         """End an attempt that has no runner."""
@@ -334,7 +326,7 @@ class Agent:
             CommandEnded,
         )
         with contextlib.suppress(OSError):  # without it a new agent finds the same
-            live.folder.write_end(end)
+            live.folder.add(end, sync=True)
         self._ended(live, end)
 
     # Reports.
@@ -350,7 +342,7 @@ class Agent:
 
     def _report_again(self, live: Live) -> None:
         if live.started_ns is None:
-            live.started_ns = live.folder.started_ns()
+            live.started_ns = live.folder.record().started_ns
         if live.started_ns is not None:
             self._link.send(CommandStarted(self._name, live.folder.name, live.started_ns))
         if live.end is not None:

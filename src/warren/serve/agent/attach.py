@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import termios
+import time
 import tty
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,6 +23,10 @@ from warren.model.errors import WarrenError
 from warren.serve.agent.shells import ShellEnd, ShellRequest
 
 _PIECE_BYTES: Final = 1 << 16
+_BEGIN_S: Final = 0.5
+"""Longest wait for a job that has just begun, in seconds."""
+_AGAIN_S: Final = 0.02
+"""Time between two tries to connect, in seconds."""
 _DRAIN_S: Final = 0.05
 """Silence after which all that an ended shell printed has been shown, in seconds."""
 
@@ -54,23 +59,27 @@ def attach(folder: Path, command: Sequence[str] = ()) -> int:
 
 
 def _connected(folder: Path) -> socket.socket:
-    end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        opened = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    deadline = time.monotonic() + _BEGIN_S
+    while True:
+        end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            end.connect(f"/proc/self/fd/{opened}/attach")
-        finally:
-            os.close(opened)
-    except PermissionError:
-        end.close()
-        raise CannotAttach(f"attempt {folder.name} belongs to another account") from None
-    except OSError:
-        end.close()
-        raise CannotAttach(
-            f"attempt {folder.name} does not run on this machine; "
-            "attach works only there, while the job runs"
-        ) from None
-    return end
+            opened = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                end.connect(f"/proc/self/fd/{opened}/attach")
+                return end
+            finally:
+                os.close(opened)
+        except OSError as error:
+            end.close()
+            if isinstance(error, PermissionError):
+                raise CannotAttach(f"attempt {folder.name} belongs to another account") from None
+            # A job that has just begun takes shells in a moment.
+            if not (folder / "record").exists() or time.monotonic() > deadline:
+                raise CannotAttach(
+                    f"attempt {folder.name} does not run on this machine; "
+                    "attach works only there, while the job runs"
+                ) from None
+        time.sleep(_AGAIN_S)
 
 
 def _ask(end: socket.socket, request: ShellRequest, files: Sequence[int]) -> None:

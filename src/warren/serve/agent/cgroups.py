@@ -16,10 +16,16 @@ from typing import Final
 
 import msgspec
 
+from warren.serve.agent import processes
+
 SWITCH: Final = "WARREN_CGROUPS"
 """Variable that keeps an agent from using cgroups, if its value is ``off``."""
 _REMOVAL_S: Final = 0.002
 """Time between two tries to remove a group whose processes have just ended, in seconds."""
+
+
+_ROUNDS: Final = 10
+"""Looks for processes that a command has forked before it was put into its group."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -143,6 +149,23 @@ def make(group: str, memory_bytes: int | None) -> None:
 def join(group: str) -> None:
     """Put this process into a group; raises OSError if the kernel does not take it."""
     _write(f"{group}/cgroup.procs", "0")
+
+
+def take_in(group: str, pid: int) -> None:
+    """Put a process that has just begun into a group, and what it has forked meanwhile.
+
+    A process that the kernel does not take stays outside, where its runner finds it.
+    """
+    missing = [pid]
+    for _ in range(_ROUNDS):
+        for one in missing:
+            with contextlib.suppress(OSError):
+                _write(f"{group}/cgroup.procs", str(one))
+        with contextlib.suppress(OSError), open(f"{group}/cgroup.procs") as file:
+            inside = {int(line) for line in file}
+            missing = [one for one in processes.descendants(pid) if one not in inside]
+        if not missing:
+            return
 
 
 def kill(group: str) -> None:

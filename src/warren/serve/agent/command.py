@@ -19,7 +19,8 @@ from warren.serve.hosts.port import StartOrder
 CPU_PREFIX: Final = "cpu:"
 """Beginning of the id of a device that is a processor."""
 _DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
-_SIGNALS_PYTHON_IGNORES: Final = (signal.SIGPIPE, signal.SIGXFSZ)
+_IGNORED_SIGNALS: Final = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP)
+"""Signals that Python or the runner ignores, and a command does not."""
 
 
 class CannotStart(Exception):
@@ -156,6 +157,8 @@ def spawn(
     CannotStart
         It does not run; the text names what is wrong, and where.
     """
+    if place.account is None and place.rlimit_bytes is None and not terminal:
+        return _spawn_lightly(command, place, stdio)
     came, went = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
@@ -167,6 +170,50 @@ def spawn(
         os.waitpid(pid, 0)
         raise CannotStart(error.decode(errors="replace"))
     return pid
+
+
+def _spawn_lightly(command: Sequence[str], place: Place, stdio: tuple[int, int, int]) -> int:
+    """Start a command without a fork of this process, which would cost more than all the rest.
+
+    It inherits folder and processors, and is put into its cgroup when it runs.
+    """
+    if place.processors:
+        _use_processors(place.processors)
+    _enter(place)
+    error: OSError | ValueError = FileNotFoundError(errno.ENOENT, "")
+    try:
+        for path in _paths(command[0], place.environment):
+            try:
+                pid = os.posix_spawn(
+                    path,
+                    list(command),
+                    place.environment,
+                    file_actions=[(os.POSIX_SPAWN_DUP2, fd, to) for to, fd in enumerate(stdio)],
+                    setsid=True,
+                    setsigmask=(),
+                    setsigdef=_IGNORED_SIGNALS,
+                )
+                break
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except PermissionError as denied:  # another folder of PATH may have it, too
+                error = denied
+        else:
+            raise error
+    except (OSError, ValueError) as why:
+        raise CannotStart(_why_not(command[0], place, why)) from None
+    finally:
+        os.chdir("/")
+    if place.group:
+        cgroups.take_in(place.group, pid)
+    return pid
+
+
+def _paths(program: str, environment: Mapping[str, str]) -> list[str]:
+    """Return where a program may be, in the order of PATH."""
+    if "/" in program:
+        return [program]
+    return [os.path.join(folder, program) for folder in environment["PATH"].split(":")]
 
 
 def _become(
@@ -210,10 +257,7 @@ def _prepare(place: Place) -> None:
     if place.group:
         _or_cannot(lambda: cgroups.join(place.group), "the cgroup of the job cannot be entered")
     if place.processors:
-        which = ", ".join(map(str, place.processors))
-        _or_cannot(
-            lambda: os.sched_setaffinity(0, place.processors), f"processors {which} cannot be used"
-        )
+        _use_processors(place.processors)
     if place.rlimit_bytes is not None:
         limit = place.rlimit_bytes
         _or_cannot(
@@ -225,7 +269,16 @@ def _prepare(place: Place) -> None:
         os.setgroups(account.groups)
         os.setgid(account.gid)
         os.setuid(account.uid)
-    by = f" by account {account.name!r}" if account is not None else ""
+    _enter(place)
+
+
+def _use_processors(processors: tuple[int, ...]) -> None:
+    which = ", ".join(map(str, processors))
+    _or_cannot(lambda: os.sched_setaffinity(0, processors), f"processors {which} cannot be used")
+
+
+def _enter(place: Place) -> None:
+    by = f" by account {place.account.name!r}" if place.account is not None else ""
     _or_cannot(lambda: os.chdir(place.folder), f"folder {place.folder!r} cannot be entered{by}")
 
 
@@ -237,9 +290,7 @@ def _or_cannot(step: Callable[[], None], message: str) -> None:
 
 
 def _reset_signals() -> None:
-    for signum in _SIGNALS_PYTHON_IGNORES:
-        signal.signal(signum, signal.SIG_DFL)
-    for signum in (signal.SIGINT, signal.SIGHUP):
+    for signum in _IGNORED_SIGNALS:
         signal.signal(signum, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
@@ -249,7 +300,7 @@ def _why_not(program: str, place: Place, error: OSError | ValueError) -> str:
     if number == errno.ENOENT:
         if "/" in program:
             return f"command {program!r} does not exist in folder {place.folder!r}"
-        return f"command {program!r} was not found in PATH={_path(place.environment)}"
+        return f"command {program!r} was not found in PATH={place.environment['PATH']}"
     if number in (errno.EACCES, errno.EPERM):
         by = f" by account {place.account.name!r}" if place.account is not None else ""
         return f"command {program!r} cannot be executed{by}: {os.strerror(number or 0)}"
@@ -258,7 +309,3 @@ def _why_not(program: str, place: Place, error: OSError | ValueError) -> str:
     if number == errno.E2BIG:
         return f"command {program!r} has too long arguments or too large an environment"
     return f"command {program!r} cannot be executed: {getattr(error, 'strerror', None) or error}"
-
-
-def _path(environment: Mapping[str, str]) -> str:
-    return environment["PATH"]

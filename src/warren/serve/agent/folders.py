@@ -4,43 +4,38 @@
 
     HOME/lock                   held by the one agent of this home
     HOME/id                     a random name, which is the agent's own
-    HOME/live/12.1              this attempt has a record: it runs, or its end is not forgotten
-    HOME/attempts/12.1/         made once; an attempt whose folder is there never starts again
+    HOME/live/12.1              the order of an attempt that runs, or whose end is not forgotten
+    HOME/attempts/12.1/         made once; an attempt whose folder is there never starts again;
+                                the folder is locked by the runner as long as it lives
         output                  what the command wrote; stays when the record is forgotten
-        order.json              what to start
-        lock                    held by the runner as long as it lives
-        runner.json             written before the command may run: the runner's process
-        started                 written when the command runs: the time
+        record                  a line each: the runner's process, before the command may run; the
+                                start of the command; the end of the attempt
         stop                    asks the runner to end the attempt: the grace
-        end.json                how the attempt ended
         attach                  socket of the runner, for shells in the allocation
     HOME/checkpoints/12/        a folder a job, the same for all its attempts
 
-A file is written beside its place and renamed, so no reader sees half of it.
+Each file that is made and deleted costs a job a part of a millisecond, so there are few.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import re
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
 from warren.serve.agent import processes
-from warren.serve.hosts.port import CommandEnded, StartOrder
+from warren.serve.hosts.port import CommandEnded, CommandStarted, StartOrder
 
 NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+-]{0,99}")
 """Names of attempts, which are names of folders, too."""
-_T = TypeVar("_T")
-_RECORD: Final = ("order.json", "lock", "runner.json", "started", "stop", "end.json", "attach")
 
 
-class RunnerProcess(msgspec.Struct, frozen=True):
+class RunnerProcess(msgspec.Struct, frozen=True, tag="runner"):
     """Which process a runner is, and where the processes of its attempt are.
 
     ``start_ticks`` and ``boot_id`` tell it from a later process with the same ``pid``. ``cgroup``
@@ -57,6 +52,20 @@ class AgentInUse(Exception):
     """Another agent has this home; the text is one line."""
 
 
+class Record(msgspec.Struct):
+    """What the record of an attempt says: its runner, when its command began, how it ended.
+
+    Without a runner the command never ran.
+    """
+
+    runner: RunnerProcess | None = None
+    started_ns: int | None = None
+    end: CommandEnded | None = None
+
+
+_LINE: Final = msgspec.json.Decoder(RunnerProcess | CommandStarted | CommandEnded)
+
+
 class AttemptFolder:
     """The record and the log of one attempt."""
 
@@ -68,33 +77,12 @@ class AttemptFolder:
         """Return the path of a file of the folder."""
         return f"{self.path}/{name}"
 
-    def has(self, name: str) -> bool:
-        """Tell whether a file is there."""
-        return os.path.exists(self.file(name))
-
-    def write(self, name: str, content: bytes, *, sync: bool = False) -> None:
-        """Write a file as a whole; with ``sync`` it is on disk before the call returns.
-
-        Raises OSError if the disk does not take it.
-        """
-        beside = self.file(f".{name}.part")
-        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            left = memoryview(content)
-            while left:
-                left = left[os.write(fd, left) :]
-            if sync:
-                os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.rename(beside, self.file(name))
-
     def lock(self) -> int | None:
-        """Return the open lock of the folder's runner, or None if another process holds it.
+        """Return the open folder, locked; None if its runner lives and holds the lock.
 
         Raises OSError if it cannot be opened.
         """
-        fd = os.open(self.file("lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -102,29 +90,41 @@ class AttemptFolder:
             return None
         return fd
 
-    def order(self) -> StartOrder | None:
-        """Return what to start; None if that was never written."""
-        return _decoded(self.file("order.json"), StartOrder)
+    def add(
+        self, line: RunnerProcess | CommandStarted | CommandEnded, *, sync: bool = False
+    ) -> None:
+        """Add a line to the record; with ``sync`` it is on disk before the call returns.
 
-    def runner(self) -> RunnerProcess | None:
-        """Return which process the runner is; None before the command may run."""
-        return _decoded(self.file("runner.json"), RunnerProcess)
+        Raises OSError if the disk does not take it.
+        """
+        # The end of a line comes first, too: the one before may be broken by a full disk.
+        content = b"\n" + msgspec.json.encode(line) + b"\n"
+        _write(self.file("record"), os.O_APPEND, content, sync=sync)
 
-    def started_ns(self) -> int | None:
-        """Return when the command began to run, in nanoseconds since 1970; None before that."""
-        return _decoded(self.file("started"), int)
+    def record(self) -> Record:
+        """Return what the record says; raises OSError if it cannot be read."""
+        found = Record()
+        for line in _content(self.file("record")).split(b"\n")[:-1]:
+            with contextlib.suppress(msgspec.MsgspecError):
+                match _LINE.decode(line):
+                    case RunnerProcess() as runner:
+                        found.runner = runner
+                    case CommandStarted() as start:
+                        found.started_ns = start.time_ns
+                    case end:
+                        found.end = end
+        return found
+
+    def ask_to_stop(self, grace_s: float) -> None:
+        """Write the order to end the attempt; raises OSError if the disk does not take it."""
+        beside = self.file("stop.part")
+        _write(beside, os.O_TRUNC, str(float(grace_s)).encode())
+        os.rename(beside, self.file("stop"))
 
     def stop_grace_s(self) -> float | None:
         """Return the grace of the order to end the attempt, in seconds; None without an order."""
-        return _decoded(self.file("stop"), float)
-
-    def end(self) -> CommandEnded | None:
-        """Return how the attempt ended; None before that."""
-        return _decoded(self.file("end.json"), CommandEnded)
-
-    def write_end(self, end: CommandEnded) -> None:
-        """Write how the attempt ended, on disk; raises OSError if the disk does not take it."""
-        self.write("end.json", msgspec.json.encode(end), sync=True)
+        content = _content(self.file("stop"))
+        return float(content) if content else None
 
     def read_output(self, offset: int, limit: int) -> bytes:
         """Return up to ``limit`` bytes of the log from ``offset`` on; nothing if there is none."""
@@ -184,7 +184,7 @@ class AgentHome:
         """
         return attempt_folder(self.path, attempt)
 
-    def make(self, attempt: str) -> AttemptFolder | None:
+    def make(self, attempt: str, order: StartOrder | None) -> AttemptFolder | None:
         """Make the folder of an attempt, or return None if it was made before.
 
         Raises OSError if the disk does not take it.
@@ -192,16 +192,23 @@ class AgentHome:
         folder = self.folder(attempt)
         if os.path.exists(folder.path):
             return None
-        mark = f"{self.path}/live/{attempt}"
-        os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        _write(self._order(attempt), os.O_TRUNC, msgspec.json.encode(order))
         try:
             os.mkdir(folder.path, 0o711)
-        except FileExistsError:
-            return None
         except OSError:
-            os.unlink(mark)
+            os.unlink(self._order(attempt))
             raise
         return folder
+
+    def order(self, attempt: str) -> StartOrder | None:
+        """Return what an attempt that has a record shall start; None if that is not known."""
+        try:
+            return msgspec.json.decode(_content(self._order(attempt)), type=StartOrder | None)
+        except msgspec.MsgspecError:
+            return None
+
+    def _order(self, attempt: str) -> str:
+        return f"{self.path}/live/{attempt}"
 
     def live(self) -> list[AttemptFolder]:
         """Return the folders of all attempts that have a record."""
@@ -216,11 +223,9 @@ class AgentHome:
 
     def forget(self, folder: AttemptFolder) -> None:
         """Delete the record of an attempt; its log stays, and it still never starts again."""
-        for name in _RECORD:
+        for path in (*map(folder.file, ("attach", "stop", "record")), self._order(folder.name)):
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(folder.file(name))
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(f"{self.path}/live/{folder.name}")
+                os.unlink(path)
 
     def sync_attempts(self) -> None:
         """Have the disk hold which attempts were made, before one of them may run."""
@@ -249,16 +254,22 @@ def this_process(cgroup: str) -> RunnerProcess:
     return RunnerProcess(pid, ticks, processes.boot_id(), cgroup)
 
 
-def _decoded(path: str, kind: type[_T]) -> _T | None:
-    """Return the value in a file; None if the file is missing or holds something else."""
+def _write(path: str, flags: int, content: bytes, *, sync: bool = False) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
     try:
-        with open(path, "rb") as file:
-            return msgspec.json.decode(file.read(), type=kind)
+        left = memoryview(content)
+        while left:
+            left = left[os.write(fd, left) :]
+        if sync:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _content(path: str) -> bytes:
+    """Return what is in a file; nothing if it is missing."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.readall()
     except FileNotFoundError:
-        return None
-    except OSError as error:
-        if error.errno in (errno.ENOTDIR, errno.ELOOP):
-            return None
-        raise
-    except msgspec.MsgspecError:
-        return None
+        return b""

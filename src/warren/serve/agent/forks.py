@@ -89,15 +89,15 @@ def _work(
         end = work()
         while True:
             try:
-                folder.write_end(end)
+                folder.add(end, sync=True)
                 break
             except OSError:  # the devices wait until the end is on disk
                 time.sleep(_DISK_RETRY_S)
     except BaseException:
         import traceback  # which loads much
 
-        with contextlib.suppress(OSError):
-            folder.write("fault", traceback.format_exc().encode())
+        with contextlib.suppress(OSError), open(folder.file("fault"), "w") as file:
+            traceback.print_exc(file=file)
     finally:
         os._exit(0)
 

@@ -14,13 +14,11 @@ import signal
 import time
 from typing import Final, Literal
 
-import msgspec
-
 from warren.serve.agent import cgroups, processes
 from warren.serve.agent.command import CannotStart, Place, place_of, spawn
 from warren.serve.agent.folders import AgentHome, AttemptFolder, this_process
 from warren.serve.agent.shells import Shells
-from warren.serve.hosts.port import CommandEnded, StartOrder
+from warren.serve.hosts.port import CommandEnded, CommandStarted, StartOrder
 
 Cause = Literal["exit", "time", "cancel", "memory", "host", "start"]
 
@@ -28,6 +26,8 @@ CANCEL_SIGNAL: Final = signal.SIGUSR1
 """Signal that cancels an attempt whose agent cannot write the order into its folder."""
 _REST_GRACE_S: Final = 2.0
 """Longest time for processes that are left when a command ends by itself, in seconds."""
+_SHELLS_S: Final = 0.05
+"""Time after the start of a command until shells may come beside it, in seconds."""
 _STUCK_S: Final = 5.0
 """Time after SIGKILL when a process that still lives is named in the log, in seconds."""
 
@@ -68,7 +68,9 @@ class Runner:
         self._output = -1
         self._wake = -1
         self._poll = select.poll()
+        self._place: Place | None = None
         self._shells: Shells | None = None
+        self._shells_at = float("inf")
 
     def run(self) -> CommandEnded:
         """Run the attempt to its end."""
@@ -110,8 +112,8 @@ class Runner:
         if self._group:
             self._make_group()
         self._home.sync_attempts()
-        folder.write("runner.json", msgspec.json.encode(this_process(self._group)))
-        if folder.has("stop"):
+        folder.add(this_process(self._group))
+        if folder.stop_grace_s() is not None:
             self._cause = "cancel"
             return
         self._start(place)
@@ -132,9 +134,9 @@ class Runner:
         if self._order.time_limit_s is not None:
             self._limit_at = time.monotonic() + self._order.time_limit_s
         with contextlib.suppress(OSError):  # the disk is full; the agent hears of it
-            self._folder.write("started", str(now_ns).encode())
-        with contextlib.suppress(OSError):  # no shell can come beside it; it runs without
-            self._shells = Shells(self._folder, place, self._poll)
+            self._folder.add(CommandStarted("", self._order.attempt, now_ns))
+        self._place = place
+        self._shells_at = time.monotonic() + _SHELLS_S
         with contextlib.suppress(OSError):  # the agent has ended, or is busy
             os.write(self._notices, f"{self._order.attempt} {now_ns}\n".encode())
 
@@ -152,7 +154,11 @@ class Runner:
             if self._status is None and now >= self._limit_at:
                 self._ask_to_end("time", self._order.grace_s)
                 continue
-            until = min(self._kill_at, self._limit_at if self._status is None else self._kill_at)
+            if now >= self._shells_at:
+                self._open_to_shells()
+            until = min(self._kill_at, self._shells_at)
+            if self._status is None:
+                until = min(until, self._limit_at)
             ready = self._poll.poll(
                 None if until == float("inf") else max(0, until - now) * 1000 + 1
             )
@@ -160,6 +166,13 @@ class Runner:
             for fd, _ in ready:
                 if self._shells is not None:
                     self._shells.ready(fd)
+
+    def _open_to_shells(self) -> None:
+        """Let shells come; a command that ends at once never has any."""
+        self._shells_at = float("inf")
+        if self._place is not None:
+            with contextlib.suppress(OSError):  # it runs on without shells
+                self._shells = Shells(self._folder, self._place, self._poll)
 
     def _take_signals(self) -> None:
         """End the command if a signal asked for it."""
