@@ -52,7 +52,7 @@ class AgentInUse(Exception):
     """Another agent has this home; the text is one line."""
 
 
-class Record(msgspec.Struct):
+class AttemptRecord(msgspec.Struct):
     """What the record of an attempt says: its runner, when its command began, how it ended.
 
     Without a runner the command never ran.
@@ -101,9 +101,9 @@ class AttemptFolder:
         content = b"\n" + msgspec.json.encode(line) + b"\n"
         _write(self.file("record"), os.O_APPEND, content, sync=sync)
 
-    def record(self) -> Record:
+    def record(self) -> AttemptRecord:
         """Return what the record says; raises OSError if it cannot be read."""
-        found = Record()
+        found = AttemptRecord()
         for line in _content(self.file("record")).split(b"\n")[:-1]:
             with contextlib.suppress(msgspec.MsgspecError):
                 match _LINE.decode(line):
