@@ -98,13 +98,13 @@ def test_a_shell_on_a_terminal_controls_it_and_dies_with_the_job(tmp_path: Path)
 
 
 def test_a_job_that_does_not_run_here_cannot_be_attached_to(tmp_path: Path) -> None:
-    with pytest.raises(CannotAttach, match=r"attempt 7\.1 does not run on this machine"):
+    with pytest.raises(CannotAttach, match="does not run on this machine"):
         attach(tmp_path / "7.1")
 
     async def test() -> None:
         async with world(tmp_path) as here:
             await here.run("1.1", "true")
-            with pytest.raises(CannotAttach, match=r"attempt 1\.1 does not run on this machine"):
+            with pytest.raises(CannotAttach, match="does not run on this machine"):
                 attach(here.attempt_folder("1.1"))
 
     asyncio.run(test())

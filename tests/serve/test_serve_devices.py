@@ -12,6 +12,7 @@ import pytest
 from agent_world import HOST, world
 
 from warren.serve.agent.devices import Devices, short_name
+from warren.serve.agent.folders import AttemptFolder
 from warren.serve.agent.gpu_watch import GpuWatch
 from warren.serve.agent.loop import Loop
 from warren.serve.hosts.port import DevicesSeen
@@ -123,7 +124,7 @@ def test_memory_of_other_jobs_on_a_shared_device_is_not_waited_for(gpus: Path) -
 
 
 @pytest.mark.live
-def test_a_job_sees_the_gpus_it_was_given_by_uuid_and_their_use_is_reported(
+def test_a_job_has_its_gpus_by_uuid_until_their_memory_is_back_and_their_use_is_reported(
     gpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WARREN_NVML", "fake_nvml")
@@ -136,6 +137,15 @@ def test_a_job_sees_the_gpus_it_was_given_by_uuid_and_their_use_is_reported(
             assert [device.type for device in joined.machine.devices] == ["H100", "RTX4090"]
             await here.run("1.1", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES", devices=(UUIDS[1],))
             assert await here.log("1.1") == f"{UUIDS[1]}\n"
+            here.start("2.1", "sleep", "1000", devices=(UUIDS[0],))
+            await here.started("2.1")
+            write(gpus, 9 * GIB)
+            here.hosts.stop(HOST, "2.1", 0.0)
+            folder = AttemptFolder(str(here.attempt_folder("2.1")))
+            await here.until(lambda: folder.record().end is not None)
+            assert not here.ends("2.1")
+            write(gpus, GIB)
+            assert (await here.ended("2.1")).cause == "cancel"
             seen = [one for one in here.reports if isinstance(one, DevicesSeen)]
             assert seen[0].host == HOST
             assert len(seen[0].devices[0].foreign) == 1

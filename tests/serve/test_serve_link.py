@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import processes
 import pytest
 from agent_world import HOST, World, world
@@ -267,3 +268,13 @@ def test_an_agent_that_stands_still_is_lost_and_joins_again(tmp_path: Path) -> N
             assert (await here.ended("1.1")).exit_code == 0
 
     asyncio.run(test())
+
+
+def test_an_agent_elsewhere_cannot_take_the_name_of_the_daemons_machine(tmp_path: Path) -> None:
+    hosts = AgentHosts(tmp_path, name="far", listen=("127.0.0.1", 0))
+    hosts.credentials = credentials(tmp_path / "tls")
+    hello = Hello(MACHINE, (), "id", hosts.credentials.token)
+    assert "'far' is the daemon's own machine" in (hosts.why_not(hello, local=False) or "")
+    assert hosts.why_not(hello, local=True) is None
+    nameless = msgspec.structs.replace(hello, machine=Machine("", (), "boot", 1, 1, "", "0"))
+    assert "host name is empty" in (hosts.why_not(nameless, local=True) or "")

@@ -72,12 +72,12 @@ def _connected(folder: Path) -> socket.socket:
         except OSError as error:
             end.close()
             if isinstance(error, PermissionError):
-                raise CannotAttach(f"attempt {folder.name} belongs to another account") from None
+                raise CannotAttach("this job belongs to another account") from None
             # A job that has just begun takes shells in a moment.
             if not (folder / "record").exists() or time.monotonic() > deadline:
                 raise CannotAttach(
-                    f"attempt {folder.name} does not run on this machine; "
-                    "attach works only there, while the job runs"
+                    "this job does not run on this machine; "
+                    "attach works only where it does, and while it does"
                 ) from None
         time.sleep(_AGAIN_S)
 
