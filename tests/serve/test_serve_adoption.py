@@ -123,7 +123,7 @@ def test_attempts_of_before_a_reboot_have_ended_with_their_machine(tmp_path: Pat
 def test_agents_killed_at_random_moments_lose_no_attempt_and_start_none_twice(
     tmp_path: Path,
 ) -> None:
-    jobs = 24
+    jobs = 16
 
     async def test() -> None:
         async with world(tmp_path) as here:
@@ -139,7 +139,7 @@ def test_agents_killed_at_random_moments_lose_no_attempt_and_start_none_twice(
                         await asyncio.sleep(0.02)
 
             async def kill_all() -> None:
-                for _ in range(6):
+                for _ in range(4):
                     await asyncio.sleep(draw.uniform(0.0, 0.25))
                     joins = sum(type(one).__name__ == "AgentJoined" for one in here.reports)
                     os.kill(here.agent, signal.SIGKILL)
