@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import httpx
+import msgspec
 import pytest
 from api_fuzz import requests_of
 from api_world import World, submitted, world
@@ -16,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warren.serve.api.app import ROUTES
+from warren.serve.api.errors import STATUS_OF_KIND
 from warren.serve.hosts.fake import Played
 from warren.serve.page.actions import ACTIONS
 
@@ -56,6 +58,9 @@ FOLLOWED: Final = {("GET", "/v1/events")}
 """Routes for all that are known, whose answer does not end by itself."""
 
 
+MADE: Final = {(route.method, route.path): route for route in ROUTES}
+
+
 def path_of(route: str, job: str = "2") -> str:
     return route.format(job=job, host="h1", user="cleo")
 
@@ -80,6 +85,9 @@ def statuses() -> dict[tuple[str, str, str], int]:
                     params = {"timeout_s": 0} if route.endswith("wait") else None
                     answer = await client.request(method, path_of(route), json=body, params=params)
                     found[name, method, route] = answer.status_code
+                    if answer.is_success and MADE[method, route].media is None:
+                        type_ = MADE[method, route].types["return"]
+                        msgspec.json.decode(answer.content, type=type_)  # as the schema says
                     if name not in ("ana", "root"):
                         assert not [one for one in SECRETS if one in answer.text], route
             return found
@@ -181,7 +189,7 @@ def test_no_drawn_request_breaks_the_service_or_reaches_a_job_of_another_user(
             client = w.remote() if name == "none" else w.local(name)
             for request in requests:
                 answer = await _send(client, request)
-                assert answer.status_code < 500, request
+                assert answer.status_code in {200, 201, *STATUS_OF_KIND.values()} - {507}, request
                 if answer.status_code >= 400:
                     assert set(answer.json()) == {"error", "kind"}
                 if name != "root":

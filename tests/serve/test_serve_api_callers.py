@@ -52,6 +52,30 @@ def test_the_account_at_the_other_end_of_a_real_socket_is_the_caller(tmp_path: P
     asyncio.run(main())
 
 
+def test_a_connection_that_sends_no_request_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        with TestJournal(tmp_path / "q") as journal:
+            daemon = Daemon(journal, FakeHosts([], lambda _: Played(1.0)))
+            await daemon.start()
+            server, listening = ApiServer(make_app(daemon)), socket.socket(socket.AF_UNIX)
+            listening.bind(str(tmp_path / "socket"))
+            serving = asyncio.create_task(server.serve(sockets=[listening]))
+            while not server.started:
+                await asyncio.sleep(0.01)
+            reader, writer = await asyncio.open_unix_connection(str(tmp_path / "socket"))
+            writer.write(b"GET / HTTP/1.1\r\nX-Slow: ")
+            assert await reader.read() == b""
+            writer.close()
+            server.stop()
+            await serving
+            await daemon.stop()
+
+    monkeypatch.setattr("warren.serve.api.server.HEAD_S", 0.1)
+    asyncio.run(main())
+
+
 def test_names_in_headers_cookies_and_queries_change_nothing() -> None:
     async def main() -> None:
         async with world() as w:
@@ -243,6 +267,17 @@ def test_an_account_that_an_admin_made_admin_is_one() -> None:
             assert (await ben.post("/v1/jobs/1/cancel")).status_code == 403
             await w.local("root").put("/v1/users/ben", json={"role": "admin"})
             assert (await ben.post("/v1/jobs/1/cancel")).status_code == 200
+
+    play(main())
+
+
+def test_another_site_cannot_log_a_browser_in() -> None:
+    async def main() -> None:
+        async with world() as w:
+            token, foreign = w.token("cleo"), {"origin": "https://evil.test"}
+            answer = await w.remote().post("/login", data={"token": token}, headers=foreign)
+            assert answer.status_code == 403
+            assert "set-cookie" not in answer.headers
 
     play(main())
 

@@ -98,7 +98,7 @@ class Callers:
         uid = _state(request).get(PEER_UID)
         if uid is not None:
             _check_local(request)
-            _check_same_site(request)
+            check_same_site(request)
             return self._account(uid)
         authorization = request.headers.get("authorization")
         if authorization is not None:
@@ -109,7 +109,7 @@ class Callers:
         session = request.cookies.get(COOKIE)
         if session is None:
             raise _unknown("this needs a token; an admin makes one with `warren user add NAME`")
-        _check_same_site(request, strictly=True)
+        check_same_site(request, strictly=True)
         return self._known(self._session_user(session))
 
     async def check_token(self, token: str, address: str) -> User:
@@ -249,10 +249,20 @@ def _host_name(host: str) -> str | None:
         return None
 
 
-def _check_same_site(request: Request, *, strictly: bool = False) -> None:
+def check_same_site(request: Request, *, strictly: bool = False) -> None:
     """Refuse what the page of another site makes a browser send.
 
-    ``strictly``: a request without a sign of its origin is refused, too.
+    Parameters
+    ----------
+    request
+        The request.
+    strictly
+        Whether a request without a sign of its origin is refused, too.
+
+    Raises
+    ------
+    Failure
+        403 if it is refused.
     """
     if request.method in _SAFE:
         return

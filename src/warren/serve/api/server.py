@@ -18,7 +18,10 @@ from warren.serve.api.callers import PEER_UID
 HEADERS_MAX_BYTES: Final = 64 * 1024
 """Longest head of a request in bytes."""
 
-_CONNECTIONS_MAX: Final = 1_000
+HEAD_S: Final = 30.0
+"""Longest time from a connection to the end of the head of its first request, in seconds."""
+
+_TCP_CONNECTIONS_MAX: Final = 1_000
 _CLOSE_S: Final = 1
 """Seconds that open requests have to end in when the service stops."""
 _CREDENTIALS: Final = struct.Struct("iII")
@@ -26,7 +29,10 @@ _CREDENTIALS: Final = struct.Struct("iII")
 
 
 class PeerProtocol(H11Protocol):
-    """HTTP/1.1 whose requests on a Unix socket carry the uid of their sender."""
+    """HTTP/1.1 whose requests on a Unix socket carry the uid of their sender.
+
+    A connection that sends no request is closed.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Ask the kernel whose connection this is, once."""
@@ -34,6 +40,16 @@ class PeerProtocol(H11Protocol):
         uid = peer_uid(transport.get_extra_info("socket"))
         if uid is not None:
             self.app_state = {**self.app_state, PEER_UID: uid}
+        self._silent = self.loop.call_later(HEAD_S, self._close_silent)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer for a request."""
+        self._silent.cancel()
+        super().connection_lost(exc)
+
+    def _close_silent(self) -> None:
+        if self.cycle is None:
+            self.transport.close()
 
 
 def peer_uid(connection: Any) -> int | None:
@@ -66,7 +82,7 @@ class ApiServer(uvicorn.Server):
             access_log=False,
             proxy_headers=False,  # else a text could say who asks
             server_header=False,
-            limit_concurrency=_CONNECTIONS_MAX,
+            limit_concurrency=_TCP_CONNECTIONS_MAX if certificate else None,
             h11_max_incomplete_event_size=HEADERS_MAX_BYTES,
             timeout_graceful_shutdown=_CLOSE_S,
             ssl_certfile=certificate,

@@ -24,7 +24,7 @@ def message(text: str, *, job: str | None = None, token: str | None = None) -> P
 async def submit(call: Call, form: Form) -> Page:
     """Submit a job."""
     answer = await jobs.submit_jobs(call, submission_of(form, call.caller.user))
-    assert isinstance(answer, jobs.SubmitAnswer)
+    assert isinstance(answer, jobs.SubmittedIds)
     return message(f"Job {answer.id} was submitted.", job=answer.id)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from warren.serve.api.endpoint import Call
-from warren.serve.api.routes.hosts import DeviceJob, DeviceRow, HostRow
+from warren.serve.api.routes.hosts import DeviceJob, HostDeviceRow, HostRow
 from warren.serve.api.routes.users import UserRow
 from warren.serve.api.service import may_see
 from warren.serve.page.text import duration, gibibytes, moment
@@ -224,7 +224,7 @@ def host_part(host: HostRow) -> HostPart:
     return HostPart(host.name, host.connected, host.drained is not None, about, why, devices)
 
 
-def _device_line(device: DeviceRow) -> DeviceLine:
+def _device_line(device: HostDeviceRow) -> DeviceLine:
     text = _USES[device.use]
     if device.use == "foreign":
         text = f"{text}: {', '.join(device.foreign)}"

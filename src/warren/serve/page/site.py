@@ -10,7 +10,13 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from warren.serve.api.callers import COOKIE, SESSION_S, address_of, is_local
+from warren.serve.api.callers import (
+    COOKIE,
+    SESSION_S,
+    address_of,
+    check_same_site,
+    is_local,
+)
 from warren.serve.api.endpoint import Call, query_of
 from warren.serve.api.errors import Failure
 from warren.serve.api.service import Service
@@ -99,6 +105,7 @@ class _Site:
         if is_local(request):
             return _to("/")
         try:
+            check_same_site(request)
             form = await form_of(request)
             next_ = _safe(form.get("next", "/"))
             user = await self._service.callers.check_token(

@@ -20,7 +20,7 @@ class DeviceJob(msgspec.Struct, frozen=True):
     user: str
 
 
-class DeviceRow(msgspec.Struct, frozen=True):
+class HostDeviceRow(msgspec.Struct, frozen=True):
     """A device and its use.
 
     ``use`` is ``free``, ``jobs`` where jobs hold it, ``foreign`` where processes of no job use it,
@@ -49,7 +49,7 @@ class HostRow(msgspec.Struct, frozen=True):
     memory_bytes: int
     limits: str
     version: str
-    devices: list[DeviceRow]
+    devices: list[HostDeviceRow]
 
 
 def host_row(queue: Queue, name: str) -> HostRow:
@@ -69,10 +69,10 @@ def host_row(queue: Queue, name: str) -> HostRow:
     )
 
 
-def _device_row(queue: Queue, state: MachineState, id_: str) -> DeviceRow:
+def _device_row(queue: Queue, state: MachineState, id_: str) -> HostDeviceRow:
     device, use = state.devices[id_], state.uses.get(id_)
     jobs = [queue.jobs[job] for job in state.holders.get(id_, ())]
-    return DeviceRow(
+    return HostDeviceRow(
         id=id_,
         kind=device.kind,
         type=device.type,
@@ -86,7 +86,7 @@ def _device_row(queue: Queue, state: MachineState, id_: str) -> DeviceRow:
 
 
 def use_of(state: MachineState, device: str) -> str:
-    """Return the use of a device in a word; see ``DeviceRow``."""
+    """Return the use of a device in a word; see ``HostDeviceRow``."""
     use = state.uses.get(device)
     if not state.connected:
         return "away"

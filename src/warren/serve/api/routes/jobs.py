@@ -41,7 +41,7 @@ class PriorityBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     priority: int
 
 
-class SubmitAnswer(msgspec.Struct, frozen=True):
+class SubmittedIds(msgspec.Struct, frozen=True):
     """The id of a job or an array that was submitted, and the ids of all its jobs."""
 
     id: str
@@ -56,7 +56,7 @@ class JobsChanged(msgspec.Struct, frozen=True):
 
 async def submit_jobs(
     call: Call, body: Submission | list[Submission]
-) -> SubmitAnswer | list[SubmitAnswer]:
+) -> SubmittedIds | list[SubmittedIds]:
     """Submit a job, an array, a sweep, or a list of these, all or none."""
     begun = time.perf_counter()
     many = body if isinstance(body, list) else [body]
@@ -66,7 +66,7 @@ async def submit_jobs(
         lambda queue, now: requests.submit(queue, many, call.caller, now), call.caller, "submit"
     )
     call.service.submit_latency.add(time.perf_counter() - begun)
-    answers = [SubmitAnswer(one.id, one.ids) for one in done.answers]
+    answers = [SubmittedIds(one.id, one.ids) for one in done.answers]
     return answers if isinstance(body, list) else answers[0]
 
 
