@@ -36,7 +36,7 @@ _VERIFIED_MAX: Final = 1_000
 _FAILURES: Final = (10, 60.0)
 """Most wrong tokens from one address, and the seconds in which they are counted."""
 _CHECKS_MAX: Final = 2
-"""Most scrypt comparisons at once; each holds 16 MiB."""
+"""Most scrypt comparisons at once; each holds 2 MiB."""
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOCAL_NAMES: Final = frozenset({"", "localhost", "127.0.0.1", "::1", "warren"})
 _PROXY_HEADERS: Final = ("forwarded", "via", "x-forwarded-for", "x-real-ip")

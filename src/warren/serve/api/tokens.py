@@ -11,8 +11,11 @@ from typing import Final
 
 _SALT_BYTES: Final = 16
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")
-_COST: Final = (2**14, 8, 1)
-"""N, r and p of scrypt: 16 MiB and some 50 ms of a processor for each comparison."""
+_COST: Final = (2**11, 8, 1)
+"""N, r and p of scrypt: 2 MiB and some 6 ms of a processor for each comparison.
+
+More would not help: a secret of 256 random bits cannot be found by trying.
+"""
 
 _MEMORY_MAX: Final = 64 * 1024 * 1024
 """Most bytes of memory that one comparison may use."""
