@@ -2,53 +2,44 @@
 "use strict";
 
 const LOG_CHARACTERS = 1_000_000;  // most of a log that the page keeps
+const HIDDEN_MS = 30_000;  // a browser has six connections for all tabs: a hidden one gives its own back
 
-function refresh() {
-  if (document.hidden) {
-    stale = true;
-  } else {
-    stale = false;
-    htmx.trigger(document.body, "changed");
-  }
-}
-
-let stale = false;
-let known = null;
+let known = null;  // count of changes when the page was last renewed
+let stops = [];  // what ends the connections of this page
+let pause = null;
 
 function listen() {
   const events = new EventSource("/v1/events");
+  stops.push(() => events.close());
   const heard = event => {
     document.body.classList.remove("lost");
-    if (known !== null && known !== event.data) refresh();
+    if (known !== null && known !== event.data) htmx.trigger(document.body, "changed");
     known = event.data;
   };
   events.addEventListener("hello", heard);
   events.addEventListener("changed", heard);
   events.addEventListener("error", () => {
     document.body.classList.add("lost");
-    if (events.readyState === EventSource.CLOSED) setTimeout(listen, 5000);
+    if (events.readyState === EventSource.CLOSED) setTimeout(restart, 5000);
   });
-  addEventListener("pagehide", () => events.close(), {once: true});
 }
 
 async function follow(place) {
-  const decoder = new TextDecoder();
-  let response;
+  const abort = new AbortController();
+  stops.push(() => abort.abort());
+  const say = text => abort.signal.aborted || place.append(text);
   try {
-    response = await fetch(place.dataset.log);
-  } catch {
-    place.textContent = "The log cannot be read now; load the page again.";
-    return;
-  }
-  if (!response.ok) {
-    place.textContent = (await response.json()).error;
-    return;
-  }
-  const reader = response.body.getReader();
-  try {
+    const response = await fetch(place.dataset.log, {signal: abort.signal});
+    place.textContent = "";
+    if (!response.ok) {
+      say((await response.json()).error);
+      return;
+    }
+    const decoder = new TextDecoder();
+    const reader = response.body.getReader();
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
       const isAtEnd = place.scrollHeight - place.scrollTop - place.clientHeight < 40;
-      place.append(decoder.decode(part.value, {stream: true}));
+      say(decoder.decode(part.value, {stream: true}));
       if (place.textContent.length > 2 * LOG_CHARACTERS) {
         place.textContent = place.textContent.slice(-LOG_CHARACTERS);
       }
@@ -56,13 +47,33 @@ async function follow(place) {
     }
     place.dataset.whole = "";
   } catch {
-    place.append("\n[the connection was lost; load the page again]\n");
+    say("\n[the connection was lost; load the page again]\n");
   }
 }
 
-addEventListener("DOMContentLoaded", () => {
+function start() {
   if (document.getElementById("live")) listen();
-  const log = document.querySelector("pre[data-log]");
+  const log = document.querySelector("pre[data-log]:not([data-whole])");
   if (log) follow(log);
-  document.addEventListener("visibilitychange", () => stale && refresh());
+}
+
+function stop() {
+  for (const one of stops) one();
+  stops = [];
+}
+
+function restart() {
+  stop();
+  if (!document.hidden) start();
+}
+
+addEventListener("DOMContentLoaded", () => {
+  start();
+  addEventListener("pagehide", stop);
+  addEventListener("pageshow", event => event.persisted && restart());
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(pause);
+    if (document.hidden) pause = setTimeout(stop, HIDDEN_MS);
+    else if (!stops.length) start();
+  });
 });
