@@ -25,6 +25,8 @@ from warren.serve.records.users import Role, User
 UIDS: Final = {"root": 0, "ana": 2001, "ben": 2002}
 """Accounts of the machine; root is an admin."""
 NAMES: Final = {uid: name for name, uid in UIDS.items()}
+HERE: Final = "warren.test"
+"""Host of the service for clients by TCP."""
 JOB: Final = {"spec": {"command": ["train", "--secret"], "folder": "/secret/folder",
                        "environment": {"KEY": "secret value"}}}  # fmt: skip
 """A job, of which other users may see nothing that is secret."""
@@ -50,7 +52,7 @@ class World:
     def remote(self, token: str | None = None, address: str = "10.0.0.9") -> httpx.AsyncClient:
         """A client by TCP, with a token or without."""
         transport = httpx.ASGITransport(self.app, client=(address, 4711))
-        client = self._client(transport, "https://warren.test")
+        client = self._client(transport, f"https://{HERE}")
         if token is not None:
             client.headers["authorization"] = f"Bearer {token}"
         return client

@@ -7,10 +7,11 @@ import os
 import pwd
 import socket
 from pathlib import Path
+from typing import Final
 
 import httpx
 import pytest
-from api_world import JOB, World, submitted, world
+from api_world import HERE, JOB, World, submitted, world
 from fake_service import TestJournal, play
 
 from warren.serve.api import tokens
@@ -20,6 +21,9 @@ from warren.serve.api.limits import RateLimit
 from warren.serve.api.server import ApiServer
 from warren.serve.daemon.daemon import Daemon
 from warren.serve.hosts.fake import FakeHosts, Played
+
+EVIL: Final = "evil.test"
+"""Host of another web site."""
 
 
 async def who(client: httpx.AsyncClient) -> object:
@@ -174,7 +178,7 @@ def test_a_session_of_the_page_ends_by_time_by_logout_and_with_its_token() -> No
     async def main() -> None:
         async with world() as w:
             token = w.token("cleo")
-            same = {"origin": "https://warren.test"}
+            same = {"origin": f"https://{HERE}"}
             one, two, three = [await login(w, token) for _ in range(3)]
             assert await who(one) == {"user": "cleo", "role": "user"}
             value = two.cookies[COOKIE]
@@ -196,13 +200,13 @@ def test_a_session_of_the_page_ends_by_time_by_logout_and_with_its_token() -> No
     ("headers", "allowed"),
     [
         ({}, False),
-        ({"origin": "https://evil.test"}, False),
+        ({"origin": f"https://{EVIL}"}, False),
         ({"origin": "null"}, False),
-        ({"origin": "https://warren.test.evil.test"}, False),
+        ({"origin": f"https://{HERE}.{EVIL}"}, False),
         ({"sec-fetch-site": "cross-site"}, False),
         ({"sec-fetch-site": "same-site"}, False),
-        ({"origin": "https://evil.test", "sec-fetch-site": "same-origin"}, False),
-        ({"origin": "https://warren.test"}, True),
+        ({"origin": f"https://{EVIL}", "sec-fetch-site": "same-origin"}, False),
+        ({"origin": f"https://{HERE}"}, True),
         ({"sec-fetch-site": "same-origin"}, True),
     ],
 )
@@ -228,10 +232,10 @@ def test_a_session_changes_something_only_from_the_page_itself(
 @pytest.mark.parametrize(
     "headers",
     [
-        {"origin": "https://evil.test"},
+        {"origin": f"https://{EVIL}"},
         {"sec-fetch-site": "cross-site"},
-        {"host": "evil.test"},
-        {"host": "evil.test:8080", "origin": "http://evil.test:8080"},
+        {"host": EVIL},
+        {"host": f"{EVIL}:8080", "origin": f"http://{EVIL}:8080"},
         {"host": "[", "origin": "http://["},
         {"x-forwarded-for": "10.0.0.1"},
         {"forwarded": "for=10.0.0.1"},
@@ -274,7 +278,7 @@ def test_an_account_that_an_admin_made_admin_is_one() -> None:
 def test_another_site_cannot_log_a_browser_in() -> None:
     async def main() -> None:
         async with world() as w:
-            token, foreign = w.token("cleo"), {"origin": "https://evil.test"}
+            token, foreign = w.token("cleo"), {"origin": f"https://{EVIL}"}
             answer = await w.remote().post("/login", data={"token": token}, headers=foreign)
             assert answer.status_code == 403
             assert "set-cookie" not in answer.headers
@@ -286,7 +290,7 @@ def test_a_login_leads_to_no_other_site() -> None:
     async def main() -> None:
         async with world() as w:
             token = w.token("cleo")
-            for path in ("//evil.test", "https://evil.test", "/\\evil.test", "/\nx", ""):
+            for path in (f"//{EVIL}", f"https://{EVIL}", f"/\\{EVIL}", "/\nx", ""):
                 data = {"token": token, "next": path}
                 answer = await w.remote().post("/login", data=data)
                 assert answer.headers["location"] == "/"

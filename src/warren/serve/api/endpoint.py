@@ -74,7 +74,7 @@ class Route:
         Raises
         ------
         Failure
-            400 for a query or a body that is wrong, 413 for one that is too long.
+            400 for a query or a body that is wrong, 413 for a body that is too long.
         """
         request = call.request
         given: dict[str, Any] = {name: request.path_params[name] for name in self.segments}

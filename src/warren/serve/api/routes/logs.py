@@ -33,8 +33,9 @@ Read = Callable[[int, int], Awaitable[bytes]]
 class LogQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which part of a log is sent.
 
-    ``attempt`` is the last one by default. ``offset`` skips bytes at its beginning; ``tail`` sends
-    only so many bytes at its end. With ``follow`` the answer goes on until the job has ended.
+    ``attempt`` is the last one by default. ``offset`` is the number of bytes left out at its
+    beginning, ``tail`` the most bytes sent of its end. With ``follow`` the
+    answer goes on until the job has ended.
     """
 
     attempt: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
