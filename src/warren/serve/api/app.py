@@ -51,7 +51,12 @@ def make_app(
     """
     service = Service(daemon, jobs_run_as, log_place)
     app = FastAPI(
-        title="Warren", version=__version__, openapi_url=None, docs_url=None, redoc_url=None
+        title="Warren",
+        version=__version__,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
     )
     app.state.service = service
     for route in (*ROUTES, _schema_route()):
