@@ -6,6 +6,8 @@ import asyncio
 import os
 import pwd
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -31,27 +33,58 @@ async def who(client: httpx.AsyncClient) -> object:
     return answer.json()["caller"] if answer.status_code == 200 else answer.status_code
 
 
+@asynccontextmanager
+async def served(folder: Path, listening: socket.socket) -> AsyncIterator[tuple[Daemon, ApiServer]]:
+    """A server in real time on a socket."""
+    with TestJournal(folder / "q") as journal:
+        daemon = Daemon(journal, FakeHosts([], lambda _: Played(1.0)))
+        await daemon.start()
+        server = ApiServer(make_app(daemon))
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        while not server.started:
+            await asyncio.sleep(0.01)
+        yield daemon, server
+        server.stop()
+        await serving
+        await daemon.stop()
+
+
+def unix_socket(path: Path) -> socket.socket:
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(path))
+    return listening
+
+
 def test_the_account_at_the_other_end_of_a_real_socket_is_the_caller(tmp_path: Path) -> None:
     async def main() -> None:
-        with TestJournal(tmp_path / "q") as journal:
-            daemon = Daemon(journal, FakeHosts([], lambda _: Played(1.0)))
-            await daemon.start()
-            server = ApiServer(make_app(daemon))
-            listening = socket.socket(socket.AF_UNIX)
-            listening.bind(str(tmp_path / "socket"))
-            serving = asyncio.create_task(server.serve(sockets=[listening]))
-            transport = httpx.AsyncHTTPTransport(uds=str(tmp_path / "socket"))
-            async with httpx.AsyncClient(
-                transport=transport, base_url="http://localhost"
-            ) as client:
-                name = pwd.getpwuid(os.geteuid()).pw_name
-                assert await who(client) == {"user": name, "role": "admin"}
-                # A follower does not keep the service from its end.
-                events = asyncio.create_task(client.get("/v1/events"))
-                await asyncio.sleep(0.1)
-                server.stop()
-                await asyncio.gather(serving, events)
-            await daemon.stop()
+        path = tmp_path / "socket"
+        transport = httpx.AsyncHTTPTransport(uds=str(path))
+        async with (
+            served(tmp_path, unix_socket(path)) as (_, server),
+            httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
+        ):
+            name = pwd.getpwuid(os.geteuid()).pw_name
+            assert await who(client) == {"user": name, "role": "admin"}
+            # A follower does not keep the service from its end.
+            events = asyncio.create_task(client.get("/v1/events"))
+            await asyncio.sleep(0.1)
+            server.stop()
+            assert (await events).text.startswith("retry")
+
+    asyncio.run(main())
+
+
+def test_the_address_of_a_caller_is_that_of_its_connection(tmp_path: Path) -> None:
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+            async with served(tmp_path, listening) as (daemon, _), httpx.AsyncClient() as client:
+                headers = {"authorization": "Bearer x", "x-forwarded-for": "10.1.2.3"}
+                answer = await client.get(f"{url}/v1/jobs", headers=headers)
+                assert answer.status_code == 401
+                (entry,) = daemon.journal.audit()
+                assert "127.0.0.1" in str(entry.event)
+                assert "10.1.2.3" not in str(entry.event)
 
     asyncio.run(main())
 
@@ -60,21 +93,12 @@ def test_a_connection_that_sends_no_request_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
-        with TestJournal(tmp_path / "q") as journal:
-            daemon = Daemon(journal, FakeHosts([], lambda _: Played(1.0)))
-            await daemon.start()
-            server, listening = ApiServer(make_app(daemon)), socket.socket(socket.AF_UNIX)
-            listening.bind(str(tmp_path / "socket"))
-            serving = asyncio.create_task(server.serve(sockets=[listening]))
-            while not server.started:
-                await asyncio.sleep(0.01)
-            reader, writer = await asyncio.open_unix_connection(str(tmp_path / "socket"))
+        path = tmp_path / "socket"
+        async with served(tmp_path, unix_socket(path)):
+            reader, writer = await asyncio.open_unix_connection(str(path))
             writer.write(b"GET / HTTP/1.1\r\nX-Slow: ")
             assert await reader.read() == b""
             writer.close()
-            server.stop()
-            await serving
-            await daemon.stop()
 
     monkeypatch.setattr("warren.serve.api.server.HEAD_S", 0.1)
     asyncio.run(main())
