@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ class Shell:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.said = home.with_name("said")
+        self.pid = 0
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Start a command; its answer is read from it."""
@@ -68,6 +70,7 @@ class Shell:
             processes.wait_until(
                 lambda: self.said.read_text().count(" joined: ") > joined or process.poll()
             )
+            self.pid = process.pid
             yield process
         finally:
             process.terminate()
@@ -168,3 +171,19 @@ def test_a_shell_is_attached_to_a_running_job(shell: Shell, tmp_path: Path) -> N
     shell("cancel", job)
     shell("attach", job, code=2)
     shell("wait", job, code=1)
+
+
+def test_a_followed_log_is_whole_though_the_agent_is_killed_meanwhile(tmp_path: Path) -> None:
+    shell, go = Shell(tmp_path / "home"), tmp_path / "go"
+    script = f"echo one; while [ ! -e {go} ]; do sleep 0.02; done; echo two"
+    with shell.service():
+        followed = shell.start("logs", "-f", shell.submit("--", "sh", "-c", script))
+        assert followed.stdout is not None
+        assert followed.stdout.readline() == "one\n"
+        joined = shell.said.read_text().count(" joined: ")
+        (agent,) = processes.children(shell.pid)
+        os.kill(agent, signal.SIGKILL)
+        assert processes.wait_until(lambda: shell.said.read_text().count(" joined: ") > joined)
+        go.touch()
+        assert followed.communicate(timeout=processes.PATIENCE_S)[0] == "two\n"
+        assert followed.returncode == 0

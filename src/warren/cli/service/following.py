@@ -36,7 +36,7 @@ class Away:
 
 
 @command(
-    Argument("job", "ID", "Id of a job."),
+    Argument("job", "ID", "Id of a job, or the name of one of yours."),
     Option("--follow -f", "Go on until the job has ended."),
     Option("--tail", "Only the last lines.", "N", values.positive),
     Option("--attempt", "Number of the attempt, from 1. Default: the last.", "N", values.positive),
@@ -109,7 +109,7 @@ class _Follower:
     service
         The service.
     job
-        Id of the job.
+        Id or name of the job.
     attempt
         Number of the only attempt to follow; None: the last one, and those after it.
     """
@@ -126,6 +126,8 @@ class _Follower:
     def pieces(self, tail: int | None) -> Iterator[bytes]:
         """Yield the log, from its last lines on if ``tail`` says how many."""
         shown = self._service.show(self._job)
+        # Another job may get the name meanwhile.
+        self._job = shown["id"]
         if shown["state"] not in ENDED:
             _explain(shown)
         number = self._only or len(shown["attempts"]) or 1
@@ -168,7 +170,7 @@ class _Follower:
 
 
 @command(
-    Argument("jobs", "ID...", "Ids of jobs or arrays.", many=True),
+    Argument("jobs", "ID...", "Ids of jobs or arrays, or names of jobs of yours.", many=True),
     SERVER,
     JSON,
     examples=("warren wait 12", "warren wait 12 13 && echo both finished"),

@@ -125,7 +125,7 @@ def _since(row: dict[str, Any], now_s: float) -> str:
 
 
 @command(
-    Argument("job", "ID", "Id of a job."),
+    Argument("job", "ID", "Id of a job, or the name of one of yours."),
     SERVER,
     JSON,
     examples=("warren show 12", "warren show 12 --json"),

@@ -58,15 +58,18 @@ async def read_job_log(call: Call, job: str, query: LogQuery) -> Response:
         await log.check()
     except UnreadableLog as error:
         raise Failure("conflict", str(error)) from None
-    return StreamingResponse(_to_end(log.parts(call.request)), media_type=_TEXT)
+    parts = _to_end(log.parts(call.request), follow=query.follow)
+    return StreamingResponse(parts, media_type=_TEXT)
 
 
-async def _to_end(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _to_end(parts: AsyncIterator[bytes], *, follow: bool) -> AsyncIterator[bytes]:
     try:
         async for part in parts:
             yield part
     except UnreadableLog as error:
-        yield f"\n[the log ends here: {error}]\n".encode()
+        # Who follows counts the bytes of the log, and asks again from there.
+        if not follow:
+            yield f"\n[the log ends here: {error}]\n".encode()
 
 
 class UnreadableLog(Exception):
