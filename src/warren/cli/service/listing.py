@@ -88,18 +88,25 @@ def queue(
 
 
 def queue_lines(rows: list[dict[str, Any]], now_s: float, room: int | None) -> list[str]:
-    """Return jobs as a table, the reason last; neighbors of an array share a line."""
+    """Return jobs as a table, the reason last; neighbors of an array share a line.
+
+    Expected starts have a column if there are any.
+    """
     if not rows:
         return []
-    cells: list[tuple[str, ...]] = [("ID", "NAME", "USER", "STATE", "DEVICES", "FOR", "REASON")]
+    expects = any(row["expected_s"] is not None for row in rows)
+    head = ("ID", "NAME", "USER", "STATE", "DEVICES", "FOR", *(["START"] if expects else []))
+    cells: list[tuple[str, ...]] = [(*head, "REASON")]
     for alike in _alike(rows, now_s):
         row, last = alike[0], alike[-1]
         name = row["id"] if len(alike) == 1 else f"{row['id']}..{last['id'].rpartition('_')[2]}"
         devices = " ".join(filter(None, (str(row["devices_wanted"]), row["device_type"])))
         where = f"on {row['host']}" if row["state"] == "running" and not row["reason"] else ""
-        texts = (name, row["name"], row["user"], row["state"], devices, _since(row, now_s))
+        texts = [name, row["name"], row["user"], row["state"], devices, _since(row, now_s)]
+        if expects:
+            texts.append(_until(row["expected_s"], now_s))
         cells.append(tuple(clean(one) for one in (*texts, row["reason"] or where)))
-    return table(cells, room, shrinks=(1, 6))
+    return table(cells, room, shrinks=(1, len(head)))
 
 
 def _alike(rows: list[dict[str, Any]], now_s: float) -> list[list[dict[str, Any]]]:
@@ -114,6 +121,11 @@ def _alike(rows: list[dict[str, Any]], now_s: float) -> list[list[dict[str, Any]
             runs.append([row])
         seen = same
     return runs
+
+
+def _until(expected_s: float | None, now_s: float) -> str:
+    """Return how long it is to the expected start of a job."""
+    return "" if expected_s is None else f"in {span(expected_s - now_s)}"
 
 
 def _since(row: dict[str, Any], now_s: float) -> str:
@@ -155,7 +167,7 @@ def show_lines(job: dict[str, Any]) -> list[str]:
 
     shown = {name: value for name, value in job.items() if name not in _HIDDEN}
     attempts = job["attempts"]
-    for name in ("submitted_s", "started_s", "ended_s"):
+    for name in ("submitted_s", "started_s", "ended_s", "expected_s"):
         shown[name] = moment(shown[name])
     for name in ("time_limit_s", "grace_s"):
         shown[name] = span(shown[name])
