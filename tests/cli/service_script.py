@@ -9,7 +9,8 @@ from scripted_service import Answer, Asked
 ROW = {
     "id": "12", "name": "train", "user": "ana", "state": "queued", "reason": "devices: needs 2",
     "submitted_s": 1e9, "started_s": None, "ended_s": None, "expected_s": None,
-    "priority": 0, "array": None, "devices_wanted": 2, "device_type": "H100", "host": None, "attempt": 0,
+    "priority": 0, "array": None, "devices_wanted": 2, "device_type": "H100", "host": None,
+    "attempt": 0,
 }  # fmt: skip
 SHOWN = {
     **ROW, "exit_code": None, "devices": ["GPU-1", "GPU-2"], "log": "", "command": ["a", "b c"],

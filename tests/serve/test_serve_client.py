@@ -145,6 +145,23 @@ def test_a_connection_serves_many_requests_and_is_made_again_after_its_end(tmp_p
     assert len(service.asked) == 4
 
 
+def test_a_question_on_a_connection_that_ends_just_then_is_asked_again_and_a_change_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"
+    # As if the end of the connection had not been seen yet.
+    monkeypatch.setattr("select.select", lambda *_: ([], [], []))
+    with (
+        served(lambda _: whole, tmp_path / "socket") as (server, service),
+        Client(server) as client,
+    ):
+        assert client.queue() == []
+        assert client.queue() == []
+        with pytest.raises(ServiceError, match="it may have been done"):
+            client.cancel("1")
+    assert [one.method for one in service.asked] == ["GET", "GET"]
+
+
 @pytest.mark.parametrize(
     "answer",
     [

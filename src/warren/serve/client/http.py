@@ -49,17 +49,22 @@ class HttpConnection:
             lines.append(f"Authorization: Bearer {self._token}")
         if body is not None:
             lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
-        connection, file = self._connected()
-        try:
-            connection.settimeout(timeout_s)
-            connection.sendall("\r\n".join([*lines, "", ""]).encode() + (body or b""))
-            return HttpAnswer(self, file)
-        except OSError as error:
-            self.close()
-            raise lost(self._address, method, error.strerror or str(error)) from error
-        except (ValueError, EOFError) as error:
-            self.close()
-            raise lost(self._address, method, str(error)) from error
+        sent = "\r\n".join([*lines, "", ""]).encode() + (body or b"")
+        while True:
+            used = self._socket
+            connection, file = self._connected()
+            try:
+                connection.settimeout(timeout_s)
+                connection.sendall(sent)
+                return HttpAnswer(self, file)
+            except (OSError, ValueError, EOFError) as error:
+                self.close()
+                # The service may end a connection that was not used for some seconds just now. A
+                # request that changes nothing is repeated on a new one.
+                if connection is used and method == "GET":
+                    continue
+                said = getattr(error, "strerror", None) or str(error)
+                raise lost(self._address, method, said) from error
 
     def _connected(self) -> tuple[socket.socket, BinaryIO]:
         """Return the connection; a new one where the service has ended the last."""
