@@ -37,7 +37,9 @@ def test_the_queue_as_json_is_what_the_service_sent(
     script.answers["GET /v1/jobs"] = [ROW]
     script.answers["GET /v1/service"] = {"caller": {"user": "ana", "role": "user"}}
     assert warren("queue", "--json").json == [ROW]
-    assert service.asked[-1].path == "/v1/jobs?state=queued&state=held&state=running"
+    assert service.asked[-1].path == "/v1/jobs?"
+    assert warren("queue", "--state", "held", "--json").json == [ROW]
+    assert service.asked[-1].path == "/v1/jobs?state=held"
     assert warren("queue", "--mine", "--all", "--limit", "2", "--json").json == [ROW]
     assert service.asked[-1].path == "/v1/jobs?user=ana&limit=2"
 

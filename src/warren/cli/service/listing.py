@@ -38,7 +38,7 @@ def state(text: str) -> str:
     Option("--user", "Only jobs of this user.", "USER", str),
     Option("--state", "Only jobs in this state. Repeatable.", "STATE", state, many=True),
     Option("--array", "Only jobs of this array or sweep.", "ID", str),
-    Option("--all -a", "Also jobs that have ended.", name="ended"),
+    Option("--all -a", "Also jobs that have ended, as with --json.", name="ended"),
     Option("--limit", f"Most jobs, the newest ones. Default: {MOST_LINES}; with --json all.", "N",
            values.positive),
     SERVER,
@@ -58,15 +58,16 @@ def queue(
 ) -> None:
     """List the jobs of the service, and why each one waits.
 
-    Lists queued, held and running jobs of all users. The reason of a queued job says what it waits
-    for.
+    Lists queued, held and running jobs of all users; with --json also those that have ended. The
+    reason of a queued job says what it waits for.
     """
     import time
 
     with Client(server) as service:
         if mine:
             user = service.ask("GET", "/v1/service")["caller"]["user"]
-        states = state or (() if ended else _LIVE)
+        # Scripts look up the state of a job, which may have ended meanwhile.
+        states = state or (() if ended or json_ else _LIVE)
         chosen: dict[str, Any] = {"user": user, "array": array}
         asked = [query(chosen)[1:], *(f"state={one}" for one in states)]
         most = limit or (None if json_ else MOST_LINES)
