@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from warren.model.errors import SpecError
+from warren.runs.comparison.observed import replayed
 from warren.runs.compose import simulate
-from warren.runs.inputs import varied
 from warren.serve.records.jobs import Dependency
 from warren.serve.replay.read_service import load_service
 
@@ -19,7 +19,7 @@ from service_story import S, Story, eventful, three_jobs
 
 
 def finish_s(run: Any, place: str) -> dict[str, float]:
-    record = simulate(varied(run, place, ()))
+    record = simulate(replayed(run, place, ()))
     names = [job.name for job in record.run.workload.jobs]
     return dict(zip(names, (record.history.finish_ns_J / S).tolist(), strict=True))
 
@@ -53,6 +53,21 @@ def test_a_gang_is_started_whole_and_keeps_its_devices() -> None:
     ]
     with pytest.raises(SpecError, match="policy 'srtf' cannot place ring jobs"):
         finish_s(run, "srtf")
+
+
+def test_a_gang_waits_for_devices_of_one_host_as_it_did() -> None:
+    # At 0 s one device is left on each host; 3 needs two of one host, and 4 must not pass it.
+    story = Story(("m", "H100", 3), ("n", "H100", 3))
+    story.submit(0, "1", devices=2).submit(0, "2", devices=2)
+    story.start(0, "1", "m-0", "m-1").start(0, "2", "n-0", "n-1", host="n")
+    story.submit(1, "3", devices=2).submit(2, "4").end(50, "1")
+    story.start(50, "3", "m-0", "m-1").start(50, "4", "n-2", host="n")
+    story.end(60, "4").end(70, "2").end(90, "3")
+    run = story.run().run
+    expected = {"1": 50, "2": 70, "3": 90, "4": 60}
+    assert finish_s(run, "gavel-fifo") == finish_s(run, "fifo") == expected
+    anywhere = replayed(run, "gavel-fifo", ["policy.one_host=false"])
+    assert simulate(anywhere).history.finish_ns_J.tolist()[2] == 41 * S
 
 
 def test_a_job_that_waited_for_others_comes_when_they_end_in_the_simulation() -> None:

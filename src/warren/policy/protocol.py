@@ -17,7 +17,8 @@ class Policy(Protocol, Generic[M]):
     A class with capabilities as data and three pure methods. ``decide`` may not read a
     clock, draw from a global generator or change the view or ``memory`` (it returns the new
     memory), so replay and what-if can carry it. A memory belongs to one list of jobs and their
-    costs: values that follow from these alone it may keep by a job's index, once computed.
+    costs, which may become longer: values that follow from these alone it may keep by a job's
+    index, once computed.
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ from warren.report.record import LIVE, Record
 from warren.runs.check_apps import absent_note
 from warren.runs.compose import Attend, Options, PreparedRun
 from warren.runs.compose import simulate as simulate_run
-from warren.runs.inputs import named_after, run_of, varied
+from warren.runs.inputs import named_after, run_of
 from warren.store.run_folder import ReopenedFolder, RunFolder, default_dir
 
 _RUN: Final = "examples/quickstart/run.yaml"
@@ -144,7 +144,9 @@ def simulate(
         message = "is missing: name the policy to play the service under; `warren policies`"
         raise SpecError(Problem(file="simulate", field="--place", message=message))
     else:
-        run = varied(service.record.run, place, _overrides(set_, seed), others)
+        from warren.runs.comparison.observed import replayed
+
+        run = replayed(service.record.run, place, _overrides(set_, seed), others)
     prepared = PreparedRun(run=run)
     _say_size(prepared, events=events)
     if dry_run:

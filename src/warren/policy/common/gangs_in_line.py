@@ -45,13 +45,31 @@ class GangsInLine:
         """Draw the devices of a gang from the free ones; none if they are too few."""
         return drawn(view, job, free, gang_size(view, job))
 
+    def _on_one_host(self, view: View, job: int, free: IntArray) -> list[int]:
+        """Take devices of one host, of that with the fewest that are enough; none if none has them.
+
+        A gang that is larger than each host takes devices anywhere.
+        """
+        host_D, hosts = view.hosts.host_D, len(view.hosts.devices_H)
+        fits_D, need = view.costs.fits_JT[job, view.type_D], gang_size(view, job)
+        if need > np.bincount(host_D[fits_D], minlength=hosts).max():
+            return self.take(view, job, free)
+        usable = free[fits_D[free]]
+        free_H = np.bincount(host_D[usable], minlength=hosts)
+        enough = np.flatnonzero(free_H >= need)
+        if not len(enough):
+            return []
+        return self.take(view, job, usable[host_D[usable] == enough[free_H[enough].argmin()]])
+
     def initial(self, view: View) -> GangQueueMemory:
         """Return the memory before the first job: none waits, no device is held."""
         return GangQueueMemory(waiting=(), holdings=Holdings.none(view))
 
     def decide(self, view: View, memory: GangQueueMemory) -> tuple[Decision, GangQueueMemory]:
         """Continue the gangs that moved on, then start jobs from the front of the line."""
-        return GangQueue(self.rank, in_turn(self.take)).decide(view, memory)
+        # An option of those that have it.
+        take = self._on_one_host if getattr(self, "one_host", False) else self.take
+        return GangQueue(self.rank, in_turn(take)).decide(view, memory)
 
     def explain(self, view: View, memory: GangQueueMemory, job: int) -> str:
         """Say in one sentence why this job is where it is."""

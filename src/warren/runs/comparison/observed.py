@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
+from types import MappingProxyType
 
 from warren.core.journal import MAGIC, Step, encode, opening
 from warren.core.journal_reader import read_history
@@ -12,7 +13,9 @@ from warren.model.events import AnyEvent
 from warren.model.run import Run
 from warren.report.record import Record
 from warren.runs.bound_of_run import lower_bound
+from warren.runs.choose_policy import choose
 from warren.runs.compose import PreparedRun
+from warren.runs.inputs import varied
 from warren.runs.results import result_files
 from warren.store.run_folder import RunFolder
 
@@ -35,6 +38,30 @@ class ObservedRun:
             folder.write(result_files(self.record))
             folder.whole = True
             folder.keep()
+
+
+def replayed(
+    run: Run,
+    place: str | None,
+    overrides: Sequence[str],
+    others: Mapping[str, str | None] = MappingProxyType({}),
+) -> Run:
+    """Return an observed run under other policies, as ``varied`` does.
+
+    Gangs of what was observed had devices of one host each, so a policy with the option
+    ``one_host`` has it set, unless it is given.
+
+    Raises
+    ------
+    SpecError
+        All that is wrong with the options or the policies.
+    """
+    found = varied(run, place, overrides, others)
+    scheduler = found.scheduler
+    if len(run.cluster.hosts) > 1 and hasattr(choose(found), "one_host"):
+        options = {"one_host": True, **scheduler.options}
+        found = replace(found, scheduler=replace(scheduler, options=options))
+    return found
 
 
 def observed(run: Run, events: Iterable[AnyEvent], world: str) -> ObservedRun:

@@ -8,8 +8,9 @@ from itertools import product
 
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
+from warren.runs.comparison.observed import replayed
 from warren.runs.compose import PreparedRun
-from warren.runs.inputs import named_after, run_of, varied
+from warren.runs.inputs import named_after, run_of
 from warren.runs.user_policies.from_python import is_given
 
 
@@ -76,7 +77,7 @@ def planned_simulations(
         if base is None:
             run = run_of(path, name, chosen, others=wanted.others)
         else:
-            run = varied(base, name, chosen, wanted.others)
+            run = replayed(base, name, chosen, wanted.others)
         # ``warren.report.seeds`` joins runs whose names differ only in ``seed N``.
         said = [run.name, *sets, *([f"seed {seed}"] if several else [])]
         prepared = PreparedRun(run=replace(run, name=" ".join(said)))

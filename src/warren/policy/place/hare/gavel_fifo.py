@@ -26,7 +26,10 @@ from warren.policy.common.round_times import fastest, gang_size
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GavelFifo(GangsInLine):
-    """Start jobs in order of arrival, as gangs on the fastest free devices; it has no options."""
+    """Start jobs in order of arrival, as gangs on the fastest free devices."""
+
+    one_host: bool = False
+    """Whether a gang waits until one host has devices enough for it."""
 
     name: ClassVar[str] = "gavel-fifo"
     source: ClassVar[str] = "Hare (HPDC'22) 7.1; Gavel (OSDI'20)"

@@ -24,6 +24,9 @@ from warren.policy.common.gangs_in_line import GangsInLine
 class Fifo(GangsInLine):
     """Start jobs in order of arrival, as gangs on drawn devices."""
 
+    one_host: bool = False
+    """Whether a gang waits until one host has devices enough for it."""
+
     name: ClassVar[str] = "fifo"
     source: ClassVar[str] = "HLAS (TCC'24) VI-D"
     first_are: ClassVar[str] = "came earlier"
