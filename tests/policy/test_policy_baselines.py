@@ -24,6 +24,7 @@ from warren.sim.port import SimPort
 from warren.solve.bounds.exhaustive import TinyInstance, least_weighted_jct
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+import question_worlds
 import worlds
 
 HOLDERS = ("gavel-fifo", "sched-homo", "sched-allox")
@@ -126,6 +127,28 @@ def test_at_a_coarse_grain_a_held_job_is_one_stretch_and_ends_as_at_grain_1(name
         for job in range(9):
             mine = rows.job_R == job
             assert len(set(rows.device_R[mine].tolist())) == np.count_nonzero(mine)
+
+
+@pytest.mark.parametrize("name", ["fifo", "gavel-fifo"])
+def test_a_gang_keeps_to_one_host_where_one_is_large_enough(name: str) -> None:
+    spread = crossed = 0
+    for seed in range(8):
+        run, costs = question_worlds.on_hosts(*worlds.random_world(seed, jobs=9, devices=6))
+        host_D = np.array([device.host for device in run.cluster.devices])
+        type_D = np.array(run.cluster.type_of_device)
+        for one_host in (False, True):
+            found = history(run, costs, name, {"one_host": one_host})
+            assert (found.finish_ns_J >= 0).all()
+            for job in run.workload.jobs:
+                used = host_D[found.timeline.device_R[found.timeline.job_R == job.index]]
+                fits_D = costs.fits_JT[job.index, type_D]
+                gang = min(job.scale, int(fits_D.sum()))
+                # Of three devices a host; a larger gang may have devices of both.
+                small = gang <= max(int(fits_D[host_D == host].sum()) for host in {*host_D})
+                spread += len({*used}) > 1 and not one_host and small
+                crossed += len({*used}) > 1 and one_host and small
+    assert spread > 5
+    assert not crossed
 
 
 def whole(run: Run, costs: CostTable) -> TinyInstance:
