@@ -90,7 +90,13 @@ def parse(source: str, name: str, *, is_package: bool = False) -> Module:
     parts = name.split(".")
     is_face = len(parts) == 1 or (len(parts) == 2 and parts[1] not in ROOMS)
     room = FACE if is_face else parts[1]
-    return Module(name, room, ast.parse(source), is_package)
+    return Module(name, room, tree(source), is_package)
+
+
+@cache
+def tree(source: str) -> ast.Module:
+    """The syntax tree of a text: several rules look at that of each module."""
+    return ast.parse(source)
 
 
 @cache

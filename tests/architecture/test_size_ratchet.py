@@ -72,7 +72,7 @@ def too_long(name: str, source: str) -> Iterator[str]:
 
 def undocumented(name: str, source: str) -> Iterator[str]:
     """One line for each public module, class, function or method without a docstring."""
-    tree = ast.parse(source)
+    tree = house.tree(source)
     if not ast.get_docstring(tree):
         yield f"{name}: the module has no docstring"
     yield from _undocumented(name, tree)
