@@ -53,28 +53,34 @@ class WaitingJobs:
 
     def __init__(self) -> None:
         self.groups: dict[JobGroup, list[int]] = {}
+        self._group: dict[str, JobGroup] = {}
 
     def __len__(self) -> int:
-        return sum(len(orders) for orders in self.groups.values())
+        return len(self._group)
 
     def __contains__(self, job: ServiceJob) -> bool:
-        orders = self.groups.get(group_of(job), ())
-        at = bisect_left(orders, job.order)
-        return at < len(orders) and orders[at] == job.order
+        return job.id in self._group
+
+    def group(self, job: ServiceJob) -> JobGroup:
+        """Return the group of a job that waits here."""
+        return self._group[job.id]
 
     def add(self, job: ServiceJob) -> None:
         """Let a job wait for devices."""
-        orders = self.groups.setdefault(group_of(job), [])
+        if job in self:
+            return
+        group = self._group[job.id] = group_of(job)
+        orders = self.groups.setdefault(group, [])
         if not orders or orders[-1] < job.order:
             orders.append(job.order)
-        elif job not in self:
+        else:
             insort(orders, job.order)
 
     def remove(self, job: ServiceJob) -> None:
         """Take a job out, if it waits here."""
-        if job not in self:
+        group = self._group.pop(job.id, None)
+        if group is None:
             return
-        group = group_of(job)
         orders = self.groups[group]
         del orders[bisect_left(orders, job.order)]
         if not orders:

@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 from warren.serve.queue.machines import MachineState
 from warren.serve.queue.state import Queue
 from warren.serve.queue.submissions import never
-from warren.serve.queue.waiting import JobGroup, group_of
+from warren.serve.queue.waiting import JobGroup
 from warren.serve.records.jobs import JobState, ServiceJob
 from warren.serve.schedule.decide import Order, SchedulePass
 from warren.serve.schedule.placement import fits_host, fitting_types
@@ -70,7 +70,7 @@ def why(queue: Queue, job: ServiceJob, now_ns: int, order: Order = "strict") -> 
     if job.id in one_pass.starting:
         return WaitReason("starting", "about to start")
     reasons: dict[JobGroup, WaitReason] = queue.cache.setdefault(f"reasons {order}", {})
-    group = group_of(job)
+    group = queue.waiting.group(job)
     found = reasons.get(group)
     if found is None:
         found = reasons[group] = _Explanation(queue, group, one_pass).reason(job)
