@@ -91,7 +91,7 @@ def long_queue() -> dict[str, float]:
     while not queue.waiting.groups:
         come(queue, draw, 0)
         fold(queue, decide(queue, 1, "strict"))
-    spec = CommandSpec(command=("train",), folder="/home/u", devices=1, device_type="gpu")
+    spec = CommandSpec(command=("train",), folder="/", devices=1, device_type="gpu")
     while len(queue.waiting) < LONG:
         fold(queue, submit(queue, [Submission(spec, array=(0, 999))], Caller("u1"), 2).events)
     fold(queue, decide(queue, 3, "backfill"))
@@ -145,7 +145,7 @@ def come(queue: Queue, draw: np.random.Generator, now_ns: int) -> None:
     """Submit a drawn job."""
     spec = CommandSpec(
         command=("train",),
-        folder="/home/u",
+        folder="/",
         devices=int(draw.choice([1, 1, 1, 2, 4, 8])),
         device_type=(None, "gpu", "H100", "A100")[int(draw.integers(4))],
         time_limit_s=float(draw.integers(1, 49)) * 3600,

@@ -28,8 +28,8 @@ def events_of(queue: Queue, report: Report, now_ns: int) -> list[AnyEvent]:
 
     Once they are on disk, a host may forget an attempt whose end it has reported, where the attempt
     has ended in the queue (``forgettable``). A host that has joined is to start the attempts of its
-    ``MachineState.attempts`` that it has no record of, and to stop those that it has a record of
-    and that have ended in the queue.
+    ``MachineState.attempts`` that it has no record of. It is to stop the attempts that it has a
+    record of and that have ended in the queue.
     """
     match report:
         case AgentJoined():

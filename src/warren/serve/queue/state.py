@@ -16,7 +16,7 @@ from warren.model.errors import InvalidTransition
 from warren.serve.queue.dependencies import Dependencies
 from warren.serve.queue.machines import MachineState
 from warren.serve.queue.usage import HALF_LIFE_S, DeviceUsage
-from warren.serve.queue.waiting import WaitingJobs
+from warren.serve.queue.waiting import ReadyJobs
 from warren.serve.records.events import (
     AnyEvent,
     AttemptBegun,
@@ -51,7 +51,7 @@ class TypeTotal(NamedTuple):
     devices: int
 
 
-class HeldDevices(NamedTuple):
+class HeldType(NamedTuple):
     """Devices of one type that a job holds."""
 
     type: str
@@ -109,8 +109,8 @@ class Queue:
         self.hosts: dict[str, list[str]] = {}
         self.users: dict[str, User] = {}
         self.quotas: dict[tuple[str, str], Quota] = {}
-        self.waiting = WaitingJobs()
-        self.running: dict[str, tuple[HeldDevices, ...]] = {}
+        self.waiting = ReadyJobs()
+        self.running: dict[str, tuple[HeldType, ...]] = {}
         self.dependencies = Dependencies(self.jobs)
         self.names: dict[tuple[str, str], dict[str, None]] = {}
         self.last_named: dict[tuple[str, str], str] = {}
@@ -226,15 +226,15 @@ def _begun(queue: Queue, event: AttemptBegun) -> None:
     machine.hold(job.id, event.devices, job.spec.share)
 
 
-def _held_devices(machine: MachineState, devices: tuple[str, ...]) -> tuple[HeldDevices, ...]:
+def _held_devices(machine: MachineState, devices: tuple[str, ...]) -> tuple[HeldType, ...]:
     counts: dict[tuple[str, str], int] = {}
     for name in devices:
         key = (machine.devices[name].type, machine.devices[name].kind)
         counts[key] = counts.get(key, 0) + 1
-    return tuple(HeldDevices(*key, count) for key, count in counts.items())
+    return tuple(HeldType(*key, count) for key, count in counts.items())
 
 
-def _count(queue: Queue, user: str, held: tuple[HeldDevices, ...], sign: int, time_ns: int) -> None:
+def _count(queue: Queue, user: str, held: tuple[HeldType, ...], sign: int, time_ns: int) -> None:
     """Count devices as held by a user from now on, or as no longer held."""
     holds = queue.holds.setdefault(user, {})
     for one in held:

@@ -35,7 +35,7 @@ class DeviceUsage:
         self._meters: dict[str, dict[str, _Meter]] = {}
 
     def change(self, user: str, device_type: str, devices: int, time_ns: int) -> None:
-        """Note that a user has so many devices of a type more from now on, or fewer."""
+        """Note that a user has ``devices`` of a type more from now on; below 0: fewer."""
         meters = self._meters.setdefault(user, {})
         meter = meters.get(device_type)
         if meter is None:

@@ -42,7 +42,7 @@ def group_of(job: ServiceJob) -> JobGroup:
     return JobGroup(job.priority, job.user, need_of(job), job.spec.time_limit_s)
 
 
-class WaitingJobs:
+class ReadyJobs:
     """Jobs that wait for devices alone: not held, and every dependency holds.
 
     Attributes

@@ -24,7 +24,7 @@ from warren.serve.queue.waiting import DeviceNeed, JobGroup
 from warren.serve.records.events import AttemptBegun
 from warren.serve.records.jobs import ServiceJob
 from warren.serve.schedule.order import FairOrder
-from warren.serve.schedule.placement import FreeDevices, Placement, fits_host, fitting_types
+from warren.serve.schedule.placement import OpenDevices, Placement, fits_host, fitting_types
 from warren.serve.schedule.quotas import QuotaRoom
 from warren.serve.schedule.timetable import ExpectedStart, Timetable
 
@@ -65,7 +65,7 @@ class SchedulePass:
         self._order = order
         self._jobs = FairOrder(queue, now_ns)
         self._quotas = QuotaRoom(queue)
-        self._free = FreeDevices(queue, first_fit=order == "backfill")
+        self._free = OpenDevices(queue, first_fit=order == "backfill")
         self._timetable: Timetable | None = None
         self._sharing = any(group.need.share for group in queue.waiting.groups)
         self._kept: set[tuple[DeviceNeed, str]] = set()

@@ -25,7 +25,7 @@ class Placement(NamedTuple):
     devices: tuple[str, ...]
 
 
-class FreeDevices:
+class OpenDevices:
     """Devices on which jobs may start, less those that a decision has given away so far.
 
     Parameters
