@@ -105,3 +105,11 @@ def test_a_record_s_tag_is_a_word_of_its_own_so_that_its_class_can_be_renamed() 
         if keyword.arg == "tag" and not isinstance(ast.literal_eval(keyword.value), str)
     ]
     assert not tags
+
+
+def test_the_pure_folders_of_the_service_are_watched() -> None:
+    clock = "import time\n"
+    assert list(broken_bans(house.parse(clock, "warren.serve.queue.state")))
+    assert not list(broken_bans(house.parse(clock, "warren.serve.daemon.daemon")))
+    watched = [one.name for one in house.modules() if one.name.startswith("warren.serve.schedule.")]
+    assert len(watched) > 4
