@@ -213,28 +213,31 @@ class Model:
         devices = [one for host in self.hosts.values() for one in host.machine.devices]
         return sum(one.type == kind for one in devices) or 1
 
+    def head(self, waiting: list[ModelJob], uses: dict[str, float]) -> ModelJob:
+        """The first of waiting jobs in their order."""
+        highest = max(job.priority for job in waiting)
+        firsts: dict[str, ModelJob] = {}
+        for job in waiting:
+            if job.priority == highest:
+                firsts.setdefault(job.user, job)
+        place = {name: number for number, name in enumerate(self.jobs)}
+        return min(firsts.values(), key=lambda job: (uses[job.user], place[job.id]))
+
     def strict(self, now_ns: int) -> list[tuple[str, str, tuple[str, ...]]]:
         """Job, host and devices of all that starts now, in strict order; they start here, too."""
         begun = []
-        uses = {job.user: self.use(job.user, now_ns) for job in self.ready()}
         waiting = self.ready()
+        uses = {job.user: self.use(job.user, now_ns) for job in waiting}
         shut_hosts: set[tuple[str, str]] = set()
         shut_quotas: set[tuple[str, str]] = set()
         while waiting:
-            top = [job for job in waiting if job.priority == max(one.priority for one in waiting)]
-            firsts: dict[str, ModelJob] = {}
-            for one in top:
-                firsts.setdefault(one.user, one)
-            job = min(
-                firsts.values(), key=lambda one: (uses[one.user], list(self.jobs).index(one.id))
-            )
+            job = self.head(waiting, uses)
             waiting.remove(job)
             spec, count = job.spec, job.spec.devices
             place = self.place(job, shut_hosts, shut_quotas)
             if place is not None:
                 host, kind, devices = place
-                job.state = "running"
-                job.attempts.append(ModelAttempt(host, kind, devices, now_ns))
+                self.begin(job, host, devices, now_ns)
                 weight = self.users[job.user].weight if job.user in self.users else 1
                 uses[job.user] += 60 * count / self.count(kind) / weight
                 begun.append((job.id, host, devices))
@@ -261,6 +264,24 @@ class Model:
                     if ready and spec.host in (None, name) and len(usable) >= count:
                         shut_hosts.add((name, kind))
         return begun
+
+    def allows(self, job: ModelJob, host: str, devices: tuple[str, ...]) -> bool:
+        """Tell whether a job may begin on devices, whatever the order."""
+        kinds = {one.id: one.type for one in self.hosts[host].machine.devices}
+        kind = kinds[devices[0]]
+        return (
+            job in self.ready()
+            and kind in self.fitting(job.spec)
+            and job.spec.host in (None, host)
+            and len(set(devices)) == job.spec.devices
+            and set(devices) <= set(self.free(self.hosts[host], kind, job.spec.share))
+            and all(used + len(devices) <= most for _, _, most, used in self.limits(job.user, kind))
+        )
+
+    def begin(self, job: ModelJob, host: str, devices: tuple[str, ...], now_ns: int) -> None:
+        kinds = {one.id: one.type for one in self.hosts[host].machine.devices}
+        job.state = "running"
+        job.attempts.append(ModelAttempt(host, kinds[devices[0]], devices, now_ns))
 
     def place(
         self, job: ModelJob, shut_hosts: set[tuple[str, str]], shut_quotas: set[tuple[str, str]]

@@ -238,6 +238,22 @@ class QueueMachine(RuleBasedStateMachine):
             if not arrive >> place & 1:
                 self.recorded[f"{one.job}.{one.attempt}"] = one.host
 
+    @rule(seconds=st.integers(0, 100))
+    def start_by_backfill(self, seconds: int) -> None:
+        """What begins is allowed to, and the first job in the order does if it can."""
+        begun = decide(self.queue, self.wait(seconds), "backfill")
+        self.apply(begun)
+        if ready := self.model.ready():
+            uses = {job.user: self.model.use(job.user, self.now_ns) for job in ready}
+            first = self.model.head(ready, uses)
+            could = self.model.place(first, set(), set()) is not None
+            assert could == (first.id in {one.job for one in begun})
+        for one in begun:
+            job = self.model.jobs[one.job]
+            assert self.model.allows(job, one.host, one.devices)
+            self.model.begin(job, one.host, one.devices, self.now_ns)
+            self.recorded[f"{one.job}.{one.attempt}"] = one.host
+
     @rule(number=st.integers(0, 30), seconds=st.integers(0, 1000))
     def started(self, number: int, seconds: int) -> None:
         if not self.recorded:
