@@ -22,7 +22,7 @@ from fake_service import (
 from warren.serve.daemon.changes import PAUSE_S
 from warren.serve.daemon.daemon import TICK_S
 from warren.serve.hosts.fake import Played, fake_machine
-from warren.serve.hosts.port import AgentJoined, AgentLost, StartOrder
+from warren.serve.hosts.port import AgentJoined, AgentLost, CommandStarted, StartOrder
 from warren.serve.journal.journal import JournalWriteError
 from warren.serve.queue.requests import submit
 from warren.serve.records.events import AttemptBegun, AttemptEnded, JobHeld, JobSubmitted
@@ -261,11 +261,15 @@ def test_a_report_that_makes_no_sense_stops_no_other(
         await daemon.start()
         submit_one(daemon)
         daemon.report(AgentLost(host="h0", reason="nonsense"))
+        daemon.report(CommandStarted(host="h0", attempt="1.1", time_ns=1 << 70))
         await all_ended(daemon)
         await daemon.stop()
 
     play(main())
-    assert len([line for line in said if "nonsense" in line and "left out" in line]) == 1
+    left_out = [line for line in said if "left out" in line]
+    assert "nonsense" in left_out[0]
+    assert "its clock is wrong" in left_out[1]
+    assert len(left_out) == 2
 
 
 def test_changes_wake_what_waits_at_once_and_then_now_and_then(journal: TestJournal) -> None:

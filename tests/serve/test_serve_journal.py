@@ -130,6 +130,14 @@ def test_a_full_disk_keeps_none_of_the_events_and_says_so(path: Path) -> None:
         assert list(journal.events()) == [*EVENTS, EVENTS[0], *many]
 
 
+def test_an_event_that_no_row_can_hold_keeps_no_later_one_out(path: Path) -> None:
+    with Journal(path) as journal:
+        with pytest.raises(OverflowError):
+            journal.append([*EVENTS, JobHeld(time_ns=1 << 70, job="1")])
+        journal.append(EVENTS)
+        assert list(journal.events()) == EVENTS
+
+
 def first_version(path: Path) -> None:
     """A journal as the first version of the tables has it."""
     with Journal(path.with_name("new")) as journal:

@@ -39,6 +39,8 @@ Answer = TypeVar("Answer")
 
 TICK_S: Final = 3.0
 """Time between two looks at what no event announces, in seconds."""
+_LATEST_NS: Final = 1 << 63
+"""Time that no clock reports, in nanoseconds since 1970."""
 _STOP_S: Final = 10.0
 """Longest wait for jobs to end after their grace, when the service stops them, in seconds."""
 
@@ -275,6 +277,8 @@ class Daemon:
         try:
             if isinstance(report, AgentJoined) and not self._may_use(report):
                 return []
+            if getattr(report, "time_ns", 0) >= _LATEST_NS:
+                raise ValueError("its clock is wrong")
             return events_of(self.queue, report, self.now_ns())
         except Exception as error:  # one host must not stop the others
             self._say(f"a report of a host is left out: {report!r:.200}: {one_line(error)}")

@@ -103,10 +103,12 @@ class Journal:
             self._db.execute("BEGIN IMMEDIATE")
             self._db.executemany(_INSERT, rows)
             self._db.execute("COMMIT")
-        except sqlite3.Error as error:
+        except BaseException as error:
             with suppress(sqlite3.Error):
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
+            if not isinstance(error, sqlite3.Error):
+                raise
             raise JournalWriteError(
                 f"{self.path}: cannot be written: {error}; nothing was changed"
             ) from None
