@@ -28,8 +28,9 @@ _BACKLOG: Final = 1024
 """Most connections that wait to be accepted."""
 _ANY: Final = ("0.0.0.0", "::")  # noqa: S104 - said, not listened at
 """Addresses that stand for all of a machine."""
-_GARBAGE: Final = 50_000
-"""New objects after which Python looks for garbage; a queue has many, and few in circles."""
+_GARBAGE: Final = 2_000
+"""New objects after which Python looks for garbage: a closed TLS connection holds 256 KiB until
+then."""
 
 
 def run_service(
