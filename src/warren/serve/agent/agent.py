@@ -55,6 +55,8 @@ class Live:
         """The process that holds the lock; 0 where it is not known yet, or has ended."""
         self.pidfd = -1
         self.started_ns: int | None = None
+        self.start_sent = False
+        """Whether the daemon was sent the start on this connection."""
         self.end: CommandEnded | None = None
         self.reported_s = 0.0
 
@@ -122,6 +124,7 @@ class Agent:
         if self._gpus.uses:
             self._uses_changed(self._gpus.uses)
         for live in list(self._live.values()):
+            live.start_sent = False
             self._report_again(live)
 
     def take(self, message: ToAgent) -> None:
@@ -141,6 +144,7 @@ class Agent:
     def _start(self, order: StartOrder) -> None:
         known = self._live.get(order.attempt)
         if known is not None:
+            known.start_sent = False
             self._report_again(known)
             return
         live: Live | None = None
@@ -332,9 +336,11 @@ class Agent:
     # Reports.
 
     def _started(self, live: Live, time_ns: int | None) -> None:
-        if live.started_ns is None and time_ns is not None:
+        if live.started_ns is None:
             live.started_ns = time_ns
-            self._link.send(CommandStarted(self._name, live.folder.name, time_ns))
+        if live.started_ns is not None and not live.start_sent:
+            start = CommandStarted(self._name, live.folder.name, live.started_ns)
+            live.start_sent = self._link.send(start)
 
     def _ended(self, live: Live, end: CommandEnded) -> None:
         live.end = msgspec.structs.replace(end, host=self._name)
@@ -343,8 +349,7 @@ class Agent:
     def _report_again(self, live: Live) -> None:
         if live.started_ns is None:
             live.started_ns = live.folder.record().started_ns
-        if live.started_ns is not None:
-            self._link.send(CommandStarted(self._name, live.folder.name, live.started_ns))
+        self._started(live, live.started_ns)
         if live.end is not None:
             live.reported_s = time.monotonic()
             self._link.send(live.end)

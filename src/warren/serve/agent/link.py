@@ -141,10 +141,11 @@ class DaemonLink:
         if not self._target.is_local:
             self._ready()  # TLS may hold bytes already
 
-    def send(self, message: FromAgent) -> None:
-        """Send a message, if the daemon listens; reports are repeated when it does again."""
+    def send(self, message: FromAgent) -> bool:
+        """Send a message if the daemon listens; tell whether it does."""
         if self._welcome:
             self._write(message)
+        return self._welcome
 
     def close(self) -> None:
         """Close the connection, if there is one."""
