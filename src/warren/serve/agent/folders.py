@@ -227,14 +227,6 @@ class AgentHome:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
 
-    def sync_attempts(self) -> None:
-        """Have the disk hold which attempts were made, before one of them may run."""
-        fd = os.open(f"{self.path}/attempts", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-
 
 def attempt_folder(home: str, attempt: str) -> AttemptFolder:
     """Return the folder of an attempt in an agent's home; it need not be there.

@@ -111,9 +111,9 @@ class Runner:
             os.fchown(self._output, place.account.uid, place.account.gid)
         if self._group:
             self._make_group()
-        # After a loss of power the disk must still say that the command may have run.
+        # After a loss of power the disk must still say that the command may have run. The folders
+        # that a new file is in are on disk with it.
         folder.add(this_process(self._group), sync=True)
-        self._home.sync_attempts()
         if folder.stop_grace_s() is not None:
             self._cause = "cancel"
             return
