@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from fastapi import FastAPI
@@ -80,12 +81,13 @@ def _endpoint(service: Service, route: Route) -> Callable[[Request], Awaitable[R
     return endpoint
 
 
+@cache
 def _schema_route() -> Route:
-    document = openapi.document(ROUTES, __version__)
+    content = openapi.encoded(openapi.document(ROUTES, __version__))
 
     async def read_schema(call: Call) -> Response:
         """Send this schema."""
-        return _json(openapi.encoded(document))
+        return _json(content)
 
     return Route("GET", "/openapi.json", read_schema)
 
