@@ -185,7 +185,7 @@ class State:
     def _append(self, jobs: Sequence[Job]) -> None:
         """Make the columns longer by these jobs, which have not arrived."""
         for name, value in _FIRST_VALUES.items():
-            setattr(self, name, extended(getattr(self, name), [value] * len(jobs)))
+            setattr(self, name, extended(getattr(self, name), np.full(len(jobs), value)))
         self.scale_J = extended(self.scale_J, [job.scale for job in jobs])
         self.arrival_ns_J = extended(self.arrival_ns_J, [job.arrival_ns for job in jobs])
         self.weight_J = extended(self.weight_J, [job.weight for job in jobs])
