@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds
 from processes import children
 
-RUN, COSTS = worlds.random_world(3)
+RUN, COSTS = worlds.random_world(3, jobs=ahead._FEW_JOBS + 2)
 ROUNDS_J = np.array([job.rounds for job in RUN.workload.jobs])
 ASKED = packed(columns_of(RUN, COSTS, ROUNDS_J))
 HERE = os.getpid()
@@ -31,6 +31,7 @@ BEFORE: set[int] = set()
 def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     BEFORE.clear()
     BEFORE.update(children(HERE))
+    ahead._answers.clear()
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
 
 
@@ -48,10 +49,28 @@ def no_process_is_left() -> bool:
 def test_the_answer_is_the_bound_to_the_last_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = bound_of(ASKED)
     assert expected.weighted_jct_s
+    ahead._answers.clear()
     monkeypatch.setattr(ahead, "bound_of", refuse_here)
     with bound_ahead(RUN, COSTS, "sim") as solve:
         assert solve(ASKED) == expected
     assert no_process_is_left()
+
+
+def test_a_bound_that_is_known_is_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By another process, and for the next policy of a comparison by none."""
+    with bound_ahead(RUN, COSTS, "sim") as solve:
+        expected = solve(ASKED)
+    monkeypatch.setattr(ahead, "_computed", refuse_here)
+    monkeypatch.setattr(os, "fork", refuse_here)
+    with bound_ahead(RUN, COSTS, "sim") as solve:
+        assert solve(ASKED) == expected
+
+
+def test_no_more_bounds_are_remembered_than_stated() -> None:
+    one = Bound(weighted_jct_s=1.0, makespan_s=1.0)
+    for rounds in range(ahead._MOST_ANSWERS + 5):
+        ahead._remembered((("rounds_J", "<i8", (1,), bytes([rounds])),), one)
+    assert len(ahead._answers) == ahead._MOST_ANSWERS
 
 
 def test_other_rounds_are_solved_for_here(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,6 +105,7 @@ def loaded(columns):
 
 ahead.bound_of = loaded
 for _ in range(3):
+    ahead._answers.clear()
     with bound_ahead(RUN, COSTS, "sim") as solve:
         print(solve(ASKED).weighted_jct_s)
 """
@@ -107,11 +127,15 @@ def test_a_run_that_breaks_off_does_not_wait(monkeypatch: pytest.MonkeyPatch) ->
     assert no_process_is_left()
 
 
-@pytest.mark.parametrize("why", ["one core", "no room", "unknown rounds", "drawn times"])
+@pytest.mark.parametrize(
+    "why", ["one core", "no room", "unknown rounds", "drawn times", "few jobs"]
+)
 def test_without_another_process_it_is_solved_here(
     monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
-    run = RUN
+    run, costs = RUN, COSTS
+    with bound_ahead(RUN, COSTS, "sim"):  # the first of all is computed by a process
+        pass
 
     def fork() -> int:
         if why == "no room":
@@ -126,5 +150,7 @@ def test_without_another_process_it_is_solved_here(
         run = replace(run, workload=replace(run.workload, jobs=jobs))
     if why == "drawn times":
         run = replace(run, truth=replace(run.truth, task_cv=0.1))
-    with bound_ahead(run, COSTS, "sim") as solve:
+    if why == "few jobs":
+        run, costs = worlds.random_world(3, jobs=ahead._FEW_JOBS)
+    with bound_ahead(run, costs, "sim") as solve:
         assert solve(ASKED) == bound_of(ASKED)

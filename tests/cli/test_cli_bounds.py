@@ -29,7 +29,7 @@ def test_equal_workloads_share_one_computation(monkeypatch: pytest.MonkeyPatch) 
         return compute(**columns)
 
     monkeypatch.setattr(solved, "lower_bounds", counted)
-    bounds.bound_of.cache_clear()
+    bounds._answers.clear()
     run, costs = worlds.random_world(3)
 
     def history(name: str) -> History:
@@ -55,11 +55,11 @@ def test_ten_seeds_policy_by_policy_are_ten_computations(monkeypatch: pytest.Mon
     asked: list[dict[str, Any]] = []
     nothing = solved.lower_bounds(**columns(1))
     monkeypatch.setattr(solved, "lower_bounds", lambda **given: asked.append(given) or nothing)
-    bounds.bound_of.cache_clear()
+    bounds._answers.clear()
     for _ in ("hare", "srtf", "gavel-fifo"):
         for seed in range(10):
             bounds.bound_of(bounds.packed(columns(seed)))
-    bounds.bound_of.cache_clear()
+    bounds._answers.clear()
     assert len(asked) == 10
 
 

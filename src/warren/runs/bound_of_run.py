@@ -6,7 +6,8 @@ soon as it has answered or is not needed. If there is no second core for it, or 
 the bound is computed on demand.
 
 The first of these processes loads the solvers, while this process goes on. Before a second one,
-this process loads them, once: otherwise each of many simulations would.
+this process loads them, once: otherwise each of many simulations would. From then on the bound of a
+few jobs is computed here, which takes less time than a copy of this process.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
-from functools import cache, lru_cache
+from functools import cache
 from itertools import count
 from typing import Any, Final, NoReturn
 
@@ -89,12 +90,30 @@ def packed(columns: dict[str, Any]) -> Columns:
     return tuple((name, a.dtype.str, a.shape, a.tobytes()) for name, a in columns.items())
 
 
-@lru_cache(maxsize=32)
-def bound_of(columns: Columns) -> Bound:
-    """Compute the bound of a problem.
+_MOST_ANSWERS: Final = 32
+"""Most bounds that are remembered."""
+_answers: dict[Columns, Bound] = {}
+"""The bounds computed last, by this process or by another for it."""
 
-    Answers are remembered: ``compare`` asks for the same problem once for each policy.
+
+def bound_of(columns: Columns) -> Bound:
+    """Return the bound of a problem, computed or remembered.
+
+    ``compare`` asks for the same problem once for each policy.
     """
+    return _answers.get(columns) or _remembered(columns, _computed(columns))
+
+
+def _remembered(columns: Columns, bound: Bound) -> Bound:
+    """Remember the bound of a problem, and return it."""
+    _answers[columns] = bound
+    if len(_answers) > _MOST_ANSWERS:
+        del _answers[next(iter(_answers))]
+    return bound
+
+
+def _computed(columns: Columns) -> Bound:
+    """Compute the bound of a problem."""
     from warren.solve.bounds.lower_bounds import lower_bounds
 
     arrays: dict[str, Any] = {
@@ -111,6 +130,8 @@ def _none(reason: str) -> Bound:
 
 _PIECE_BYTES: Final = 4096
 """Bytes of the pipe that are read at once: more than an answer has."""
+_FEW_JOBS: Final = 6
+"""Most jobs whose bound takes less time than a copy of this process."""
 _times: Final = count()
 """Counts the processes that were begun, to tell the first one from the others."""
 _SMALL: Final = {
@@ -137,10 +158,16 @@ def bound_ahead(run: Run, costs: CostTable, world: str) -> Iterator[Solve]:
     if None in rounds or why_none(run, world) or len(os.sched_getaffinity(0)) < 2:
         yield bound_of
         return
-    # Not for the first: the forked process loads the solvers while this one simulates.
     columns = packed(columns_of(run, costs, np.array(rounds, dtype=np.int64)))
+    if columns in _answers:
+        yield bound_of
+        return
+    # Not for the first: the forked process loads the solvers while this one simulates.
     if next(_times):
         _load()
+        if len(rounds) <= _FEW_JOBS:
+            yield bound_of
+            return
     with ExitStack() as stack:
         solve: Solve = bound_of
         with suppress(OSError), held():  # no more processes: it is solved here
@@ -160,7 +187,12 @@ def _load() -> None:
 
 def _asking(columns: Columns, answer: int) -> Solve:
     """Return a solver that waits for the process for these columns, and solves others here."""
-    return lambda asked: (_read(answer) if asked == columns else None) or bound_of(asked)
+
+    def solve(asked: Columns) -> Bound:
+        found = _read(answer) if asked == columns else None
+        return bound_of(asked) if found is None else _remembered(columns, found)
+
+    return solve
 
 
 def _begin(columns: Columns) -> tuple[int, int]:

@@ -112,7 +112,7 @@ class HostGroups:
         return msgspec.structs.replace(view, costs=self.profiles.costs(view))
 
     def with_first(self, jobs: Sequence[int]) -> HostGroups:
-        """Return it with ``jobs``, all that are present, as the first ones, if others have ended."""
+        """Return it with ``jobs``, all that are present, as the first, if others have ended."""
         if self.profiles is None or not self.grouped.isdisjoint(jobs):
             return self
         return replace(self, first=frozenset(jobs)) if self.first.isdisjoint(jobs) else self
