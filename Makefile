@@ -17,7 +17,7 @@ QUICKLY := -m "not live and not slow" --ignore=tests/cli --ignore=tests/experime
   --ignore=tests/live --ignore=tests/live_training
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick check docs wheel release bench experiments clean
+.PHONY: help install demo test quick deep check docs wheel release bench experiments clean
 
 help: ## this list
 	@echo "make TARGET, each of which first installs what it needs into $(VENV):"
@@ -37,6 +37,9 @@ test: $(STAMP) ## ruff, mypy --strict, then every test; ends with the skipped te
 quick: $(KERNELS) ## what finds most mistakes in a few minutes: ruff, short tests of the rooms, no process
 	@$(BIN)/ruff check .
 	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n 2 --dist loadscope $(QUICKLY) $(PYTEST_ARGS)
+
+deep: $(KERNELS) ## each property with 2,000 drawn examples, of which `make test` draws 40; hours
+	@HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n 2 --dist loadscope -m "not live" $(PYTEST_ARGS)
 
 check: $(STAMP) ## ruff, the formatter and mypy --strict only
 	@echo "ruff check" && $(BIN)/ruff check .

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
@@ -53,14 +53,12 @@ def drawn(seed: int) -> Tensor:
     return flat
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 1 << 30))
 def test_hashes_are_sums_of_products_modulo_two_to_the_64(seed: int) -> None:
     flat = drawn(seed)
     assert HASHES.of(flat).tolist() == by_hand(flat)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 1000), st.integers(0, len(LAYOUT.entries) - 1), st.data())
 def test_a_change_of_one_byte_changes_the_hash_of_its_tensor_alone(
     seed: int, at: int, data: st.DataObject

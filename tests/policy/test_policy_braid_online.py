@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from warren.core.journal_reader import History, read_history
@@ -123,7 +123,6 @@ def drawn(rng: random.Random) -> Run:
     return run_from_dict(data, "d", reader({}))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.randoms(use_true_random=False), st.sampled_from([0.0, 1.0, 3.0]))
 def test_who_is_due_first_starts_when_those_at_work_have_left_enough(
     rng: random.Random, patience: float
@@ -149,7 +148,6 @@ def test_who_is_due_first_starts_when_those_at_work_have_left_enough(
     assert (history.finish_ns_J > 0).all()
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_no_job_ends_later_than_it_may_at_most(rng: random.Random) -> None:
     history, seen = simulated(drawn(rng), "braid-online")

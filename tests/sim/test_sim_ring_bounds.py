@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from warren.core.journal_reader import History, read_history
@@ -82,13 +82,11 @@ def history(run: Run, place: str) -> History:
     return read_history(bytes(journal))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_no_policy_beats_the_bounds_of_rings(rng: random.Random) -> None:
     hold_bounds(world(rng), ring_policies())
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_no_policy_beats_the_bounds_of_servers_on_links(rng: random.Random) -> None:
     hold_bounds(world(rng, servers=True), ("hare", "srtf", "sched-homo", "hlas"))

@@ -39,7 +39,7 @@ def dispatched(case: Case, draw: random.Random, *, reserve: bool) -> Dispatch:
     return Dispatch(scratch, ways, line, reserve)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=5 * settings().max_examples)
 @given(st.randoms(use_true_random=False), st.booleans())
 def test_a_dispatch_is_that_of_a_plain_implementation(rng: random.Random, reserve: bool) -> None:
     case = drawn(rng)
@@ -54,7 +54,7 @@ def test_a_dispatch_is_that_of_a_plain_implementation(rng: random.Random, reserv
     assert found.scratch.state.end_ns_J.tolist() == [plain.ends[job] for job in sorted(plain.ends)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.randoms(use_true_random=False))
 def test_without_reservations_a_plan_runs_as_it_was_dispatched(rng: random.Random) -> None:
     """No ring waits for anything but its devices, so its order and devices give its times; only a

@@ -72,7 +72,7 @@ def unit_gangs(draw: random.Random) -> tuple[int, list[tuple[int, int, int]]]:
     return devices, jobs
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.randoms(use_true_random=False))
 def test_no_schedule_beats_the_bound_of_gangs_however_often_they_are_put_off(
     rng: random.Random,

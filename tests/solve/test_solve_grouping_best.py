@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 from grouping_cases import drawn, lists, mixed, optimum, value_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -166,7 +166,6 @@ def test_the_program_as_printed_has_the_same_optimum(seed: int) -> None:
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=60, deadline=None, derandomize=True)
 def test_the_bound_is_at_most_the_best_and_the_search_at_least(seed: int) -> None:
     problem = drawn(seed, most=7)
     found, least = grouped(problem, programs=0), optimum(problem)
