@@ -34,8 +34,8 @@ from warren.model.units import NS_PER_S
 
 pytestmark = pytest.mark.live
 
-ROUNDS = 24
-LOSSES = 8
+ROUNDS = 18
+LOSSES = 6
 """Servers are lost in so many first rounds of a job that has twice as many."""
 JOBS = (
     job(0, rounds=ROUNDS, evaluate=Evaluate(every=7)),
