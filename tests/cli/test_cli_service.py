@@ -168,7 +168,7 @@ def test_arrays_sweeps_folder_and_variables_are_sent(
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("submit", ["submit: -- COMMAND|JOB.yaml is missing"]),
+        ("submit", ["submit: -- COMMAND|JOB.yaml|RUN.yaml is missing"]),
         ("submit --time 10 -- a", ["submit: --time: '10' is no time; write it like 30m"]),
         ("submit --memory 9 -- a", ["submit: --memory: ", "write it like 16GB"]),
         ("submit --gpus 0 -- a", ["submit: --gpus: must be at least 1, got '0'"]),
@@ -267,6 +267,20 @@ def test_a_job_file_has_the_fields_of_the_options_and_options_come_first(
     path.write_text("command: |\n  cd x\n  make | tee log\n")
     assert warren("submit", "--gpus", "1", path).code == 0
     assert spec_of(service)["command"] == ["sh", "-c", "cd x\nmake | tee log\n"]
+
+
+def test_a_run_file_becomes_the_command_that_trains_it_on_the_devices_of_the_job(
+    warren: Warren, service: ScriptedService, script: Script, tmp_path: Path
+) -> None:
+    script.answers["POST /v1/jobs"] = 201, {"id": "3", "ids": ["3"]}
+    path = tmp_path / "run.yaml"
+    path.write_text("format: 1\nworkload: jobs.yaml\n")
+    assert warren("submit", path, "--devices", "2", "--retries", "3").code == 0
+    assert spec_of(service) == {
+        "command": [sys.executable, "-m", "warren.serve.app_run", str(path)],
+        "devices": 2,
+        "retries": 3,
+    }
 
 
 @pytest.mark.parametrize(

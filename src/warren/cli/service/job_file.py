@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Any, Final
 
 import yaml
@@ -22,7 +24,8 @@ _LARGEST: Final = 1_000_000
 def read_job_file(path: str) -> tuple[tuple[str, ...], dict[str, Any]]:
     """Read a job file: the command, and the values of the options that it holds.
 
-    A command that is one text is a line for the shell.
+    A command that is one text is a line for the shell. A run file, which has a workload, becomes
+    the command that trains it on the devices of the job (``warren.serve.app_run``).
 
     Raises
     ------
@@ -43,6 +46,8 @@ def read_job_file(path: str) -> tuple[tuple[str, ...], dict[str, Any]]:
         raise SpecError(Problem(file=path, line=line, message=f"is no YAML: {said}")) from error
     if not isinstance(content, dict) or not isinstance(node, yaml.MappingNode):
         raise SpecError(Problem(file=path, message="expected fields, such as `command:`"))
+    if "workload" in content and "command" not in content:
+        return (sys.executable, "-m", "warren.serve.app_run", os.path.abspath(path)), {}
     lines = {key.value: key.start_mark.line + 1 for key, _ in node.value}
     problems: list[Problem] = []
     fields: dict[str, Any] = {}

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 @command(
     Argument(
-        "words", "-- COMMAND|JOB.yaml", "Command and its arguments, or a job file.", many=True
+        "words",
+        "-- COMMAND|JOB.yaml|RUN.yaml",
+        "Command and its arguments, a job file, or a run file.",
+        many=True,
     ),
     *NEEDS,
     Option("--wait", "Wait for the end; exit with 1 unless the job finished."),
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
         "warren submit --array 1-10 -- python train.py --seed {index}",
         "warren submit --sweep lr=0.1,0.01 -- python train.py --lr {lr}",
         "warren submit job.yaml --priority 5",
+        "warren submit examples/porting/run.yaml --devices 2 --retries 3",
     ),
     words=True,
 )
@@ -40,7 +44,8 @@ def submit(
     """Submit a command to the service.
 
     The job runs in the current folder, with the variables of this shell except WARREN_TOKEN. It
-    holds its devices from start to end. Prints the id of the job, or of the array.
+    holds its devices from start to end. A run file is trained on them as by `warren run`; started
+    again, it goes on from its checkpoints. Prints the id of the job, or of the array.
     """
     body = _body(words, needs)
     with Client(server) as service:
