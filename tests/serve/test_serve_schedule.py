@@ -158,6 +158,16 @@ def test_jobs_that_share_have_a_device_together_and_others_have_theirs_alone(ord
 
 
 @pytest.mark.parametrize("order", ORDERS)
+def test_a_device_that_is_full_of_jobs_that_share_takes_no_more_later(order: Order) -> None:
+    queue = service(machine("h1", "H100"))
+    for _ in range(SHARERS_MOST):
+        add(queue, share=True)
+        assert len(start(queue, 0, order)) == 1
+    add(queue, share=True)
+    assert start(queue, 0, order) == {}
+
+
+@pytest.mark.parametrize("order", ORDERS)
 def test_no_job_starts_on_drained_or_foreign_devices_or_a_lost_host(order: Order) -> None:
     queue = service(machine("h1", "H100"), machine("h2", "H100", "H100"), machine("h3", "H100"))
     apply(queue, requests.drain(queue, "h1", None, "fan", ROOT, 0))
