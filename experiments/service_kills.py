@@ -235,16 +235,18 @@ def main() -> None:
     given = parser.parse_args()
     total: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
     kills: Counter[str] = Counter()
-    jobs = 0
-    for number in range(given.runs):
-        counts, run = run_once(given.seed + number, given.seconds, given.full_disk)
-        total.update(counts)
-        kills.update(run.kills)
-        jobs += len(run.answered)
-        text = ", ".join(f"{name} {total[name]}" for name in COUNTS)
-        print(f"{number + 1} runs, {jobs} jobs, {kills.total()} kills: {text}", flush=True)
+    jobs = runs = 0
+    with contextlib.suppress(KeyboardInterrupt):  # what was counted until then is saved
+        for seed in range(given.seed, given.seed + given.runs):
+            counts, run = run_once(seed, given.seconds, given.full_disk)
+            total.update(counts)
+            kills.update(run.kills)
+            jobs += len(run.answered)
+            runs += 1
+            text = ", ".join(f"{name} {total[name]}" for name in COUNTS)
+            print(f"{runs} runs, {jobs} jobs, {kills.total()} kills: {text}", flush=True)
     name = "service_kills_full_disk" if given.full_disk else "service_kills"
-    rows = {"runs": given.runs, "jobs": jobs, "kills": dict(kills), **total}
+    rows = {"runs": runs, "jobs": jobs, "kills": dict(kills), **total}
     save(name, given.seed, {"seconds": given.seconds, **rows})
 
 
