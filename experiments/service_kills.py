@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from _common import save
-from _service import Service, until
+from _service import Service, running, until
 
 from warren.model.errors import WarrenError
 
@@ -207,9 +207,7 @@ def disk(small: bool) -> Iterator[Path]:
 def run_once(seed: int, seconds: float, small_disk: bool) -> tuple[dict[str, int], Run]:
     """Run a service through its kills, and count what went wrong."""
     marks = Path(tempfile.mkdtemp(prefix="warren-marks-")) / "marks"
-    with disk(small_disk) as folder:
-        service = Service(folder / "home")
-        service.start()
+    with disk(small_disk) as folder, running(folder / "home") as service:
         run = Run(service, marks, seed, small_disk)
         clients = threading.Thread(target=run.clients)
         clients.start()
@@ -218,11 +216,9 @@ def run_once(seed: int, seconds: float, small_disk: bool) -> tuple[dict[str, int
         finally:
             run.over = True
             clients.join()
-        try:
-            return run.counts(), run
-        finally:
-            service.end()
-            shutil.rmtree(marks.parent)
+        counts = run.counts()
+    shutil.rmtree(marks.parent)
+    return counts, run
 
 
 def main() -> None:
