@@ -47,7 +47,10 @@ def busy(job: Wanted, begin: int) -> Busy:
 
 
 def expected(
-    hosts: Mapping[str, list[str]], running: Mapping[str, list[Busy]], jobs: Iterable[Wanted]
+    hosts: Mapping[str, list[str]],
+    running: Mapping[str, list[Busy]],
+    jobs: Iterable[Wanted],
+    now: int,
 ) -> dict[str, int]:
     """Return the start of each job, each at its earliest after those before it; FAR: unknown."""
     spans: Spans = {
@@ -55,7 +58,7 @@ def expected(
     }
     found = {}
     for job in jobs:
-        start = first_start(hosts, spans, job)
+        start = first_start(hosts, spans, job, now)
         if start is not None:
             begin, devices = start
             for one in devices:
@@ -65,10 +68,10 @@ def expected(
 
 
 def first_start(
-    hosts: Mapping[str, list[str]], spans: Spans, job: Wanted
+    hosts: Mapping[str, list[str]], spans: Spans, job: Wanted, now: int
 ) -> tuple[int, tuple[str, ...]] | None:
     last = max((one.end for some in spans.values() for one in some if one.end < FAR), default=0)
-    for begin in (*range(last + 1), FAR):
+    for begin in (*range(now, max(now, last) + 1), FAR):
         end = FAR + 1 if job.limit is None or begin == FAR else begin + job.limit
         for devices in hosts.values():
             for chosen in combinations(devices, job.devices):

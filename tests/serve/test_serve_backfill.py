@@ -137,8 +137,8 @@ def test_no_job_before_it_is_expected_later_for_a_job_that_overtakes(
         overtaken = {one.id for one in waiting[place + 1 :]} & set(began)
         before = spans(queue, 1, overtaken)
         still = [wanted(one) for one in (*ahead, job)]
-        found = expected(hosts_of(queue), before, still).get(job.id, FAR)
-        assert expected(hosts_of(queue), after, still).get(job.id, FAR) <= found
+        found = expected(hosts_of(queue), before, still, 1).get(job.id, FAR)
+        assert expected(hosts_of(queue), after, still, 1).get(job.id, FAR) <= found
 
 
 @given(sizes=drawn_hosts, jobs=drawn_jobs, more=drawn_jobs)
@@ -164,7 +164,7 @@ def test_expected_starts_are_those_that_brute_force_finds(
             continue
         begin, devices = 0, begun.get(job.id, ())
         if job.id not in begun:
-            brute = first_start(hosts_of(queue), found, wanted(job))
+            brute = first_start(hosts_of(queue), found, wanted(job), 0)
             mine = one_pass.expected.get(job.id)
             assert (brute is None) == (mine is None)
             if brute is None or mine is None:
