@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import _common
-import yaml
 
 import warren
 from warren.serve.client.client import Client
@@ -98,7 +97,7 @@ def _plain(scratch: Path, names: list[str]) -> dict[str, str]:
     """The hash of each job's parameters after the plain loop; all jobs are in one run."""
     run = _run(names[0])
     run["workload"] = [_run(name)["workload"][0] for name in names]
-    (scratch / "plain.yaml").write_text(yaml.safe_dump(run))
+    (scratch / "plain.yaml").write_text(json.dumps(run))
     out = scratch / "plain"
     command = ["run", str(scratch / "plain.yaml"), "--set", "cluster.engine=plain"]
     _common.warren_json(*command, "--out", str(out))
@@ -115,7 +114,7 @@ def _served(scratch: Path, names: list[str]) -> dict[str, Any]:
         with Client(str(home / "socket")) as service:
             for name in names:
                 file = scratch / f"{name}.yaml"
-                file.write_text(yaml.safe_dump(_run(name)))
+                file.write_text(json.dumps(_run(name)))
                 command = [sys.executable, "-m", "warren.serve.app_run", str(file), "--no-history"]
                 fields: dict[str, Any] = {"folder": str(scratch), "retries": RETRIES, "name": name}
                 jobs[name] = service.submit(command, **fields)

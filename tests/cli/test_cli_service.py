@@ -269,6 +269,23 @@ def test_a_job_file_has_the_fields_of_the_options_and_options_come_first(
     assert spec_of(service)["command"] == ["sh", "-c", "cd x\nmake | tee log\n"]
 
 
+@pytest.mark.parametrize("by_library", [False, True])
+def test_a_job_has_the_variables_of_the_shell_and_no_others(
+    warren: Warren,
+    service: ScriptedService,
+    script: Script,
+    monkeypatch: pytest.MonkeyPatch,
+    by_library: bool,
+) -> None:
+    script.answers["POST /v1/jobs"] = 201, {"id": "3", "ids": ["3"]}
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    if by_library:
+        monkeypatch.setattr("warren.cli.service.lookup.quickly", lambda _: None)
+    before = dict(os.environ)
+    assert warren("submit", "--", "true").code == 0
+    assert service.asked[-1].body["spec"]["environment"] == before
+
+
 def test_a_run_file_becomes_the_command_that_trains_it_on_the_devices_of_the_job(
     warren: Warren, service: ScriptedService, script: Script, tmp_path: Path
 ) -> None:

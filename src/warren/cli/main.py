@@ -9,16 +9,12 @@ def main() -> None:
     """Run the command line of this process and end it; ``warren.cli.errors`` has the exit codes."""
     import gc
     import io
-    import os
     import signal
 
     # Almost no object of a run becomes garbage in a cycle. To search for cycles after every 700 new
     # objects, as the interpreter does, takes a twelfth of a short run. The imports of all libraries
     # make about as many objects as this limit.
     gc.set_threshold(200_000)
-    # A second thread of numpy's BLAS costs more to start than all it would do here, and sums in
-    # another order. User code runs in processes of its own, which have their own setting.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Until the handlers stand, Ctrl-C ends the process without a word.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     # The name of a file need not be UTF-8: a character that cannot be printed becomes an escape.
@@ -62,6 +58,15 @@ def _invoke(arguments: list[str]) -> int:
 
 def _by_library(arguments: list[str]) -> int:
     """Run any command line and return 0; an error, or another exit code, is raised."""
+    import os
+
+    from warren.cli.service.names import ALL
+
+    # A second thread of numpy's BLAS costs more to start than all it would do here, and sums in
+    # another order. User code runs in processes of its own, which have their own setting; a command
+    # that is submitted has the variables of the shell, so nothing is added to them.
+    if arguments[:1] and arguments[0] not in ALL:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import typer
 
     from warren.cli.app import app
