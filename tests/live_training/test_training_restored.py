@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 from torch import nn, optim
-from training_bench import Points, a_job, drive, serve, whole
+from training_bench import Points, a_job, drive, loaded_anew, serve, whole
 
 from warren.live.oracle.determinism_check import _compare
 from warren.live.oracle.determinism_probe import _compute
@@ -94,8 +94,7 @@ def test_an_optimizer_of_torch_goes_on_with_its_bits_in_every_type(chosen: str, 
 
 def fresh(job: Job) -> Any:
     """The app as a new process has it."""
-    forget_apps()
-    return build_app(job, str(EXPERIMENTS))
+    return loaded_anew(job, EXPERIMENTS)
 
 
 @pytest.mark.parametrize("app", KINDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,36 @@ from torch import Tensor, nn, optim
 from torch.nn import functional
 
 from warren.apps.protocol import TorchApp
+from warren.live.training.app import app_loader
+from warren.live.training.app.app_imports import SourceReader
 from warren.live.training.memory.disk_memory import DiskMemory
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.training.task_hashes import RoundOutcome
 from warren.live.training.task_runner import TaskRunner
-from warren.model.job import Evaluate, Job
+from warren.model.job import AppSource, Evaluate, Job
 
 APPS = Path(__file__).resolve().parents[2] / "examples" / "apps"
 MakeApp = Callable[[], TorchApp]
+
+
+@cache
+def _text_of(file: str, base: str) -> AppSource:
+    return SourceReader(base).app(file)
+
+
+def loaded_anew(job: Job, base: Path) -> TorchApp:
+    """The app as a new process of a run has it: its file is loaded again, and its text is pinned.
+
+    To read the text, and those of the modules that it imports, takes as long as to load it.
+    """
+    app_loader.forget_apps()
+    assert job.app is not None
+    file = job.app.rpartition(":")[0]
+    app_loader.use_pinned({file: _text_of(file, str(base))})
+    try:
+        return app_loader.build_app(job, str(base))
+    finally:
+        app_loader._pinned = None
 
 
 def a_job(**fields: Any) -> Job:

@@ -7,19 +7,17 @@ are a process's own.
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
-from training_bench import gather, step_all, whole
+from training_bench import gather, loaded_anew, step_all, whole
 
 from warren.apps.protocol import TorchApp
 from warren.live.oracle.plain import train
 from warren.live.rings.gradient_mean import RingMeans
-from warren.live.training.app.app_loader import build_app
 from warren.live.training.numerics import pin
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.training.task_hashes import RoundOutcome, TaskResult
@@ -50,9 +48,7 @@ def zoo_job(app: str, **fields: Any) -> Job:
 
 def fresh(job: Job) -> TorchApp:
     """The app as a new process has it."""
-    for name in [name for name in sys.modules if name.startswith("warren_app_")]:
-        del sys.modules[name]
-    return build_app(job, str(ZOO))
+    return loaded_anew(job, ZOO)
 
 
 def run(engine: str, job: Job) -> Ended:
