@@ -1,0 +1,307 @@
+"""Reasons why a resumed run differs, read from the steps of both. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from warren.serve.certificate.evidence import Cause, CheckedRun, CheckedStep, StoppedRun
+from warren.serve.certificate.files import has_optimizer, torn_files
+
+
+class Alignment(NamedTuple):
+    """Where a resumed run went on: its first step is the whole run's step ``began + 1``.
+
+    ``same_weights`` says whether its first parameters are those of the whole run there.
+    """
+
+    began: int
+    same_weights: bool
+
+
+def aligned(whole: Sequence[CheckedStep], resumed: Sequence[CheckedStep], stop: int) -> Alignment:
+    """Return where a resumed run went on, by its parameters; by the number of its steps if not."""
+    first = resumed[0]
+    same = [
+        k
+        for k, one in enumerate(whole)
+        if one.before == first.before and one.optimizer == first.optimizer
+    ]
+    if same:
+        # Parameters stay the same at a rate of zero: then the batch decides, then the place.
+        best = max(same, key=lambda k: (whole[k].batch == first.batch, k <= stop, -abs(stop - k)))
+        return Alignment(best, True)
+    batches = [k for k, one in enumerate(whole) if one.batch and one.batch == first.batch]
+    counted = len(whole) - len(resumed)
+    if counted in batches or not batches:
+        return Alignment(min(max(0, counted), stop), False)
+    return Alignment(max(batches, key=lambda k: (k <= stop, -abs(stop - k))), False)
+
+
+def same_batch(whole: CheckedStep, resumed: CheckedStep) -> bool:
+    """Tell whether two steps had the same data.
+
+    Some inputs are computed by the model, as those of a second one are. Where parameters differ
+    already, one tensor that is the same is enough.
+    """
+    if whole.batch == resumed.batch:
+        return True
+    if whole.before == resumed.before:
+        return False
+    return bool(set(whole.batch) & set(resumed.batch))
+
+
+def first_divergence(whole: CheckedRun, resumed: CheckedRun, began: int) -> tuple[int, str] | None:
+    """Return the first resumed step (from 0) with other parameters or data, and its rank."""
+    found = []
+    for lane, steps in resumed.lanes.items():
+        for k, (one, other) in enumerate(
+            zip(whole.lanes.get(lane, [])[began:], steps, strict=False)
+        ):
+            if one.after != other.after or one.before != other.before:
+                found.append((k, lane))
+                break
+    return min(found, default=None)
+
+
+def lost_work(whole: CheckedRun, stop: StoppedRun, began: int) -> Iterator[Cause]:
+    """Yield why steps were done again that a checkpoint had held, if they were."""
+    complete = [save.begun for save in whole.saves if save.ended < stop.steps]
+    torn = torn_files(stop.files, whole.files)
+    newest = max(complete, default=0)
+    if began < newest and torn:
+        yield Cause(
+            "loses",
+            "torn file",
+            f"torn file: {torn[0]} could not be read after the stop ({stop.place}), and the run "
+            f"went on from step {began} instead of {newest}; save to another name and rename it",
+        )
+    elif began < newest:
+        yield Cause(
+            "loses",
+            "checkpoint not used",
+            f"a checkpoint of step {newest} was there, but the run went on from step {began}",
+        )
+    elif began == 0 and stop.steps > 1 and not _saves_between(whole):
+        yield Cause(
+            "loses",
+            "no save",
+            f"no save but on a signal or at the end: after the stop at step {stop.steps} all steps "
+            "were done again",
+        )
+
+
+def _saves_between(whole: CheckedRun) -> bool:
+    return any(save.begun < whole.steps for save in whole.saves)
+
+
+def wrong_count(whole: CheckedRun, resumed: CheckedRun, began: int) -> Iterator[Cause]:
+    """Yield why a resumed run makes more or fewer steps than are left, if it does."""
+    left = whole.steps - began
+    extra = resumed.steps - left
+    first = resumed.first[0]
+    if not extra:
+        return
+    again = _place_of(whole.first, first)
+    if extra > 0:
+        where = f": it read the batch of step {again + 1} again" if _moved(again, began) else ""
+        yield Cause(
+            "loses",
+            "steps repeated",
+            f"steps are done twice: {resumed.steps} steps followed step {began}, where {left} were "
+            f"left{where}; the place within the epoch is not restored and the epoch begins again",
+        )
+    else:
+        yield Cause(
+            "loses",
+            "steps skipped",
+            f"steps are skipped: {resumed.steps} steps followed step {began}, where {left} were "
+            "left; the step or place in the data is not restored as it was saved",
+        )
+
+
+def _moved(place: int | None, began: int) -> bool:
+    return place is not None and place != began
+
+
+def _place_of(whole: Sequence[CheckedStep], step: CheckedStep) -> int | None:
+    if not step.batch:
+        return None
+    return next((k for k, one in enumerate(whole) if one.batch == step.batch), None)
+
+
+def state_causes(
+    whole: CheckedRun, stop: StoppedRun, place: Alignment, lane: str
+) -> Iterator[Cause]:
+    """Yield what the state at the first resumed step of a rank lacks."""
+    began = place.began
+    steps = whole.lanes[lane]
+    one, other = steps[began], stop.resumed.lanes[lane][0]
+    if not place.same_weights:
+        yield from _weights(whole, stop, one)
+    if one.state and not other.state:
+        held = "is in the file, but is not loaded" if has_optimizer(stop.files) else "not in a file"
+        yield Cause(
+            "loses", "optimizer", f"optimizer state not restored: it {_is(held)} (step {began})"
+        )
+    elif one.state != other.state and place.same_weights:
+        yield _other_state(steps, one, other, began)
+    if one.settings != other.settings:
+        yield Cause(
+            "loses", "optimizer", "settings of the optimizer are not those of the whole run"
+        )
+    if one.scale != other.scale:
+        yield Cause(
+            "loses",
+            "scaler",
+            f"gradient scaler not restored: its scale is {other.scale} instead of {one.scale}",
+        )
+    if one.buffers != other.buffers and place.same_weights:
+        yield Cause(
+            "loses",
+            "buffers",
+            "buffers of the model, such as running means, are not restored",
+        )
+
+
+def _is(text: str) -> str:
+    return text if text.startswith("is") else f"is {text}"
+
+
+def _weights(whole: CheckedRun, stop: StoppedRun, one: CheckedStep) -> Iterator[Cause]:
+    kinds = {value[0] for file in stop.files.values() for value in file.values.values() if value[1]}
+    small = sorted(kinds & {"torch.float16", "torch.bfloat16", "array float16"} - set(one.types))
+    if small:
+        yield Cause(
+            "equal order",
+            "dtype",
+            f"dtype casts: weights are {one.types[0]} in training and {small[0]} in the file",
+        )
+    else:
+        yield Cause(
+            "loses", "weights", "the weights after the resume are those of no step of the whole run"
+        )
+
+
+def _other_state(
+    steps: Sequence[CheckedStep], one: CheckedStep, other: CheckedStep, began: int
+) -> Cause:
+    elsewhere = next((k for k, s in enumerate(steps) if s.state == other.state), None)
+    if elsewhere is not None:
+        return Cause(
+            "loses",
+            "torn file",
+            f"parts of the checkpoint do not agree: weights of step {began}, optimizer state of "
+            f"step {elsewhere}; a stop between two files tore them apart",
+        )
+    names = [{kind.partition(":")[0] for kind in s.state_kinds} for s in (one, other)]
+    if names[0] == names[1] and one.state_kinds != other.state_kinds:
+        pair = next(
+            (a, b) for a, b in zip(one.state_kinds, other.state_kinds, strict=False) if a != b
+        )
+        return Cause(
+            "equal order",
+            "dtype",
+            f"dtype casts: the optimizer's state is '{pair[0]}' in the whole run and '{pair[1]}' "
+            "after the resume",
+        )
+    return Cause("loses", "optimizer", "optimizer state restored in part or with other values")
+
+
+def used_streams(whole: Sequence[CheckedStep]) -> frozenset[str]:
+    """Return the random generators from which a whole run draws; another one plays no part."""
+    return frozenset(
+        name
+        for one, other in zip(whole, whole[1:], strict=False)
+        for name in one.rng
+        if one.rng[name] != other.rng.get(name)
+    )
+
+
+def data_causes(
+    whole: CheckedRun, resumed: CheckedRun, began: int, until: int, lane: str
+) -> Iterator[Cause]:
+    """Yield how rates, batches and random numbers differ up to a resumed step of a rank."""
+    mine, theirs = whole.lanes[lane], resumed.lanes[lane]
+    pairs = list(zip(mine[began:], theirs, strict=False))[: until + 1]
+    for k, (one, other) in enumerate(pairs):
+        if one.lr != other.lr:
+            yield Cause(
+                "loses",
+                "scheduler",
+                f"learning rate not restored: {other.lr[0]:g} at step {began + k + 1} instead of "
+                f"{one.lr[0]:g}; the scheduler's step is not restored",
+            )
+            break
+    for k, (one, other) in enumerate(pairs):
+        if not same_batch(one, other):
+            yield _data(mine, one, other, began + k)
+            return
+    one, other = pairs[-1]
+    used = used_streams(mine)
+    if one.before == other.before and one.grads != other.grads and one.buffers == other.buffers:
+        yield from _random(resumed.lanes, one, other, lane, until, used)
+
+
+def _data(whole: Sequence[CheckedStep], one: CheckedStep, other: CheckedStep, done: int) -> Cause:
+    again = _place_of(whole, other)
+    used = used_streams(whole)
+    streams = " and ".join(sorted(k for k in used if one.rng.get(k) != other.rng.get(k)))
+    why = f" (RNG of {streams} not restored)" if streams else ""
+    if again is not None:
+        return Cause(
+            "restarts",
+            "data order",
+            f"data order not restored: step {done + 1} read the batch of step {again + 1}{why}",
+        )
+    known = {row for step in whole for _, _, rows in step.inputs for row in rows}
+    rows = [row for _, _, found in other.inputs for row in found]
+    if set(one.batch) & set(other.batch):
+        return Cause(
+            "restarts",
+            "samples",
+            f"samples are changed at random when read, from step {done + 1} on: other values of "
+            "the same rows; the RNG is not that of the whole run when batches are fetched",
+        )
+    if rows and sum(row in known for row in rows) >= 0.9 * len(rows):
+        return Cause(
+            "restarts",
+            "data order",
+            f"data order not restored: other rows of the same data from step {done + 1} on; the "
+            f"shuffle is not that of the whole run{why}",
+        )
+    return Cause(
+        "restarts",
+        "samples",
+        f"other samples from step {done + 1} on: data are drawn, or changed when read, by an RNG "
+        f"that is not restored{why}",
+    )
+
+
+def _random(
+    lanes: Mapping[str, list[CheckedStep]],
+    one: CheckedStep,
+    other: CheckedStep,
+    lane: str,
+    until: int,
+    used: frozenset[str],
+) -> Iterator[Cause]:
+    differing = sorted(k for k in used if one.rng.get(k) != other.rng.get(k))
+    if not differing:
+        return
+    first = min(lanes)
+    shared = lane != first and lanes[first][until].rng == other.rng
+    if shared:
+        yield Cause(
+            "restarts",
+            "RNG",
+            f"rank {first}'s RNG on all ranks: rank {lane} has its random state after the resume, "
+            "and so other dropout masks than in the whole run",
+        )
+    else:
+        yield Cause(
+            "restarts",
+            "RNG",
+            f"RNG not restored ({', '.join(differing)}): same batches and rates, but other random "
+            "numbers within the step, such as dropout masks",
+        )

@@ -1,0 +1,1 @@
+"""Programs that run in the interpreter of the checked command. They import nothing of Warren."""

@@ -1,0 +1,135 @@
+"""Saves of a run, read from changes of its folder; stops, drawn by progress. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import NamedTuple
+
+from numpy.random import Generator
+
+from warren.serve.certificate.evidence import CheckedRun, CheckedStep, Save
+from warren.serve.certificate.folder_events import FolderEvent
+
+
+class PlannedStop(NamedTuple):
+    """Where a run is to be stopped.
+
+    ``step`` is the optimizer step after which it waits (0: no steps are seen). A stop between saves
+    comes ``delay_s`` after it. One within a save comes after ``event`` different changes of files,
+    and ``delay_s`` later. ``after_saves`` and ``delay_s`` are all there is without steps.
+    """
+
+    step: int
+    within_save: bool
+    delay_s: float
+    event: int = 0
+    after_saves: int = 0
+
+    @property
+    def place(self) -> str:
+        """The place in words."""
+        return "within a save" if self.within_save else "between saves"
+
+
+def step_s(steps: Sequence[CheckedStep]) -> float:
+    """Return the usual time of a step in seconds."""
+    times = [b.time - a.time for a, b in zip(steps, steps[1:], strict=False)]
+    return median(times) if times else 0.1
+
+
+def saves_of(
+    events: Sequence[FolderEvent], steps: Sequence[CheckedStep], at_end: str = ""
+) -> tuple[Save, ...]:
+    """Return the saves of a run.
+
+    The steps say after which of them the folder changed. Changes after steps in a row are one save,
+    which goes on beside the training, unless that would be most of the run. Without steps, changes
+    without a long pause between them are a save.
+
+    Parameters
+    ----------
+    events
+        Changes of the folder, for the length of a save.
+    steps
+        The steps of the first rank.
+    at_end
+        State of the folder when the run had ended.
+    """
+    groups = _groups(events, max(0.02, 0.25 * step_s(steps)) if steps else 0.1)
+    if not steps:
+        return tuple(Save(0, 0, *_length(group)) for group in groups)
+    lengths = [_length(group) for group in groups]
+    seconds = median(one[0] for one in lengths) if lengths else 0.0
+    count = int(median(one[1] for one in lengths)) if lengths else 1
+    states = [*(step.folder for step in steps), at_end]
+    changed = [k + 1 for k in range(len(steps)) if states[k] != states[k + 1]]
+    chains: list[list[int]] = []
+    for step in changed:
+        if chains and chains[-1][-1] == step - 1 and len(changed) < 0.5 * len(steps):
+            chains[-1].append(step)
+        else:
+            chains.append([step])
+    return tuple(Save(chain[0], chain[-1], seconds, count) for chain in chains)
+
+
+def _groups(events: Sequence[FolderEvent], pause_s: float) -> list[list[FolderEvent]]:
+    groups: list[list[FolderEvent]] = []
+    for event in events:
+        if groups and event.time - groups[-1][-1].time < pause_s:
+            groups[-1].append(event)
+        else:
+            groups.append([event])
+    return groups
+
+
+def _length(group: Sequence[FolderEvent]) -> tuple[float, int]:
+    """Return how long some changes took, in seconds, and how many different ones there are."""
+    changes = len({(event.kind, event.name) for event in group})
+    return group[-1].time - group[0].time, changes
+
+
+def drawn_stop(whole: CheckedRun, number: int, tries: int, chance: Generator) -> PlannedStop | None:
+    """Return where to stop; None if the run is too short for a stop.
+
+    Parameters
+    ----------
+    whole
+        A whole run.
+    number
+        Number of the stop: every second one is within a save, where there are saves.
+    tries
+        Number of stops before it that came after the run's own end: this one comes earlier.
+    chance
+        Where the draw comes from.
+    """
+    share = 0.9 * 0.6**tries
+    if not whole.steps:
+        return _stop_by_saves(whole, share, chance)
+    inner = [save for save in whole.saves if 0 < save.begun < whole.steps]
+    first = inner[0].ended if inner else 0
+    last = max(first + 1, min(int(whole.steps * share), whole.steps - 2))
+    later = [save for save in inner[1:] if save.begun <= max(last, inner[1].begun)]
+    if number % 2 == 1 and later:
+        return _within(later[int(chance.integers(len(later)))], chance)
+    if whole.steps < 3 or last >= whole.steps:
+        return None
+    # A stop right at a save would be one within it.
+    free = [k for k in range(first + 1, last + 1) if all(k != save.begun for save in inner)]
+    step = int(chance.choice(free or [last]))
+    return PlannedStop(step, False, float(chance.uniform(0, 1)) * step_s(whole.first))
+
+
+def _within(save: Save, chance: Generator) -> PlannedStop:
+    if save.seconds > 0.05:
+        return PlannedStop(save.begun, True, float(chance.uniform(0.02, 0.9)) * save.seconds, 1)
+    return PlannedStop(save.begun, True, 0.0, int(chance.integers(1, max(2, save.events))))
+
+
+def _stop_by_saves(whole: CheckedRun, share: float, chance: Generator) -> PlannedStop | None:
+    made = len(whole.saves)
+    if made < 2:
+        return PlannedStop(0, False, float(chance.uniform(0.3, 1)) * share * whole.seconds)
+    each_s = whole.seconds / made
+    after = int(chance.integers(1, max(2, int(made * share))))
+    return PlannedStop(0, False, float(chance.uniform(0, 0.8)) * each_s, 0, after)
