@@ -21,7 +21,7 @@ COMMANDS: Final = {
     "run": ("run:app", "Train for real under a scheduler."),
     "compare": ("compare:app", "Compare runs and policies side by side."),
     "report": ("report:app", "Write the tables and the page of a run again, from its journal."),
-    "check": ("check:app", "Test whether an app is deterministic."),
+    "check": ("check:app", "Test whether an app is deterministic, or resumes exactly."),
     "policies": ("policies:app", "List the policies and their sources, or describe one."),
     "schema": ("user_files:schema_app", "Print the JSON Schema of a kind of file."),
     "calibrate": (

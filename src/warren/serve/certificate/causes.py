@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from warren.serve.certificate.evidence import Cause, CheckedRun, CheckedStep, StoppedRun
@@ -104,7 +105,9 @@ def wrong_count(whole: CheckedRun, resumed: CheckedRun, began: int) -> Iterator[
         return
     again = _place_of(whole.first, first)
     if extra > 0:
-        where = f": it read the batch of step {again + 1} again" if _moved(again, began) else ""
+        where = ""
+        if again is not None and again != began:
+            where = f": it read the batch of step {again + 1} again"
         yield Cause(
             "loses",
             "steps repeated",
@@ -118,10 +121,6 @@ def wrong_count(whole: CheckedRun, resumed: CheckedRun, began: int) -> Iterator[
             f"steps are skipped: {resumed.steps} steps followed step {began}, where {left} were "
             "left; the step or place in the data is not restored as it was saved",
         )
-
-
-def _moved(place: int | None, began: int) -> bool:
-    return place is not None and place != began
 
 
 def _place_of(whole: Sequence[CheckedStep], step: CheckedStep) -> int | None:
@@ -212,7 +211,7 @@ def used_streams(whole: Sequence[CheckedStep]) -> frozenset[str]:
     """Return the random generators from which a whole run draws; another one plays no part."""
     return frozenset(
         name
-        for one, other in zip(whole, whole[1:], strict=False)
+        for one, other in pairwise(whole)
         for name in one.rng
         if one.rng[name] != other.rng.get(name)
     )

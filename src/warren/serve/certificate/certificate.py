@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 from numpy.random import Generator, default_rng
@@ -80,6 +80,28 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
+class _Ended(NamedTuple):
+    """A run that has ended, a copy of its checkpoints, and the state of their folder."""
+
+    run: CommandRun
+    checkpoints: Path
+    state: str
+    seconds: float
+
+    def result(self, files: dict[str, CheckpointFile]) -> CheckedRun:
+        """Return what the run has shown, with its files."""
+        lanes = self.run.lanes()
+        steps = lanes[min(lanes)] if lanes else []
+        return CheckedRun(
+            lanes=lanes,
+            files=files,
+            saves=saves_of(self.run.events, steps, self.state),
+            status=self.run.status,
+            seconds=self.seconds,
+            last_line=self.run.last_line(),
+        )
+
+
 class CertificateCheck:
     """The check of one command.
 
@@ -135,8 +157,9 @@ class CertificateCheck:
             program = self._command[0] if self._command else ""
             raise SpecError(Problem(file="command", message=f"no program {program!r}"))
         with self._folder() as self._base:
-            one = self._whole("whole run 1 of 2")
-            other = self._whole("whole run 2 of 2")
+            ended = [self._whole(f"whole run {number} of 2") for number in (1, 2)]
+            files = self._read([run.checkpoints for run in ended])
+            one, other = (run.result(found) for run, found in zip(ended, files, strict=True))
             difference = verdict.difference_of_whole_runs(one, other)
             if difference is not None:
                 return self._without_level(one, other, difference.tensor, difference.step)
@@ -178,7 +201,7 @@ class CertificateCheck:
         shutil.rmtree(self._checkpoints, ignore_errors=True)
         self._checkpoints.mkdir()
 
-    def _whole(self, title: str) -> CheckedRun:
+    def _whole(self, title: str) -> _Ended:
         self._fresh()
         with self._start("whole", 1) as run:
             run.wait()
@@ -187,34 +210,16 @@ class CertificateCheck:
             message = f"fails without a stop (exit status {run.status}): {line}"
             raise SpecError(Problem(file=" ".join(self._command), message=message))
         self._interpreter = run.interpreter()
-        found = self._result(run, self._read([self._snapshot(run)])[0])
-        self._say(
-            f"{title}: {found.steps} steps, {len(found.saves)} saves, {found.seconds:.0f} s"
-        )
-        return found
+        ended = self._ended(run)
+        self._say(f"{title}: {run.steps_seen()} steps, {ended.seconds:.0f} s")
+        return ended
 
-    def _result(self, run: CommandRun, files: dict[str, CheckpointFile]) -> CheckedRun:
-        """Return what a run that has ended has shown."""
-        lanes = run.lanes()
-        steps = lanes[min(lanes)] if lanes else []
-        return CheckedRun(
-            lanes=lanes,
-            files=files,
-            saves=saves_of(run.events, steps, folder_state(str(self._checkpoints))),
-            status=run.status,
-            seconds=max(0.0, self._now(run) - run.begun),
-            last_line=run.last_line(),
-        )
-
-    def _snapshot(self, run: CommandRun) -> Path:
+    def _ended(self, run: CommandRun) -> _Ended:
         """Copy the checkpoints as a run has left them."""
         copy = run.output.parent / "checkpoints"
         shutil.copytree(self._checkpoints, copy, symlinks=True)
-        return copy
-
-    @staticmethod
-    def _now(run: CommandRun) -> float:
-        return max([run.output.stat().st_mtime, *(one.time for one in run.events[-1:])])
+        last = max([run.output.stat().st_mtime, *(one.time for one in run.events[-1:])])
+        return _Ended(run, copy, folder_state(str(self._checkpoints)), max(0, last - run.begun))
 
     def _read(self, folders: Sequence[Path]) -> list[dict[str, CheckpointFile]]:
         """Return the checkpoints of copied folders, and remove these if they are not to be kept.
@@ -223,7 +228,7 @@ class CertificateCheck:
         """
         program, path = self._interpreter or (self._python(), [])
         search = os.pathsep.join(one for one in path if one and "probe" not in Path(one).name)
-        done = subprocess.run(  # noqa: S603
+        done = subprocess.run(
             [program, str(INJECTED / "read_checkpoints.py"), *map(str, folders)],
             capture_output=True,
             env={**os.environ, "PYTHONPATH": search} if search else None,
@@ -283,8 +288,10 @@ class CertificateCheck:
             if by == "signal":
                 run.ask(self._signum)
                 if not run.wait(self._grace_now_s):
-                    self._note_once(f"the command goes on for {self._grace_now_s:g} s after the "
-                                    "signal, and is killed then")
+                    self._note_once(
+                        f"the command goes on for {self._grace_now_s:g} s after the "
+                        "signal, and is killed then"
+                    )
             run.end()
             steps = run.steps_seen()
             saves = len(saves_of(run.events, []))
@@ -292,11 +299,12 @@ class CertificateCheck:
             if self._grace_s is None and by == "signal":
                 self._grace_now_s = max(0.5, min(self._grace_now_s, 0.25 * whole.seconds))
             return None
-        at_stop = self._snapshot(run)
+        stopped = self._ended(run)
         with self._start("resumed", 2) as resumed:
             hangs = not resumed.wait(5 * whole.seconds + _START_S)
-        files, at_end = self._read([at_stop, self._snapshot(resumed)])
-        result = self._result(resumed, at_end)
+        ended = self._ended(resumed)
+        files, at_end = self._read([stopped.checkpoints, ended.checkpoints])
+        result = ended.result(at_end)
         if hangs:
             line = "it did not end and was killed"
             result = msgspec.structs.replace(result, last_line=line)
@@ -395,7 +403,9 @@ def _worst(found: Sequence[Judgement]) -> KindReport:
 
 def _difference(judgement: Judgement) -> dict[str, str | int | None] | None:
     found = judgement.difference
-    return None if found is None else {"tensor": found.tensor, "step": found.step, "file": found.file}
+    return (
+        None if found is None else {"tensor": found.tensor, "step": found.step, "file": found.file}
+    )
 
 
 def _report(stop: StoppedRun, judgement: Judgement) -> StopReport:

@@ -77,7 +77,7 @@ class CommandRun:
         self.events: list[FolderEvent] = []
         self._watch = FolderEvents(checkpoints)
         with self.output.open("wb") as output:
-            self._process = subprocess.Popen(  # noqa: S603
+            self._process = subprocess.Popen(
                 command,
                 env=environment,
                 stdin=subprocess.DEVNULL,

@@ -44,9 +44,7 @@ class FolderEvents:
         self._watch(str(folder))
 
     def _watch(self, folder: str) -> None:
-        watch = self._libc.inotify_add_watch(
-            self._fd, os.fsencode(folder), _KINDS | _ONLY_FOLDERS
-        )
+        watch = self._libc.inotify_add_watch(self._fd, os.fsencode(folder), _KINDS | _ONLY_FOLDERS)
         if watch >= 0:  # else the folder has gone again
             self._folders[watch] = folder
 

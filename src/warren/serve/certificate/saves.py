@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
@@ -34,7 +35,7 @@ class PlannedStop(NamedTuple):
 
 def step_s(steps: Sequence[CheckedStep]) -> float:
     """Return the usual time of a step in seconds."""
-    times = [b.time - a.time for a, b in zip(steps, steps[1:], strict=False)]
+    times = [b.time - a.time for a, b in pairwise(steps)]
     return median(times) if times else 0.1
 
 

@@ -16,7 +16,13 @@ from warren.serve.certificate.evidence import (
     Level,
     StoppedRun,
 )
-from warren.serve.certificate.files import ChangedValue, changed_values, in_order, last_files
+from warren.serve.certificate.files import (
+    ChangedValue,
+    changed_values,
+    in_order,
+    last_files,
+    torn_files,
+)
 
 
 def worst(levels: Sequence[Level]) -> Level:
@@ -87,9 +93,7 @@ def judged(
         File and name of values that are not compared.
     """
     changed = [
-        value
-        for value in _changed(whole, stop.resumed)
-        if (value.file, value.name) not in volatile
+        value for value in _changed(whole, stop.resumed) if (value.file, value.name) not in volatile
     ]
     if stop.resumed.status != whole.status:
         return _failed(whole, stop, changed)
@@ -179,7 +183,9 @@ def _beside(changed: Sequence[ChangedValue], found: Sequence[Cause]) -> Iterator
             f"{_shown(values[0].one)}",
         )
     elif changed and not found:
-        yield Cause("loses", "files", f"{changed[0].file} of the whole run is missing or unreadable")
+        yield Cause(
+            "loses", "files", f"{changed[0].file} of the whole run is missing or unreadable"
+        )
 
 
 def _shown(value: list[object] | None) -> str:
@@ -187,7 +193,7 @@ def _shown(value: list[object] | None) -> str:
 
 
 def _failed(whole: CheckedRun, stop: StoppedRun, changed: Sequence[ChangedValue]) -> Judgement:
-    torn = causing.torn_files(stop.files, whole.files)
+    torn = torn_files(stop.files, whole.files)
     what = f"the resumed command failed (exit status {stop.resumed.status}"
     text = f"{what}): {stop.resumed.last_line}"
     cause = Cause("loses", "failed", text)
@@ -222,7 +228,7 @@ def _by_files(whole: CheckedRun, stop: StoppedRun, changed: Sequence[ChangedValu
     made, again = len(whole.saves), len(stop.resumed.saves)
     found = []
     if made - again < stop.saves - 1 or (stop.saves > 1 and again >= made > 1):
-        torn = causing.torn_files(stop.files, whole.files)
+        torn = torn_files(stop.files, whole.files)
         text = f"{again} of {made} saves were made again after a stop that {stop.saves} preceded"
         kind = "torn file" if torn else "checkpoint not used"
         found.append(Cause("loses", kind, f"{kind}: {text}"))

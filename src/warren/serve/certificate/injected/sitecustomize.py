@@ -1,7 +1,7 @@
 """The probe: notes each optimizer step of a process, without a change to the script or its bits.
 
 The interpreter of the command imports this file at its start, because its folder is first in
-``PYTHONPATH``. Each process that makes optimizer steps writes a file of its own, a JSON line a step.
+``PYTHONPATH``. Each process that makes optimizer steps writes a file, with a JSON line a step.
 The probe only reads: tensors are hashed, and states of random generators are copied.
 """
 
@@ -137,7 +137,7 @@ def _tensors(value: Any, name: str = "", depth: int = 0) -> Any:
 def _input(name: str, tensor: Any) -> list[Any]:
     """Return name, hash, and hashes of the first rows of a tensor of a batch."""
     rows = []
-    if 1 <= tensor.dim() and 1 < tensor.shape[0] and tensor.numel() > tensor.shape[0]:
+    if tensor.dim() >= 1 and tensor.shape[0] > 1 and tensor.numel() > tensor.shape[0]:
         rows = [_hash([row])[:8] for row in tensor[:_ROWS]]
     return [name, _hash([tensor]), rows]
 
@@ -311,7 +311,8 @@ class _Finder:
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or spec.loader is None:
             return spec
-        usual = spec.loader.exec_module
+        loader: Any = spec.loader
+        usual = loader.exec_module
 
         def exec_module(module: Any) -> None:
             usual(module)
@@ -320,7 +321,7 @@ class _Finder:
             except Exception as error:  # an older PyTorch; the check goes on with less evidence
                 print(f"warren check: {name} is not watched: {error!r}", file=sys.stderr)
 
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        loader.exec_module = exec_module
         return spec
 
 
@@ -333,5 +334,5 @@ def _next_sitecustomize() -> None:
 
 
 if _FOLDER and __name__ == "sitecustomize":
-    sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _Finder())
     _next_sitecustomize()
