@@ -52,17 +52,19 @@ def same_batch(whole: CheckedStep, resumed: CheckedStep) -> bool:
     return bool(set(whole.batch) & set(resumed.batch))
 
 
-def first_divergence(whole: CheckedRun, resumed: CheckedRun, began: int) -> tuple[int, str] | None:
-    """Return the first resumed step (from 0) with other parameters or data, and its rank."""
-    found = []
+def first_divergence(
+    whole: CheckedRun, resumed: CheckedRun, began: int
+) -> tuple[int, list[str]] | None:
+    """Return the first resumed step (from 0) with other parameters, and the ranks that have it."""
+    found: dict[str, int] = {}
     for lane, steps in resumed.lanes.items():
-        for k, (one, other) in enumerate(
-            zip(whole.lanes.get(lane, [])[began:], steps, strict=False)
-        ):
+        pairs = zip(whole.lanes.get(lane, [])[began:], steps, strict=False)
+        for k, (one, other) in enumerate(pairs):
             if one.after != other.after or one.before != other.before:
-                found.append((k, lane))
+                found[lane] = k
                 break
-    return min(found, default=None)
+    first = min(found.values(), default=None)
+    return None if first is None else (first, [lane for lane in found if found[lane] == first])
 
 
 def lost_work(whole: CheckedRun, stop: StoppedRun, began: int) -> Iterator[Cause]:

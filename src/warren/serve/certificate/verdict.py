@@ -124,10 +124,11 @@ def judged(
 
 
 def _of_steps(
-    whole: CheckedRun, stop: StoppedRun, place: causing.Alignment, until: int, lane: str
+    whole: CheckedRun, stop: StoppedRun, place: causing.Alignment, until: int, lanes: Sequence[str]
 ) -> Iterator[Cause]:
-    yield from causing.state_causes(whole, stop, place, lane)
-    yield from causing.data_causes(whole, stop.resumed, place.began, until, lane)
+    for lane in lanes:
+        yield from causing.state_causes(whole, stop, place, lane)
+        yield from causing.data_causes(whole, stop.resumed, place.began, until, lane)
 
 
 def _by_weight(found: Sequence[Cause]) -> tuple[Cause, ...]:
