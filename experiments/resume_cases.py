@@ -68,7 +68,7 @@ KINDS: Final = (
     Case("global-shuffle", "restarts", "restarts", "data order"),
     Case("epoch-restart", "restarts", "restarts", "data order"),
     Case("half", "equal order", "equal order", "casts"),
-    Case("pair", "loses", "loses", "do not agree"),
+    Case("pair", "loses", "loses", "torn"),
 )
 """Kinds of our own, right by construction."""
 

@@ -193,7 +193,7 @@ def _other_state(
             "loses",
             "torn file",
             f"parts of the checkpoint do not agree: weights of step {began}, optimizer state of "
-            f"step {elsewhere}; a stop between two files tore them apart",
+            f"step {elsewhere}; a stop between two files left a torn pair",
         )
     names = [{kind.partition(":")[0] for kind in s.state_kinds} for s in (one, other)]
     if names[0] == names[1] and one.state_kinds != other.state_kinds:

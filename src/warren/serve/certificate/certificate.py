@@ -34,6 +34,8 @@ GRACE_S: Final = 30.0
 """Usual time between the signal and SIGKILL, in seconds."""
 _TRIES: Final = 5
 """Most draws of one stop: a stop that comes after the run's own end is drawn again."""
+_QUICK_S: Final = 0.01
+"""Time below which a run is stopped where it waits, in seconds."""
 _START_S: Final = 60.0
 """Time that a resumed run may take beyond five times a whole one, in seconds."""
 
@@ -184,7 +186,7 @@ class CertificateCheck:
         self._notes.append(line)
         self._say(line)
 
-    def _start(self, name: str, number: int, pause: int = 0) -> CommandRun:
+    def _start(self, name: str, number: int, pause: tuple[int, int] = (0, 0)) -> CommandRun:
         self._number += 1
         folder = self._base / "runs" / f"{self._number:02d}-{name}"
         extra = {"WARREN_ATTEMPT": str(number), "WARREN_GRACE_S": f"{self._grace_now_s:g}"}
@@ -282,63 +284,66 @@ class CertificateCheck:
     ) -> StoppedRun | None:
         """Stop a run and resume it; None if it had reached its own end."""
         self._fresh()
-        with self._start(by, 1, pause=plan.step) as run:
+        with self._start(by, 1, pause=(plan.step, plan.write)) as run:
             if self._reach(run, whole, plan):
                 return None
             if by == "signal":
                 run.ask(self._signum)
+                run.go()
                 if not run.wait(self._grace_now_s):
                     self._note_once(
-                        f"the command goes on for {self._grace_now_s:g} s after the "
-                        "signal, and is killed then"
+                        f"the command goes on for {self._grace_now_s:g} s after the signal, and is "
+                        "killed then"
                     )
             run.end()
-            steps = run.steps_seen()
-            saves = len(saves_of(run.events, []))
-        if self._came_too_late(whole, run, steps):
+        stopped = self._ended(run)
+        files = None if whole.steps else self._read([stopped.checkpoints])[0]
+        if self._came_too_late(whole, run, files):
             if self._grace_s is None and by == "signal":
                 self._grace_now_s = max(0.5, min(self._grace_now_s, 0.25 * whole.seconds))
             return None
-        stopped = self._ended(run)
         with self._start("resumed", 2) as resumed:
             hangs = not resumed.wait(5 * whole.seconds + _START_S)
         ended = self._ended(resumed)
-        files, at_end = self._read([stopped.checkpoints, ended.checkpoints])
+        waiting = [ended] if files is not None else [stopped, ended]
+        *rest, at_end = self._read([one.checkpoints for one in waiting])
         result = ended.result(at_end)
         if hangs:
-            line = "it did not end and was killed"
-            result = msgspec.structs.replace(result, last_line=line)
+            result = msgspec.structs.replace(result, last_line="it did not end and was killed")
         return StoppedRun(
             by=by,
             place=plan.place,
-            steps=steps,
-            files=files,
+            steps=run.steps_seen(),
+            files=rest[0] if files is None else files,
             resumed=result,
-            saves=saves,
+            saves=len(saves_of(run.events, [])),
             status=run.status,
         )
 
     def _reach(self, run: CommandRun, whole: CheckedRun, plan: PlannedStop) -> bool:
         """Let a run go on to the place of its stop; return whether it has ended before."""
+        limit_s = 5 * whole.seconds + _START_S
         if not plan.step:
             if plan.after_saves and run.wait(
-                5 * whole.seconds + _START_S,
-                lambda: len(saves_of(run.events, [])) >= plan.after_saves,
+                limit_s, lambda: len(saves_of(run.events, [])) >= plan.after_saves
             ):
                 return True
             return run.wait(plan.delay_s)
-        if run.wait(5 * whole.seconds + _START_S, lambda: run.steps_seen() >= plan.step):
+        if run.wait(limit_s, run.is_paused):
             return True
-        run.wait(0)  # the changes until now are no part of the save to come
+        if plan.delay_s < _QUICK_S:
+            return False  # it is stopped where it waits: it would be far from there at once
         run.go()
-        if plan.within_save:
-            return not run.until_within_save(plan.event, plan.delay_s, whole.seconds)
         return run.wait(plan.delay_s)
 
-    def _came_too_late(self, whole: CheckedRun, run: CommandRun, steps: int) -> bool:
-        if whole.steps:
-            return steps >= whole.steps
-        return run.status == 0 and len(saves_of(run.events, [])) >= len(whole.saves)
+    def _came_too_late(
+        self, whole: CheckedRun, run: CommandRun, files: dict[str, CheckpointFile] | None
+    ) -> bool:
+        """Tell whether a run had reached its own end before it was stopped."""
+        if files is None:
+            return run.steps_seen() >= whole.steps
+        done = msgspec.structs.replace(whole, files=files)
+        return run.status == whole.status and not verdict.changed_at_end(whole, done)
 
     def _note_once(self, line: str) -> None:
         if line not in self._notes:

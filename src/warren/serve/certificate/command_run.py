@@ -24,8 +24,8 @@ INJECTED: Final = Path(__file__).parent / "injected"
 """Folder of the programs that run in the interpreter of the command."""
 _LOOK_S: Final = 0.01
 """Time between two looks at a run, in seconds."""
-_SLICE_S: Final = 0.0003
-"""Time that a command goes on between two looks while it saves, in seconds."""
+_RANKS_S: Final = 2.0
+"""Longest time that the first rank at a stop waits for the others, in seconds."""
 _LEFT_S: Final = 10.0
 """Longest time to end what is left of a run, in seconds."""
 
@@ -44,7 +44,8 @@ class CommandRun:
     extra
         Further variables of the command.
     pause
-        Number of the optimizer step after which the command waits for ``go``; 0: none.
+        Number of the optimizer step after which the command waits for ``go`` (0: none), and of the
+        write of a checkpoint after it (0: at the step).
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class CommandRun:
         checkpoints: Path,
         folder: Path,
         extra: Mapping[str, str],
-        pause: int = 0,
+        pause: tuple[int, int] = (0, 0),
     ) -> None:
         self.notes = folder / "notes"
         self.notes.mkdir(parents=True)
@@ -69,7 +70,7 @@ class CommandRun:
             "PYTHONPATH": os.pathsep.join(paths),
             "WARREN_CHECKPOINT_DIR": str(checkpoints),
             "WARREN_CHECK_NOTES": str(self.notes),
-            "WARREN_CHECK_PAUSE": str(pause),
+            "WARREN_CHECK_PAUSE": f"{pause[0]}:{pause[1]}",
             "WARREN_CHECK_RUN": self._mark.partition("=")[2],
         }
         self.output = folder / "output"
@@ -120,6 +121,15 @@ class CommandRun:
         """Let the command go on after its pause."""
         (self.notes / "go").touch()
 
+    def is_paused(self) -> bool:
+        """Tell whether all processes with steps wait for ``go``, or one has waited for a while."""
+        paused = [path.stat().st_mtime for path in self.notes.glob("paused-*")]
+        if not paused:
+            return False
+        return len(paused) >= len(list(self.notes.glob("*.jsonl"))) or (
+            time.time() - min(paused) > _RANKS_S
+        )
+
     def steps_seen(self) -> int:
         """Return the fewest steps that a process with steps has made."""
         return min((len(steps) for steps in self.lanes().values()), default=0)
@@ -151,36 +161,6 @@ class CommandRun:
             file.seek(max(0, self.output.stat().st_size - 4096))
             lines = file.read().decode(errors="replace").split("\n")
         return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")
-
-    def until_within_save(self, event: int, wait_s: float, limit_s: float) -> bool:
-        """Let the command go on until it has begun to save; all its processes stand still then.
-
-        Parameters
-        ----------
-        event
-            Number of different changes of files to wait for.
-        wait_s
-            Time that the command goes on after them, in seconds.
-        limit_s
-            Longest time to wait for them, in seconds.
-        """
-        found = self.processes()
-        seen: set[tuple[int, str]] = set()
-        last = time.monotonic() + limit_s
-        while self._process.poll() is None and time.monotonic() < last:
-            _send(found, signal.SIGSTOP)
-            new = self._watch.read()
-            self.events += new
-            seen.update((one.kind, one.name) for one in new)
-            if len(seen) >= event:
-                if wait_s:
-                    _send(found, signal.SIGCONT)
-                    time.sleep(wait_s)
-                    _send(found, signal.SIGSTOP)
-                return True
-            _send(found, signal.SIGCONT)
-            time.sleep(_SLICE_S)
-        return False
 
     def processes(self) -> list[int]:
         """Return the living processes of this run: descendants, and others with its mark."""

@@ -19,7 +19,8 @@ class CheckedStep(msgspec.Struct, frozen=True, kw_only=True):
     ``before`` and ``after`` are the parameters around the step, ``state`` is the optimizer's state
     before it (empty if it has none), ``rng`` the random states before the batch went into the
     model. ``inputs`` has name, hash and hashes of rows of each tensor of the batch. ``folder``
-    changes with the checkpoint folder. ``time`` is in seconds since the epoch.
+    changes with the checkpoint folder, and ``writes`` counts files opened and renamed in it since
+    the step before. ``time`` is in seconds since the epoch.
     """
 
     before: str
@@ -36,6 +37,7 @@ class CheckedStep(msgspec.Struct, frozen=True, kw_only=True):
     inputs: list[tuple[str, str, list[str]]] = []
     scale: float | None = None
     folder: str = ""
+    writes: int = 0
     time: float = 0.0
 
     @property
@@ -58,12 +60,15 @@ class CheckpointFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Save(msgspec.Struct, frozen=True):
-    """One save of a whole run: the steps that were done when it began and when it ended."""
+    """One save of a whole run: the steps that were done when it began and when it ended.
+
+    ``writes`` is the number of files opened and renamed, as far as they are known.
+    """
 
     begun: int
     ended: int
     seconds: float = 0.0
-    events: int = 1
+    writes: int = 0
 
 
 class CheckedRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,26 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from numpy.random import Generator
 
 from warren.serve.certificate.evidence import CheckedRun, CheckedStep, Save
 from warren.serve.certificate.folder_events import FolderEvent
 
+_PAUSE_S: Final = 0.1
+"""Shortest time between two saves where no steps are seen, in seconds."""
+_SLOW_S: Final = 0.05
+"""Time of a save from which on it can be hit by waiting, in seconds."""
+
 
 class PlannedStop(NamedTuple):
     """Where a run is to be stopped.
 
-    ``step`` is the optimizer step after which it waits (0: no steps are seen). A stop between saves
-    comes ``delay_s`` after it. One within a save comes after ``event`` different changes of files,
-    and ``delay_s`` later. ``after_saves`` and ``delay_s`` are all there is without steps.
+    ``step`` is the optimizer step after which it waits (0: no steps are seen), or the step before a
+    save if it waits at its ``write``, the number of a file opened or renamed. The stop comes
+    ``delay_s`` later. ``after_saves`` and ``delay_s`` are all there is without steps.
     """
 
     step: int
     within_save: bool
     delay_s: float
-    event: int = 0
+    write: int = 0
     after_saves: int = 0
 
     @property
@@ -51,18 +56,15 @@ def saves_of(
     Parameters
     ----------
     events
-        Changes of the folder, for the length of a save.
+        Changes of the folder.
     steps
         The steps of the first rank.
     at_end
         State of the folder when the run had ended.
     """
-    groups = _groups(events, max(0.02, 0.25 * step_s(steps)) if steps else 0.1)
     if not steps:
-        return tuple(Save(0, 0, *_length(group)) for group in groups)
-    lengths = [_length(group) for group in groups]
-    seconds = median(one[0] for one in lengths) if lengths else 0.0
-    count = int(median(one[1] for one in lengths)) if lengths else 1
+        groups = _groups(events)
+        return tuple(Save(0, 0, group[-1].time - group[0].time) for group in groups)
     states = [*(step.folder for step in steps), at_end]
     changed = [k + 1 for k in range(len(steps)) if states[k] != states[k + 1]]
     chains: list[list[int]] = []
@@ -71,23 +73,26 @@ def saves_of(
             chains[-1].append(step)
         else:
             chains.append([step])
-    return tuple(Save(chain[0], chain[-1], seconds, count) for chain in chains)
+    return tuple(_save(chain, steps) for chain in chains)
 
 
-def _groups(events: Sequence[FolderEvent], pause_s: float) -> list[list[FolderEvent]]:
+def _groups(events: Sequence[FolderEvent]) -> list[list[FolderEvent]]:
     groups: list[list[FolderEvent]] = []
     for event in events:
-        if groups and event.time - groups[-1][-1].time < pause_s:
+        if groups and event.time - groups[-1][-1].time < _PAUSE_S:
             groups[-1].append(event)
         else:
             groups.append([event])
     return groups
 
 
-def _length(group: Sequence[FolderEvent]) -> tuple[float, int]:
-    """Return how long some changes took, in seconds, and how many different ones there are."""
-    changes = len({(event.kind, event.name) for event in group})
-    return group[-1].time - group[0].time, changes
+def _save(chain: Sequence[int], steps: Sequence[CheckedStep]) -> Save:
+    """Return a save after some steps: the step after it came later than steps do."""
+    first = chain[0]
+    if first == len(steps):
+        return Save(first, first)
+    later = steps[first].time - steps[first - 1].time
+    return Save(first, chain[-1], max(0.0, later - step_s(steps)), steps[first].writes)
 
 
 def drawn_stop(whole: CheckedRun, number: int, tries: int, chance: Generator) -> PlannedStop | None:
@@ -122,15 +127,20 @@ def drawn_stop(whole: CheckedRun, number: int, tries: int, chance: Generator) ->
 
 
 def _within(save: Save, chance: Generator) -> PlannedStop:
-    if save.seconds > 0.05:
-        return PlannedStop(save.begun, True, float(chance.uniform(0.02, 0.9)) * save.seconds, 1)
-    return PlannedStop(save.begun, True, 0.0, int(chance.integers(1, max(2, save.events))))
+    """Return a stop within a save: some time after its first write if it is slow, else at a write.
+
+    Where no write is known, the time goes from the step.
+    """
+    slow = save.seconds > _SLOW_S
+    delay_s = float(chance.uniform(0.02, 0.9)) * save.seconds if slow or not save.writes else 0.0
+    write = 1 if slow else int(chance.integers(1, max(2, save.writes + 1)))
+    return PlannedStop(save.begun, True, delay_s, min(write, save.writes))
 
 
 def _stop_by_saves(whole: CheckedRun, share: float, chance: Generator) -> PlannedStop | None:
     made = len(whole.saves)
     if made < 2:
-        return PlannedStop(0, False, float(chance.uniform(0.3, 1)) * share * whole.seconds)
+        return PlannedStop(0, False, float(chance.uniform(0.6, 1)) * share * whole.seconds)
     each_s = whole.seconds / made
     after = int(chance.integers(1, max(2, int(made * share))))
     return PlannedStop(0, False, float(chance.uniform(0, 0.8)) * each_s, 0, after)

@@ -40,7 +40,7 @@ def difference_of_whole_runs(one: CheckedRun, other: CheckedRun) -> Difference |
         pairs = enumerate(zip_longest(steps, other.lanes.get(lane, [])))
         differing = [k for k, (a, b) in pairs if a is None or b is None or a.after != b.after]
         step = min([k + 1 for k in differing[:1]] + ([] if step is None else [step]), default=None)
-    changed = [v for v in _changed(one, other) if v.is_array]
+    changed = [v for v in changed_at_end(one, other) if v.is_array]
     if step is None and not changed:
         return None
     first = in_order(changed)[0] if changed else ChangedValue("", "parameters", None, None)
@@ -75,7 +75,7 @@ def order_of_whole_runs(one: CheckedRun, other: CheckedRun) -> bool:
 
 def volatile_values(one: CheckedRun, other: CheckedRun) -> frozenset[tuple[str, str]]:
     """Return the values that differ even between two whole runs, such as times."""
-    return frozenset((value.file, value.name) for value in _changed(one, other))
+    return frozenset((value.file, value.name) for value in changed_at_end(one, other))
 
 
 def judged(
@@ -93,7 +93,9 @@ def judged(
         File and name of values that are not compared.
     """
     changed = [
-        value for value in _changed(whole, stop.resumed) if (value.file, value.name) not in volatile
+        value
+        for value in changed_at_end(whole, stop.resumed)
+        if (value.file, value.name) not in volatile
     ]
     if stop.resumed.status != whole.status:
         return _failed(whole, stop, changed)
@@ -107,6 +109,9 @@ def judged(
     apart = causing.first_divergence(whole, stop.resumed, place.began)
     if apart is not None:
         found += _of_steps(whole, stop, place, *apart)
+        if any(cause.kind == "scaler" for cause in found):
+            # Another scale overflows at other steps, which are left out then.
+            found = [cause for cause in found if cause.kind != "steps skipped"]
     elif changed:
         found += _beside(changed, found)
     elif not found:
@@ -137,7 +142,7 @@ def _by_weight(found: Sequence[Cause]) -> tuple[Cause, ...]:
     return tuple(sorted(once.values(), key=lambda cause: -LEVELS.index(cause.level)))
 
 
-def _changed(one: CheckedRun, other: CheckedRun) -> list[ChangedValue]:
+def changed_at_end(one: CheckedRun, other: CheckedRun) -> list[ChangedValue]:
     """Return the values of the last checkpoint that differ, as they are named to a person."""
     return in_order(list(changed_values(last_files(one.files, one.first), other.files)))
 

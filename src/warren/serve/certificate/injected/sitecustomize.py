@@ -7,6 +7,7 @@ The probe only reads: tensors are hashed, and states of random generators are co
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.machinery
 import importlib.util
@@ -19,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _FOLDER = os.environ.get("WARREN_CHECK_NOTES", "")
+_CHECKPOINTS = os.path.abspath(os.environ.get("WARREN_CHECKPOINT_DIR", "."))
 _ROWS = 64
 _INPUTS = 16
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -37,6 +39,7 @@ class _Probe:
         self.forward: dict[str, Any] = {}
         self.before: dict[str, Any] = {}
         self.scale: float | None = None
+        self.writes = 0
 
     def write(self, note: dict[str, Any]) -> None:
         """Append one line to the notes of this process."""
@@ -240,7 +243,8 @@ def _after_step(optimizer: Any, *_: Any) -> None:
     number = next(k for k, one in enumerate(_PROBE.optimizers) if one is optimizer)
     note = dict(before, optimizer=number, after=_hash(_parameters(optimizer)))
     note.update(_PROBE.forward, inputs=_PROBE.inputs, scale=_PROBE.scale, time=time.time())
-    note["folder"] = folder_state(os.environ.get("WARREN_CHECKPOINT_DIR", ""))
+    note.update(folder=folder_state(_CHECKPOINTS), writes=_PROBE.writes)
+    _PROBE.writes = 0
     note["grads"] = note["grads"] or _gradients(optimizer)
     note.setdefault("rng", _random_states())
     _PROBE.before, _PROBE.forward, _PROBE.inputs = {}, {}, []
@@ -248,15 +252,48 @@ def _after_step(optimizer: Any, *_: Any) -> None:
         _PROBE.write({"rank": _rank()})
     _PROBE.write(note)
     _PROBE.steps += 1
-    if _PROBE.steps == int(os.environ.get("WARREN_CHECK_PAUSE", "0")):
-        _pause()
+    _pause_at(_PROBE.steps, 0)
 
 
-def _pause() -> None:
-    """Wait until the check is ready to stop this run; not for ever, if it has gone."""
+def _pause_at(step: int, write: int) -> None:
+    """Wait at the place of the stop until the check says ``go``; not for ever, if it has gone."""
+    if os.environ.get("WARREN_CHECK_PAUSE", "0:0") != f"{step}:{write}" or not step:
+        return
+    with open(f"{_FOLDER}/paused-{os.getpid()}", "w"):
+        pass
     until = time.monotonic() + 20
     while not os.path.exists(f"{_FOLDER}/go") and time.monotonic() < until:
         time.sleep(0.001)
+
+
+def _wrote(path: Any) -> None:
+    """Count what comes before a change of the checkpoint folder, and what ends a save."""
+    if isinstance(path, (str, os.PathLike)):
+        full = os.path.abspath(os.fspath(path))
+        if isinstance(full, str) and full.startswith(_CHECKPOINTS + os.sep) and _PROBE.steps:
+            _PROBE.writes += 1
+            _pause_at(_PROBE.steps, _PROBE.writes)
+
+
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "open":
+        path, mode, flags = arguments
+        if set(mode or "") & set("wax+") or (mode is None and flags & (os.O_WRONLY | os.O_RDWR)):
+            _wrote(path)
+    elif event == "os.rename":
+        _wrote(arguments[1])
+
+
+def _hook_saving(module: Any) -> None:
+    original = module.save
+
+    @functools.wraps(original)
+    def save(obj: Any, f: Any, *arguments: Any, **named: Any) -> Any:
+        found = original(obj, f, *arguments, **named)
+        _wrote(f)
+        return found
+
+    module.save = save
 
 
 def _harmless(hook: Any) -> Any:
@@ -294,6 +331,7 @@ def _hook_scaler(module: Any) -> None:
 
 
 _HOOKS = {
+    "torch.serialization": _hook_saving,
     "torch.optim.optimizer": _hook_optimizers,
     "torch.nn.modules.module": _hook_modules,
     "torch.amp.grad_scaler": _hook_scaler,
@@ -334,5 +372,6 @@ def _next_sitecustomize() -> None:
 
 
 if _FOLDER and __name__ == "sitecustomize":
+    sys.addaudithook(_audit)
     sys.meta_path.insert(0, _Finder())
     _next_sitecustomize()
