@@ -131,20 +131,19 @@ def test_the_steps_of_a_training_script_tell_why_it_differs(folder: Path) -> Non
 
 
 def test_processes_that_left_the_session_are_gone_before_the_resume(folder: Path) -> None:
-    script = folder / "script.py"
+    script, pid = folder / "script.py", folder / "pid"
     script.write_text(
-        "import os, subprocess, sys, time\n"
-        "sleep = [sys.executable, '-c', 'import time; time.sleep(60)']\n"
-        "if os.fork() == 0:\n    os.setsid()\n    subprocess.Popen(sleep)\n    os._exit(0)\n"
-        "os.wait()\ntime.sleep(60)\n"
+        "import os, time\n"
+        "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
+        f"        open({str(pid)!r}, 'w').write(f'{{os.getpid()}}\\n')\n        time.sleep(60)\n"
+        "    os._exit(0)\nos.wait()\ntime.sleep(60)\n"
     )
     (folder / "checkpoints").mkdir()
     command = [sys.executable, str(script)]
     with CommandRun(command, folder / "checkpoints", folder / "run", {}) as run:
-        assert not run.wait(60, lambda: len(run.processes()) == 2)
-        pids = run.processes()
-    assert len(pids) == 2
-    assert not any(os.path.exists(f"/proc/{pid}/exe") and _lives(pid) for pid in pids)
+        assert not run.wait(60, lambda: pid.exists() and pid.read_text().endswith("\n"))
+        assert int(pid.read_text()) in run.processes()
+    assert not _lives(int(pid.read_text()))
 
 
 def _lives(pid: int) -> bool:

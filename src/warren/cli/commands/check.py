@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 from msgspec import to_builtins
 
-from warren.cli.commands import check_resume as resuming
+from warren.cli import resume_check as resuming
 from warren.cli.options import Json, examples, one_command
 from warren.cli.streams import answer, answers_alone, print_json
 from warren.model.errors import Problem, SpecError
@@ -75,21 +75,11 @@ def check(
         return
     given = {"--signal": signal, "--grace": grace, "--stops": stops, "--seed": seed, "--keep": keep}
     _refuse("goes with --resume", {name: value is not None for name, value in given.items()})
-    if len(arguments) > 1:
-        message = f"unexpected extra argument ({arguments[1]}); a command goes with --resume"
-        raise SpecError(Problem(file="check", message=message))
-    file = arguments[0]
+    _refuse("a command goes with --resume", {repr(one): True for one in arguments[1:]})
     if cost:
-        found = costs_of_apps(file, [] if job is None else [job])
-        if json_:
-            print_json([to_builtins(one) for one in found])
-        else:
-            for line in (line for one in found for line in one.lines):
-                answer(line)
-        if any(one.cost.error for one in found):
-            raise typer.Exit(1)
+        _print_costs(arguments[0], job, json_)
         return
-    reports = checked_apps(file, [] if job is None else [job])
+    reports = checked_apps(arguments[0], [] if job is None else [job])
     if json_:
         print_json([asdict(report) for report in reports])
     else:
@@ -99,6 +89,18 @@ def check(
                 answer(report.traceback)
     # An app that fails is not the same twice either: ``same`` is False, and ``error`` says why.
     if not all(report.same for report in reports):
+        raise typer.Exit(1)
+
+
+def _print_costs(file: str, job: str | None, as_json: bool) -> None:
+    """Print what deterministic kernels cost the apps of a file."""
+    found = costs_of_apps(file, [] if job is None else [job])
+    if as_json:
+        print_json([to_builtins(one) for one in found])
+    else:
+        for line in (line for one in found for line in one.lines):
+            answer(line)
+    if any(one.cost.error for one in found):
         raise typer.Exit(1)
 
 

@@ -114,7 +114,7 @@ def wrong_count(whole: CheckedRun, resumed: CheckedRun, began: int) -> Iterator[
             "loses",
             "steps repeated",
             f"steps are done twice: {resumed.steps} steps followed step {began}, where {left} were "
-            f"left{where}; the place within the epoch is not restored and the epoch begins again",
+            f"left{where}; the place in the data is not restored, as when an epoch begins again",
         )
     else:
         yield Cause(
@@ -150,12 +150,6 @@ def state_causes(
     if one.settings != other.settings:
         yield Cause(
             "loses", "optimizer", "settings of the optimizer are not those of the whole run"
-        )
-    if one.scale != other.scale:
-        yield Cause(
-            "loses",
-            "scaler",
-            f"gradient scaler not restored: its scale is {other.scale} instead of {one.scale}",
         )
     if one.buffers != other.buffers and place.same_weights:
         yield Cause(
@@ -235,6 +229,15 @@ def data_causes(
             )
             break
     for k, (one, other) in enumerate(pairs):
+        if one.scale != other.scale:
+            yield Cause(
+                "loses",
+                "scaler",
+                f"gradient scaler not restored: its scale is {_power(other.scale)} at step "
+                f"{began + k + 1} instead of {_power(one.scale)}",
+            )
+            break
+    for k, (one, other) in enumerate(pairs):
         if not same_batch(one, other):
             yield _data(mine, one, other, began + k)
             return
@@ -242,6 +245,10 @@ def data_causes(
     used = used_streams(mine)
     if one.before == other.before and one.grads != other.grads and one.buffers == other.buffers:
         yield from _random(resumed.lanes, one, other, lane, until, used)
+
+
+def _power(scale: float | None) -> str:
+    return "unknown" if scale is None else f"{scale:g}"
 
 
 def _data(whole: Sequence[CheckedStep], one: CheckedStep, other: CheckedStep, done: int) -> Cause:
@@ -291,13 +298,13 @@ def _random(
     if not differing:
         return
     first = min(lanes)
-    shared = lane != first and lanes[first][until].rng == other.rng
-    if shared:
+    of_first = lanes[first][until].rng if len(lanes[first]) > until else {}
+    if lane != first and all(of_first.get(k) == other.rng.get(k) for k in differing):
         yield Cause(
             "restarts",
             "RNG",
-            f"rank {first}'s RNG on all ranks: rank {lane} has its random state after the resume, "
-            "and so other dropout masks than in the whole run",
+            f"rank {first.strip()}'s RNG on all ranks: rank {lane.strip()} has its random state "
+            "after the resume, and so other dropout masks than in the whole run",
         )
     else:
         yield Cause(

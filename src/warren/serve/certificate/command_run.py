@@ -73,6 +73,7 @@ class CommandRun:
             "WARREN_CHECK_PAUSE": f"{pause[0]}:{pause[1]}",
             "WARREN_CHECK_RUN": self._mark.partition("=")[2],
         }
+        self._known: set[tuple[int, int | None]] = set()
         self.output = folder / "output"
         self.begun = time.time()
         self.events: list[FolderEvent] = []
@@ -163,10 +164,17 @@ class CommandRun:
         return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")
 
     def processes(self) -> list[int]:
-        """Return the living processes of this run: descendants, and others with its mark."""
-        found = [self._process.pid, *processes.descendants(self._process.pid)]
-        found += processes.marked(self._mark.encode())
-        return [pid for pid in dict.fromkeys(found) if _lives(pid)]
+        """Return the living processes of this run.
+
+        These are descendants of its leader, others with the mark of the run in their environment,
+        and what was one of these at an earlier look.
+        """
+        found = processes.marked(self._mark.encode())
+        if self._process.returncode is None:  # else its number may be another process's
+            found += [self._process.pid, *processes.descendants(self._process.pid)]
+        # With the time of its start: the number may be given to another process.
+        self._known.update((pid, processes.start_ticks(pid)) for pid in found)
+        return [pid for pid, ticks in self._known if _lives(pid, ticks)]
 
     def ask(self, signum: int) -> None:
         """Send a signal to the leader alone, and let all processes go on."""
@@ -181,17 +189,17 @@ class CommandRun:
         Raises
         ------
         TimeoutError
-            If a process does not end, for example one that waits for a disk.
+            If a process does not end, for example because it waits for a disk.
         """
         last = time.monotonic() + _LEFT_S
         while True:
             found = self.processes()
             _send(found, signal.SIGKILL)
             self._process.poll()
-            if not [pid for pid in found if _lives(pid)] and not self.processes():
+            if not found and not self.processes():
                 break
             if time.monotonic() > last:
-                raise TimeoutError(f"process {found[0]} of the checked command does not end")
+                raise TimeoutError(f"process {found[:1]} of the checked command does not end")
             time.sleep(0.002)
         self._process.wait()
         self.events += self._watch.read()
@@ -208,9 +216,10 @@ def _send(pids: Sequence[int], signum: int) -> None:
             os.kill(pid, signum)
 
 
-def _lives(pid: int) -> bool:
+def _lives(pid: int, ticks: int | None) -> bool:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+            fields = file.read().rpartition(b")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return False
+    return fields[0] not in (b"Z", b"X") and int(fields[19]) == ticks

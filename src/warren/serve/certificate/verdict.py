@@ -109,9 +109,7 @@ def judged(
     apart = causing.first_divergence(whole, stop.resumed, place.began)
     if apart is not None:
         found += _of_steps(whole, stop, place, *apart)
-        if any(cause.kind == "scaler" for cause in found):
-            # Another scale overflows at other steps, which are left out then.
-            found = [cause for cause in found if cause.kind != "steps skipped"]
+        found = _without_effects(found)
     elif changed:
         found += _beside(changed, found)
     elif not found:
@@ -134,6 +132,22 @@ def _of_steps(
     for lane in lanes:
         yield from causing.state_causes(whole, stop, place, lane)
         yield from causing.data_causes(whole, stop.resumed, place.began, until, lane)
+
+
+def _without_effects(found: Sequence[Cause]) -> list[Cause]:
+    """Leave out a wrong number of steps where another cause explains it.
+
+    Another scale of gradients overflows at other steps, which are left out then: rates and batches
+    are those of other steps. Where the parts of a checkpoint do not agree, the count comes from
+    another part than the weights.
+    """
+    kinds = {cause.kind for cause in found}
+    effects: set[str] = set()
+    if kinds & {"scaler", "torn file"}:
+        effects |= {"steps skipped", "steps repeated"}
+    if "scaler" in kinds:
+        effects |= {"scheduler", "data order"}
+    return [cause for cause in found if cause.kind not in effects]
 
 
 def _by_weight(found: Sequence[Cause]) -> tuple[Cause, ...]:
@@ -160,7 +174,7 @@ def _missing_ranks(
 ) -> Iterator[Cause]:
     missing = sorted(set(whole) - set(resumed))
     if missing:
-        yield Cause("loses", "ranks", f"rank {missing[0]} makes no step after the resume")
+        yield Cause("loses", "ranks", f"rank {missing[0].strip()} makes no step after the resume")
 
 
 def _beside(changed: Sequence[ChangedValue], found: Sequence[Cause]) -> Iterator[Cause]:
