@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from warren.core.journal_reader import read_history
 from warren.core.loop import Core
@@ -136,7 +137,7 @@ def least_weighted_c(run: Run, costs: CostTable) -> float:
 
 
 def test_theorem_4_holds_on_tiny_worlds_with_9_for_every_subset() -> None:
-    for seed in range(300):
+    for seed in range(3 * settings().max_examples):
         run, costs, alpha = tiny_world(seed)
         optimum = least_weighted_c(run, costs)
         found = finish_ns(run, costs, "hare-published", every_subset=True, budget=100)
@@ -145,7 +146,7 @@ def test_theorem_4_holds_on_tiny_worlds_with_9_for_every_subset() -> None:
 
 
 def test_the_relaxation_is_a_lower_bound_of_the_optimum() -> None:
-    for seed in range(120):
+    for seed in range(2 * settings().max_examples):
         run, costs, _ = tiny_world(seed)
         view = State(run, costs).view()
         policy = place_policy("hare-published", {"every_subset": bool(seed % 2)})

@@ -153,7 +153,7 @@ def columns(case: Case) -> dict[str, Any]:
 def test_no_plan_of_rings_on_shared_links_beats_the_bound() -> None:
     rng = random.Random(2)
     ratios = []
-    for _ in range(150):
+    for _ in range(2 * settings().max_examples):
         case = drawn(rng, jobs=4, devices=4)
         bound_s = lower_bounds(**columns(case)).makespan_s
         least_s = (best_plan_ns(case) - case.gangs.ready_ns_J.min()) / S
