@@ -54,8 +54,12 @@ def limited(folder: Path) -> tuple[Run, CostTable]:
 
 
 def cgroups() -> set[Path]:
-    """Those of runs, wherever they might be made."""
-    return {path for home in cgroup_folders() for path in home.glob("warren-*")}
+    """Those of runs, wherever they might be made, without the process that each is of.
+
+    So runs of others that were there before may begin and end processes meanwhile.
+    """
+    every = (path for home in cgroup_folders() for path in home.glob("warren-*"))
+    return {path.with_name(path.name.partition(".")[0]) for path in every}
 
 
 @pytest.fixture
