@@ -233,6 +233,17 @@ def test_whole_runs_that_differ_have_no_level_and_times_may_differ() -> None:
     assert "clock" in cause
 
 
+def test_weights_that_are_no_numbers_are_found() -> None:
+    assert verdict.not_finite_from(WHOLE) is None
+    steps = [replace(step(k), finite=k < 5) for k in range(STEPS)]
+    assert verdict.not_finite_from(replace(WHOLE, lanes={"0": steps})) == 6
+
+
+def test_other_scales_explain_other_numbers_of_steps() -> None:
+    judgement = Resumed(files=OTHER).judged(apart(scale=2.0, grads="other")[:-2])
+    assert found(judgement) == ("loses", ["scaler"])
+
+
 def test_files_alone_say_whether_saves_were_made_again() -> None:
     whole = CheckedRun(lanes={}, files=values(), saves=tuple(Save(0, 0) for _ in range(6)))
     rest = replace(whole, saves=whole.saves[:3])

@@ -23,6 +23,7 @@ from warren.serve.certificate.command_run import INJECTED, CommandRun
 from warren.serve.certificate.evidence import (
     CheckedRun,
     CheckpointFile,
+    Difference,
     Judgement,
     Level,
     StoppedRun,
@@ -65,7 +66,8 @@ class KindReport(msgspec.Struct, frozen=True, kw_only=True):
 class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict on a command; its fields are those of ``warren check --resume --json``.
 
-    ``level`` is None if two whole runs differ already, or if no stop could be made.
+    ``level`` is None if two whole runs differ already, if weights are not finite, or if no stop
+    could be made.
     ``steps`` and ``saves`` are those of a whole run.
     """
 
@@ -164,7 +166,17 @@ class CertificateCheck:
             one, other = (run.result(found) for run, found in zip(ended, files, strict=True))
             difference = verdict.difference_of_whole_runs(one, other)
             if difference is not None:
-                return self._without_level(one, other, difference.tensor, difference.step)
+                self._note("two whole runs differ, so no level can be given")
+                order = "the same" if verdict.order_of_whole_runs(one, other) else "not the same"
+                self._note(f"batches and learning rates of the two whole runs are {order}")
+                cause = verdict.why_whole_runs_differ(one, other)
+                return self._without_level(one, cause, difference)
+            broken = verdict.not_finite_from(one)
+            if broken is not None:
+                cause = (
+                    f"weights are not finite from step {broken} on: equal bits would say nothing"
+                )
+                return self._without_level(one, cause, None)
             if not one.steps:
                 self._note("no optimizer step of PyTorch was seen: the files alone are compared")
             if not one.files:
@@ -350,22 +362,18 @@ class CertificateCheck:
             self._note(line)
 
     def _without_level(
-        self, one: CheckedRun, other: CheckedRun, tensor: str, step: int | None
+        self, whole: CheckedRun, cause: str, difference: Difference | None
     ) -> Certificate:
-        cause = verdict.why_whole_runs_differ(one, other)
-        order = "the same" if verdict.order_of_whole_runs(one, other) else "not the same"
-        self._note("two whole runs differ, so no level can be given")
-        self._note(f"batches and learning rates of the two whole runs are {order}")
         return Certificate(
             level=None,
-            first_difference={"tensor": tensor, "step": step},
+            first_difference=_shown(difference),
             likely_cause=cause,
             by_signal=None,
             by_kill=None,
             signal=signal.Signals(self._signum).name,
             seed=self._seed,
-            steps=one.steps,
-            saves=len(one.saves),
+            steps=whole.steps,
+            saves=len(whole.saves),
             stops=[],
             notes=self._notes,
         )
@@ -400,17 +408,16 @@ def _worst(found: Sequence[Judgement]) -> KindReport:
     shown = next(judgement for judgement in found if judgement.level == level)
     return KindReport(
         level=level,
-        first_difference=_difference(shown),
+        first_difference=_shown(shown.difference),
         likely_cause="; ".join(cause.text for cause in shown.causes) or None,
         stops=len(found),
     )
 
 
-def _difference(judgement: Judgement) -> dict[str, str | int | None] | None:
-    found = judgement.difference
-    return (
-        None if found is None else {"tensor": found.tensor, "step": found.step, "file": found.file}
-    )
+def _shown(found: Difference | None) -> dict[str, str | int | None] | None:
+    if found is None:
+        return None
+    return {"tensor": found.tensor, "step": found.step, "file": found.file}
 
 
 def _report(stop: StoppedRun, judgement: Judgement) -> StopReport:

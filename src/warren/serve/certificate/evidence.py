@@ -18,9 +18,10 @@ class CheckedStep(msgspec.Struct, frozen=True, kw_only=True):
 
     ``before`` and ``after`` are the parameters around the step, ``state`` is the optimizer's state
     before it (empty if it has none), ``rng`` the random states before the batch went into the
-    model. ``inputs`` has name, hash and hashes of rows of each tensor of the batch. ``folder``
-    changes with the checkpoint folder, and ``writes`` counts files opened and renamed in it since
-    the step before. ``time`` is in seconds since the epoch.
+    model. ``inputs`` has name, hash and hashes of rows of each tensor of the batch. ``finite`` says
+    whether the parameters after it are numbers. ``folder`` changes with the checkpoint folder, and
+    ``writes`` counts files opened and renamed in it since the step before. ``time`` is in seconds
+    since the epoch.
     """
 
     before: str
@@ -36,6 +37,7 @@ class CheckedStep(msgspec.Struct, frozen=True, kw_only=True):
     buffers: str = ""
     inputs: list[tuple[str, str, list[str]]] = []
     scale: float | None = None
+    finite: bool = True
     folder: str = ""
     writes: int = 0
     time: float = 0.0

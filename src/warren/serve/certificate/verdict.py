@@ -65,6 +65,12 @@ def why_whole_runs_differ(one: CheckedRun, other: CheckedRun) -> str:
     return "the number of steps or values beside the weights differ in two whole runs"
 
 
+def not_finite_from(run: CheckedRun) -> int | None:
+    """Return the first step with weights that are not finite: bits after it say nothing."""
+    found = (k + 1 for k, step in enumerate(run.first) if not step.finite)
+    return next(found, None)
+
+
 def order_of_whole_runs(one: CheckedRun, other: CheckedRun) -> bool:
     """Tell whether two whole runs had the same batches and rates, though their bits differ."""
     pairs = list(zip_longest(one.first, other.first))

@@ -243,6 +243,7 @@ def _after_step(optimizer: Any, *_: Any) -> None:
     number = next(k for k, one in enumerate(_PROBE.optimizers) if one is optimizer)
     note = dict(before, optimizer=number, after=_hash(_parameters(optimizer)))
     note.update(_PROBE.forward, inputs=_PROBE.inputs, scale=_PROBE.scale, time=time.time())
+    note["finite"] = all(bool(one.isfinite().all()) for one in _parameters(optimizer))
     note.update(folder=folder_state(_CHECKPOINTS), writes=_PROBE.writes)
     _PROBE.writes = 0
     note["grads"] = note["grads"] or _gradients(optimizer)
