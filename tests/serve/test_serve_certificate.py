@@ -27,7 +27,7 @@ from warren.serve.certificate.evidence import (
 )
 from warren.serve.certificate.files import last_files
 from warren.serve.certificate.folder_events import FolderEvent
-from warren.serve.certificate.saves import drawn_stop, saves_of
+from warren.serve.certificate.saves import drawn_stop, newest_saves, saves_of
 
 STEPS, EVERY, EPOCH = 20, 4, 8
 Change = Callable[[int, CheckedStep], CheckedStep]
@@ -80,7 +80,12 @@ class Resumed:
         run = replace(WHOLE, lanes={"0": lane}, files=self.files or values(), **rest)
         at_stop = values() if self.at_stop is None else self.at_stop
         stop = StoppedRun(
-            by="kill", place="between saves", steps=self.stop, files=at_stop, resumed=run
+            by="kill",
+            place="between saves",
+            steps=self.stop,
+            newest=((self.stop - 1) // EVERY * EVERY,),
+            files=at_stop,
+            resumed=run,
         )
         return verdict.judged(WHOLE, stop)
 
@@ -116,6 +121,21 @@ def test_equal_bits_are_not_exact_where_a_torn_file_made_the_run_begin_again() -
 def test_a_save_that_was_cut_off_may_be_missing_if_the_one_before_it_is_used() -> None:
     assert found(Resumed(began=4, stop=8).judged()) == ("exact", [])
     assert found(Resumed(began=0, stop=8).judged())[0] == "loses"
+
+
+def test_a_file_of_another_kind_may_be_newer_than_the_one_that_is_loaded() -> None:
+    steps = [replace(step(k), changed=["log.txt"]) for k in range(12)]
+    steps[9] = replace(steps[9], changed=["best.pt", "log.txt"])
+    steps[8] = replace(steps[8], changed=["last.pt", "last.pt.tmp"])
+    files = {**values(), "best.pt": values()["last.pt"]}
+    assert newest_saves(steps, files) == (8, 9)
+    late = {"last.pt": replace(values()["last.pt"], values={"step": ["int", [], 8]})}
+    resumed = replace(WHOLE, lanes={"0": [step(k) for k in range(8, STEPS)]})
+    stop = StoppedRun(by="kill", place="", steps=12, newest=(8, 9), files={}, resumed=resumed)
+    assert found(verdict.judged(WHOLE, stop)) == ("exact", [])
+    slow = replace(stop, newest=(10,), files=late)
+    assert found(verdict.judged(WHOLE, slow)) == ("exact", [])
+    assert found(verdict.judged(WHOLE, replace(slow, files={})))[0] == "loses"
 
 
 def test_a_run_that_saves_only_at_its_end_loses_all_of_it() -> None:
@@ -258,9 +278,10 @@ def test_a_chain_of_changes_is_one_save_and_a_save_after_each_step_is_many() -> 
     def run(changed_after: set[int]) -> tuple[Save, ...]:
         count, steps = 0, []
         for k in range(STEPS):
-            steps.append(replace(step(k), folder=str(count)))
-            count += k + 1 in changed_after
-        return saves_of([], steps, str(count))
+            changed = ["last.pt"] if k in changed_after else []
+            count += bool(changed)
+            steps.append(replace(step(k), folder=str(count), changed=["log.txt", *changed]))
+        return saves_of([], steps, str(count + (STEPS in changed_after)), values())
 
     assert [(s.begun, s.ended) for s in run({4, 5, 12, 20})] == [(4, 5), (12, 12), (20, 20)]
     assert len(run(set(range(1, STEPS + 1)))) == STEPS

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from warren.serve.certificate.evidence import Cause, CheckedRun, CheckedStep, StoppedRun
-from warren.serve.certificate.files import has_optimizer, torn_files
+from warren.serve.certificate.files import has_optimizer, last_files, torn_files
 
 
 class Alignment(NamedTuple):
@@ -69,9 +69,10 @@ def first_divergence(
 
 def lost_work(whole: CheckedRun, stop: StoppedRun, began: int) -> Iterator[Cause]:
     """Yield why steps were done again that a checkpoint had held, if they were."""
-    complete = [save.begun for save in whole.saves if save.ended < stop.steps]
     torn = torn_files(stop.files, whole.files)
-    newest = max(complete, default=0)
+    newest = max(stop.newest, default=0)
+    if began and (began in stop.newest or _is_stored(began, whole, stop)):
+        return  # from the newest file of some kind, though one of another kind is newer
     if began < newest and torn:
         yield Cause(
             "loses",
@@ -92,6 +93,13 @@ def lost_work(whole: CheckedRun, stop: StoppedRun, began: int) -> Iterator[Cause
             f"no save but on a signal or at the end: after the stop at step {stop.steps} all steps "
             "were done again",
         )
+
+
+def _is_stored(began: int, whole: CheckedRun, stop: StoppedRun) -> bool:
+    """Tell whether a newest checkpoint states the step itself: it may be written a while later."""
+    files = last_files(stop.files, whole.first)
+    values = [value for file in files.values() for value in file.values.values()]
+    return any(value[0] == "int" and value[2] == began for value in values)
 
 
 def _saves_between(whole: CheckedRun) -> bool:

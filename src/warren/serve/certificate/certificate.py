@@ -28,8 +28,11 @@ from warren.serve.certificate.evidence import (
     Level,
     StoppedRun,
 )
-from warren.serve.certificate.injected.sitecustomize import folder_state
-from warren.serve.certificate.saves import PlannedStop, drawn_stop, saves_of
+from warren.serve.certificate.injected.sitecustomize import (
+    folder_files,
+    state_of_files,
+)
+from warren.serve.certificate.saves import PlannedStop, drawn_stop, newest_saves, saves_of
 
 GRACE_S: Final = 30.0
 """Usual time between the signal and SIGKILL, in seconds."""
@@ -99,7 +102,7 @@ class _Ended(NamedTuple):
         return CheckedRun(
             lanes=lanes,
             files=files,
-            saves=saves_of(self.run.events, steps, self.state),
+            saves=saves_of(self.run.events, steps, self.state, files),
             status=self.run.status,
             seconds=self.seconds,
             last_line=self.run.last_line(),
@@ -233,7 +236,12 @@ class CertificateCheck:
         copy = run.output.parent / "checkpoints"
         shutil.copytree(self._checkpoints, copy, symlinks=True)
         last = max([run.output.stat().st_mtime, *(one.time for one in run.events[-1:])])
-        return _Ended(run, copy, folder_state(str(self._checkpoints)), max(0, last - run.begun))
+        return _Ended(
+            run,
+            copy,
+            state_of_files(folder_files(str(self._checkpoints))),
+            max(0, last - run.begun),
+        )
 
     def _read(self, folders: Sequence[Path]) -> list[dict[str, CheckpointFile]]:
         """Return the checkpoints of copied folders, and remove these if they are not to be kept.
@@ -322,10 +330,12 @@ class CertificateCheck:
         result = ended.result(at_end)
         if hangs:
             result = msgspec.structs.replace(result, last_line="it did not end and was killed")
+        lanes = run.lanes()
         return StoppedRun(
             by=by,
             place=plan.place,
             steps=run.steps_seen(),
+            newest=newest_saves(lanes[min(lanes)], whole.files) if lanes else (),
             files=rest[0] if files is None else files,
             resumed=result,
             saves=len(saves_of(run.events, [])),

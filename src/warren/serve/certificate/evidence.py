@@ -19,9 +19,9 @@ class CheckedStep(msgspec.Struct, frozen=True, kw_only=True):
     ``before`` and ``after`` are the parameters around the step, ``state`` is the optimizer's state
     before it (empty if it has none), ``rng`` the random states before the batch went into the
     model. ``inputs`` has name, hash and hashes of rows of each tensor of the batch. ``finite`` says
-    whether the parameters after it are numbers. ``folder`` changes with the checkpoint folder, and
-    ``writes`` counts files opened and renamed in it since the step before. ``time`` is in seconds
-    since the epoch.
+    whether the parameters after it are numbers. ``folder`` changes with the checkpoint folder;
+    ``changed`` names its files that changed since the step before, and ``writes`` counts files
+    opened and renamed there. ``time`` is in seconds since the epoch.
     """
 
     before: str
@@ -39,6 +39,7 @@ class CheckedStep(msgspec.Struct, frozen=True, kw_only=True):
     scale: float | None = None
     finite: bool = True
     folder: str = ""
+    changed: list[str] = []
     writes: int = 0
     time: float = 0.0
 
@@ -98,6 +99,7 @@ class StoppedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run that was stopped after ``steps`` steps and ``saves`` saves, and resumed once.
 
     ``files`` are the files at the stop, ``status`` is the exit status of the part before it.
+    ``newest`` are the steps after which each kind of checkpoint file was last saved whole.
     """
 
     by: Literal["signal", "kill"]
@@ -105,6 +107,7 @@ class StoppedRun(msgspec.Struct, frozen=True, kw_only=True):
     steps: int
     files: Mapping[str, CheckpointFile]
     resumed: CheckedRun
+    newest: tuple[int, ...] = ()
     saves: int = 0
     status: int = 0
 

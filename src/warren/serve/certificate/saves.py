@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Final, NamedTuple
 
 from numpy.random import Generator
 
-from warren.serve.certificate.evidence import CheckedRun, CheckedStep, Save
+from warren.serve.certificate.evidence import CheckedRun, CheckedStep, CheckpointFile, Save
+from warren.serve.certificate.files import pattern
 from warren.serve.certificate.folder_events import FolderEvent
 
 _PAUSE_S: Final = 0.1
@@ -45,13 +46,16 @@ def step_s(steps: Sequence[CheckedStep]) -> float:
 
 
 def saves_of(
-    events: Sequence[FolderEvent], steps: Sequence[CheckedStep], at_end: str = ""
+    events: Sequence[FolderEvent],
+    steps: Sequence[CheckedStep],
+    at_end: str = "",
+    files: Mapping[str, CheckpointFile] | None = None,
 ) -> tuple[Save, ...]:
     """Return the saves of a run.
 
-    The steps say after which of them the folder changed. Changes after steps in a row are one save,
-    which goes on beside the training, unless that would be most of the run. Without steps, changes
-    without a long pause between them are a save.
+    The steps say after which of them a checkpoint changed. Changes after steps in a row are one
+    save, which goes on beside the training, unless that would be most of the run. Without steps,
+    changes without a long pause between them are a save.
 
     Parameters
     ----------
@@ -61,12 +65,15 @@ def saves_of(
         The steps of the first rank.
     at_end
         State of the folder when the run had ended.
+    files
+        The checkpoints of a whole run; other files, such as logs, are no save. None: all are.
     """
     if not steps:
         groups = _groups(events)
         return tuple(Save(0, 0, group[-1].time - group[0].time) for group in groups)
-    states = [*(step.folder for step in steps), at_end]
-    changed = [k + 1 for k in range(len(steps)) if states[k] != states[k + 1]]
+    changed = [k for k, step in enumerate(steps) if k and _checkpoints(step.changed, files)]
+    if at_end != steps[-1].folder:
+        changed.append(len(steps))
     chains: list[list[int]] = []
     for step in changed:
         if chains and chains[-1][-1] == step - 1 and len(changed) < 0.5 * len(steps):
@@ -74,6 +81,31 @@ def saves_of(
         else:
             chains.append([step])
     return tuple(_save(chain, steps) for chain in chains)
+
+
+def newest_saves(
+    steps: Sequence[CheckedStep], files: Mapping[str, CheckpointFile]
+) -> tuple[int, ...]:
+    """Return after which step each kind of checkpoint file was last saved, before the last step."""
+    newest: dict[str, int] = {}
+    for k, step in enumerate(steps):
+        newest |= dict.fromkeys(_checkpoints(step.changed, files), k)
+    return tuple(sorted({step for step in newest.values() if step}))
+
+
+def _checkpoints(
+    changed: Sequence[str], files: Mapping[str, CheckpointFile] | None
+) -> frozenset[str]:
+    """Return the patterns of checkpoints among names of files that changed."""
+    if files is None:
+        return frozenset(map(pattern, changed))
+    known = {pattern(name) for name, file in files.items() if file.format != "json_file"}
+    return frozenset(
+        one
+        for one in known
+        for name in map(pattern, changed)
+        if name == one or name.startswith(f"{one}/")
+    )
 
 
 def _groups(events: Sequence[FolderEvent]) -> list[list[FolderEvent]]:

@@ -40,6 +40,7 @@ class _Probe:
         self.before: dict[str, Any] = {}
         self.scale: float | None = None
         self.writes = 0
+        self.files: dict[str, Any] | None = None
 
     def write(self, note: dict[str, Any]) -> None:
         """Append one line to the notes of this process."""
@@ -55,17 +56,23 @@ class _Probe:
 _PROBE = _Probe()
 
 
-def folder_state(folder: str) -> str:
-    """Return a text that changes when a file below a folder is written, renamed or deleted."""
-    found = []
+def folder_files(folder: str) -> dict[str, Any]:
+    """Return what changes with each file below a folder: time, size and inode, by its name."""
+    found: dict[str, Any] = {}
     for base, _, names in os.walk(folder):
         for name in names:
+            path = os.path.join(base, name)
             try:
-                one = os.stat(os.path.join(base, name))
+                one = os.stat(path)
             except OSError:
                 continue
-            found.append((base, name, one.st_mtime_ns, one.st_size, one.st_ino))
-    return _text_hash(repr(sorted(found)))
+            found[os.path.relpath(path, folder)] = [one.st_mtime_ns, one.st_size, one.st_ino]
+    return found
+
+
+def state_of_files(files: dict[str, Any]) -> str:
+    """Return a text that changes when a file is written, renamed or deleted."""
+    return _text_hash(repr(sorted(files.items())))
 
 
 def _rank() -> str:
@@ -201,6 +208,8 @@ def _gradients(optimizer: Any) -> str:
 def _before_step(optimizer: Any, arguments: Any, named: Any) -> None:
     if _PROBE.before:
         return  # an optimizer within another
+    if _PROBE.files is None:
+        _PROBE.files = folder_files(_CHECKPOINTS)
     parameters = _parameters(optimizer)
     state, kinds = _state(optimizer)
     _PROBE.before = {
@@ -244,8 +253,10 @@ def _after_step(optimizer: Any, *_: Any) -> None:
     note = dict(before, optimizer=number, after=_hash(_parameters(optimizer)))
     note.update(_PROBE.forward, inputs=_PROBE.inputs, scale=_PROBE.scale, time=time.time())
     note["finite"] = all(bool(one.isfinite().all()) for one in _parameters(optimizer))
-    note.update(folder=folder_state(_CHECKPOINTS), writes=_PROBE.writes)
-    _PROBE.writes = 0
+    files, known = folder_files(_CHECKPOINTS), _PROBE.files or {}
+    changed = [name for name in files if files[name] != known.get(name)]
+    note.update(folder=state_of_files(files), changed=changed, writes=_PROBE.writes)
+    _PROBE.files, _PROBE.writes = files, 0
     note["grads"] = note["grads"] or _gradients(optimizer)
     note.setdefault("rng", _random_states())
     _PROBE.before, _PROBE.forward, _PROBE.inputs = {}, {}, []
