@@ -162,12 +162,12 @@ def _rows(home: Path, missing: Any = ()) -> Any:
 
 def _struck(victim: str, home: Path, daemon: subprocess.Popen[bytes], draw: random.Random) -> int:
     """Kill a process by SIGKILL; return how many were killed."""
-    runners = [_runner(file) for file in home.glob("agent/attempts/*/runner.json")]
-    agents = [pid for pid in _with("warren.serve.agent", str(home)) if pid not in runners]
+    forked = _with("warren.serve.agent", str(home))
+    runners = [pid for pid in forked if _name(pid).startswith("warren ")]
     pids = {
         "daemon": [daemon.pid],
-        "agent": agents,
-        "runner": [pid for pid in runners if pid in _with("warren.serve.agent", str(home))],
+        "agent": [pid for pid in forked if pid not in runners],
+        "runner": runners,
         "run": _with("warren", "run", str(home)),
     }[victim]
     if not pids:
@@ -178,12 +178,12 @@ def _struck(victim: str, home: Path, daemon: subprocess.Popen[bytes], draw: rand
     return 1
 
 
-def _runner(file: Path) -> int:
-    """The process of a runner; 0 where its record has just gone."""
+def _name(pid: int) -> str:
+    """The name of a process, which a runner sets; empty if it has gone."""
     try:
-        return int(json.loads(file.read_text())["pid"])
-    except (OSError, ValueError):
-        return 0
+        return Path(f"/proc/{pid}/comm").read_text()
+    except OSError:
+        return ""
 
 
 def _with(*words: str) -> list[int]:
