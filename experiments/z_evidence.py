@@ -17,6 +17,7 @@ import _evidence_mixed
 import _evidence_placements
 import _evidence_ring
 import _evidence_rounds
+import _evidence_service
 import _evidence_spill
 import _evidence_struck
 import _evidence_worlds
@@ -204,6 +205,9 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "link_priority": _evidence_links.link_priority,
     "flow_rules": _evidence_flows.flow_rules,
     "foreign_jobs": _evidence_flows.foreign_jobs,
+    "service_cancel": _evidence_service.cancel,
+    "service_kills": _evidence_service.kills,
+    "service_apps": _evidence_service.apps,
 }
 
 if __name__ == "__main__":
