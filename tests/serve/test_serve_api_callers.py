@@ -9,6 +9,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Final
 
 import httpx
@@ -341,3 +342,19 @@ def test_a_limit_forgets_the_oldest_key_and_not_the_count() -> None:
     now = 10_000_000_000
     assert limit.wait_s("a") == 0.0
     assert limit.add("a")
+
+
+def test_an_admin_cannot_become_root_by_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    accounts = {"root": SimpleNamespace(pw_uid=0), "toor": SimpleNamespace(pw_uid=0)}
+    monkeypatch.setattr("warren.serve.api.routes.users.pwd.getpwnam", accounts.__getitem__)
+
+    async def main() -> None:
+        async with world() as w:
+            for caller in (w.remote(w.token("cleo", "admin")), w.local("root")):
+                for name in accounts:
+                    for body in ({"new_token": True}, {}):
+                        answer = await caller.put(f"/v1/users/{name}", json=body)
+                        assert (answer.status_code, answer.json()["kind"]) == (403, "forbidden")
+            assert set(w.daemon.queue.users) == {"cleo"}
+
+    play(main())

@@ -46,7 +46,11 @@ def _shown(
 
 @command(
     NAME,
-    Option("--admin", "Let the user change jobs of others, users, quotas and machines."),
+    Option(
+        "--admin",
+        "Let the user change jobs of others, users, quotas and machines. It can make "
+        "tokens, and so act as any user but root.",
+    ),
     Option("--group", "Group of the user, for quotas. Repeatable.", "GROUP", str, many=True),
     Option("--weight", "Share of device time beside other users. Default: 1.", "N", _weight),
     Option("--new-token", "Replace the token; the old one ends."),

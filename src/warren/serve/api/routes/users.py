@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -111,6 +112,9 @@ async def set_user(call: Call, user: str, body: UserBody) -> UserAnswer:
     has_token = old is not None and old.token_hash
     token = None
     if call.caller.role == "admin" and (body.new_token or not has_token):
+        if _is_root(user):
+            # Its jobs would run as root: an admin of the queue would be one of the machine.
+            raise Failure("forbidden", f"{user} gets no token: it uses the socket, by `sudo -E`")
         token = tokens.new_token(user)
     base = old or User(user)
     changed = User(
@@ -126,6 +130,14 @@ async def set_user(call: Call, user: str, body: UserBody) -> UserAnswer:
     )  # fmt: skip
     row = next(one for one in user_rows(call) if one.name == user)
     return UserAnswer(row, token)
+
+
+def _is_root(user: str) -> bool:
+    """Tell whether a name is that of an account with the rights of root."""
+    try:
+        return pwd.getpwnam(user).pw_uid == 0
+    except (KeyError, ValueError):  # no account; a null character
+        return False
 
 
 async def remove_user(call: Call, user: str) -> list[UserRow]:
