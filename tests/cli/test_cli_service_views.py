@@ -148,7 +148,7 @@ def test_wait_goes_on_over_a_restart_of_the_service(
 
 
 def attempts(*ended: float | None) -> list[dict[str, Any]]:
-    return [{"number": at, "ended_s": one} for at, one in enumerate(ended, 1)]
+    return [{"number": at, "started_s": 0.5, "ended_s": one} for at, one in enumerate(ended, 1)]
 
 
 def test_logs_print_the_bytes_of_the_job(
@@ -170,6 +170,13 @@ def test_a_job_that_has_not_begun_says_why_it_has_no_output(
     assert warren("logs", "12") == (0, "", ["job 12 is queued: devices: needs 2"])
     script.answers["GET /v1/jobs/12"] = (200, {**ENDED, "attempts": attempts(1.0)})
     assert warren("logs", "12") == (0, "", [])
+    never = [{**one, "started_s": None} for one in attempts(1.0, 2.0)]
+    failed = {**ENDED, "state": "failed", "reason": "could not be started: no x", "attempts": never}
+    script.answers["GET /v1/jobs/12"] = (200, failed)
+    for options in ((), ("--tail", "3"), ("--follow",)):
+        assert warren("logs", "12", *options) == (
+            0, "", ["job 12 failed: could not be started: no x"],
+        )  # fmt: skip
 
 
 def test_a_followed_log_goes_on_at_its_byte_after_a_restart_and_into_the_next_attempt(

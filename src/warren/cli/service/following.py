@@ -52,9 +52,8 @@ def logs(
     """
     with Client(server) as service:
         if follow:
-            _copy(_Follower(service, job, attempt).pieces(tail))
-            return
-        if tail is not None:
+            printed = _copy(_Follower(service, job, attempt).pieces(tail))
+        elif tail is not None:
             printed = _copy(iter([_tail(service, job, attempt, tail)]))
         else:
             printed = _copy(service.logs(job, attempt=attempt))
@@ -63,10 +62,11 @@ def logs(
 
 
 def _explain(shown: dict[str, Any]) -> None:
-    """Say why a job that has not begun has no output."""
-    if not shown["attempts"]:
+    """Say why a job whose command has not begun has no output."""
+    if all(one["started_s"] is None for one in shown["attempts"]):
         reason = f": {clean(shown['reason'])}" if shown["reason"] else ""
-        print(f"job {clean(shown['id'])} is {shown['state']}{reason}", file=sys.stderr, flush=True)
+        state = shown["state"] if shown["state"] in ENDED else f"is {shown['state']}"
+        print(f"job {clean(shown['id'])} {state}{reason}", file=sys.stderr, flush=True)
 
 
 def _tail(service: Client, job: str, attempt: int | None, lines: int) -> bytes:
