@@ -211,7 +211,7 @@ def test_without_a_service_one_line_says_how_to_start_it(
     assert found.code == 2
     assert found.complaint == (
         "no service at ~/.warren/serve/socket: start one with `warren serve`, or name one by "
-        "--server"
+        "WARREN_SERVER"
     )
     (tmp_path / "gone").touch()
     found = warren("cancel", "3", "--server", tmp_path / "gone")

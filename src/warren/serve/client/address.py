@@ -150,7 +150,7 @@ def _unreachable(address: Address, error: OSError) -> str:
     """Return why no connection was made, and what to do."""
     place = address.text
     if isinstance(error, FileNotFoundError):
-        return f"no service at {place}: start one with `warren serve`, or name one by --server"
+        return f"no service at {place}: start one with `warren serve`, or name one by WARREN_SERVER"
     if isinstance(error, ConnectionRefusedError):
         return f"no service at {place}: it has ended; start it with `warren serve`"
     if isinstance(error, PermissionError):
