@@ -233,6 +233,7 @@ def test_cancel_ends_a_waiting_job_and_asks_a_running_one_that_keeps_its_devices
     apply(queue, requests.cancel(queue, [running, waiting], ANA, 0))
     assert (state(queue, running), state(queue, waiting)) == ("running", "cancelled")
     assert queue.machines["h1"].holders == {"h1/0": {running: False}}
+    assert reason(queue, running) == ("", "cancelled by ana; killed on h1 after a grace of 10 s")
     assert requests.cancel(queue, [running, waiting], ANA, 0) == []
     end(queue, running, cause="exit", exit_code=1)
     assert (state(queue, running), queue.jobs[running].reason) == ("cancelled", "cancelled by ana")

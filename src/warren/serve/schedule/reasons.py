@@ -47,6 +47,8 @@ NO_WAIT: Final = WaitReason("", "")
 def why(queue: Queue, job: ServiceJob, now_ns: int, order: Order = "strict") -> WaitReason:
     """Return why a job waits; a job that runs or has ended does not.
 
+    For a job that still runs after its cancel, the text says so, without a code.
+
     Parameters
     ----------
     queue
@@ -60,6 +62,10 @@ def why(queue: Queue, job: ServiceJob, now_ns: int, order: Order = "strict") -> 
     """
     if job.state is JobState.HELD:
         return WaitReason("held", f"held until 'warren release {job.id}'")
+    if job.state is JobState.RUNNING and job.cancelled_by is not None:
+        grace, host = job.spec.grace_s, job.attempts[-1].host
+        text = f"cancelled by {job.cancelled_by}; killed on {host} after a grace of {grace:g} s"
+        return WaitReason("", text)
     if job.state is JobState.RUNNING and job.attempts[-1].started_ns is None:
         return WaitReason("starting", f"host {job.attempts[-1].host} is starting it")
     if job.state is not JobState.QUEUED:
