@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from warren.serve.agent.folders import AgentHome, AgentInUse, RunnerProcess
+from warren.serve.agent.folders import AgentHome, AgentInUse, RunnerProcess, closed_folders
 from warren.serve.hosts.port import CommandEnded, CommandStarted, StartOrder
 
 ORDER = StartOrder("1.1", ("true",), "/", {"A": "b"}, ("cpu:0",))
@@ -68,3 +68,14 @@ def test_a_home_has_one_agent_and_one_id(tmp_path: Path) -> None:
         AgentHome(tmp_path)
     os.close(first._lock)
     assert AgentHome(tmp_path).id == first.id
+
+
+def test_the_folders_that_other_accounts_may_not_enter_are_found_on_the_way(tmp_path: Path) -> None:
+    modes = {"open": 0o711, "closed": 0o700, "home": 0o755}
+    path, ways = tmp_path, {}
+    for name, mode in modes.items():
+        path = ways[name] = path / name
+        path.mkdir()
+        path.chmod(mode)
+    found = closed_folders(str(path))
+    assert [name for name, way in ways.items() if str(way) in found] == ["closed"]

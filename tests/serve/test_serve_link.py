@@ -142,7 +142,9 @@ def test_an_agent_joins_by_tls_runs_jobs_and_comes_back_when_the_daemon_does(
             assert (await here.joined(1)).attempts == ("1.1",)
             assert (await here.ended("1.1")).exit_code == 6
             agent.terminate()
-            assert (await over(agent))[0] == 0
+            code, said = await over(agent)
+            assert code == 0
+            assert said.count(f"connected to 127.0.0.1:{port}\n") == 2
             await here.until(lambda: any(isinstance(one, AgentLost) for one in here.reports))
 
     asyncio.run(test())

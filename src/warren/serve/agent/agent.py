@@ -18,7 +18,7 @@ import msgspec
 
 from warren.serve.agent import cgroups, processes
 from warren.serve.agent.devices import Devices, machine
-from warren.serve.agent.folders import AgentHome, AttemptFolder
+from warren.serve.agent.folders import AgentHome, AttemptFolder, closed_folders
 from warren.serve.agent.forks import fork_cleaner, fork_runner
 from warren.serve.agent.gpu_watch import GpuWatch
 from warren.serve.agent.link import DaemonLink, Target
@@ -83,7 +83,7 @@ class Agent:
         self._loop = Loop()
         self._notices, self._notices_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._rest = b""
-        self._repeats = False
+        self._repeats = self._said_closed = False
         self._kill_rounds = 0
         self._link = DaemonLink(self._loop, target, self)
         self._gpus = GpuWatch(self._loop, devices, self._runners, self._uses_changed)
@@ -121,11 +121,22 @@ class Agent:
 
     def welcomed(self) -> None:
         """Repeat all reports."""
+        self._check_home()
         if self._gpus.uses:
             self._uses_changed(self._gpus.uses)
         for live in list(self._live.values()):
             live.start_sent = False
             self._report_again(live)
+
+    def _check_home(self) -> None:
+        """Say once if accounts of jobs cannot reach their folders in the home."""
+        closed = closed_folders(self._home.path) if os.geteuid() == 0 else []
+        if closed and not self._said_closed:
+            self._said_closed = True
+            _say(
+                f"jobs of users cannot enter {closed[0]}, so they cannot write checkpoints; name a "
+                "home that all may enter, such as --home /var/lib/warren"
+            )
 
     def take(self, message: ToAgent) -> None:
         """Do what the daemon orders."""

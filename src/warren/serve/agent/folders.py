@@ -23,6 +23,7 @@ import contextlib
 import fcntl
 import os
 import re
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -226,6 +227,12 @@ class AgentHome:
         for path in (*map(folder.file, ("attach", "stop", "record")), self._order(folder.name)):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
+
+
+def closed_folders(path: str) -> list[str]:
+    """Return the folders on the way to a path, and the path, that other accounts may not enter."""
+    way = (*reversed(Path(path).parents), Path(path))
+    return [str(folder) for folder in way if not folder.stat().st_mode & stat.S_IXOTH]
 
 
 def attempt_folder(home: str, attempt: str) -> AttemptFolder:

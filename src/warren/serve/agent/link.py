@@ -232,6 +232,8 @@ class DaemonLink:
             self._refused(f"the daemon refuses this agent: {message.reason}")
         elif isinstance(message, Welcome):
             self._welcome = self._ever_welcome = True
+            if not self._target.is_local:
+                _say(f"connected to {self._target.host}:{self._target.port}")
             self._wait_s = _FIRST_WAIT_S
             self._handler.welcomed()
         elif not isinstance(message, Beat):
