@@ -42,6 +42,7 @@ def step(k: int, mark: str = "") -> CheckedStep:
         state=f"state {k}{mark}" if k else "",
         state_kinds=["momentum: torch.float32"] if k else [],
         grads=f"grads {k}{mark}",
+        norm=1.0005,
         lr=[0.1 / (k + 1)],
         rng={"torch": f"rng {k}", "python": "never drawn from"},
         inputs=[("x", f"batch {k}", [f"row {k % EPOCH}", f"row {k % EPOCH + 1}"])],
@@ -171,6 +172,8 @@ def test_a_run_that_saves_only_at_its_end_loses_all_of_it() -> None:
             ["optimizer", "RNG"],
         ),
         (apart(), "equal order", ["kernels"]),
+        (apart(grads="other", norm=1.001), "equal order", ["kernels"]),
+        (apart(grads="other", norm=1.5), "restarts", ["hidden state"]),
     ],
 )  # fmt: skip
 def test_the_first_step_that_differs_names_level_and_cause(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from warren.serve.certificate.evidence import Cause, CheckedRun, CheckedStep, StoppedRun
 from warren.serve.certificate.files import has_optimizer, last_files, torn_files
+
+_ROUNDING: Final = 1e-3
+"""Largest relative difference of two gradients that other kernels may make."""
 
 
 class Alignment(NamedTuple):
@@ -304,6 +307,13 @@ def _random(
 ) -> Iterator[Cause]:
     differing = sorted(k for k in used if one.rng.get(k) != other.rng.get(k))
     if not differing:
+        if abs(one.norm - other.norm) > _ROUNDING * abs(one.norm):
+            yield Cause(
+                "restarts",
+                "hidden state",
+                "gradients differ though weights, batch and the usual random states are the same: "
+                "labels, a random generator of its own or a hidden state is not restored",
+            )
         return
     first = min(lanes)
     of_first = lanes[first][until].rng if len(lanes[first]) > until else {}

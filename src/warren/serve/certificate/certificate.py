@@ -38,6 +38,8 @@ GRACE_S: Final = 30.0
 """Usual time between the signal and SIGKILL, in seconds."""
 _TRIES: Final = 5
 """Most draws of one stop: a stop that comes after the run's own end is drawn again."""
+_PATIENT: Final = 1
+"""Number of a draw after which a late one shortens the grace."""
 _QUICK_S: Final = 0.01
 """Time below which a run is stopped where it waits, in seconds."""
 _START_S: Final = 60.0
@@ -295,6 +297,9 @@ class CertificateCheck:
             stop = self._try_stop(whole, by, plan)
             if stop is not None:
                 return stop
+            # A command may need the whole grace; one that never ends by the signal gets less.
+            if self._grace_s is None and by == "signal" and tries >= _PATIENT:
+                self._grace_now_s = max(0.5, min(self._grace_now_s, 0.25 * whole.seconds))
             self._say(f"a stop by {by} came after the run's own end: another is drawn")
         self._note(f"a stop by {by} could not be made before the run's own end")
         return None
@@ -319,8 +324,6 @@ class CertificateCheck:
         stopped = self._ended(run)
         files = None if whole.steps else self._read([stopped.checkpoints])[0]
         if self._came_too_late(whole, run, files):
-            if self._grace_s is None and by == "signal":
-                self._grace_now_s = max(0.5, min(self._grace_now_s, 0.25 * whole.seconds))
             return None
         with self._start("resumed", 2) as resumed:
             hangs = not resumed.wait(5 * whole.seconds + _START_S)

@@ -17,11 +17,12 @@ class CheckedStep(msgspec.Struct, frozen=True, kw_only=True):
     """One optimizer step, as the probe noted it; hashes are texts.
 
     ``before`` and ``after`` are the parameters around the step, ``state`` is the optimizer's state
-    before it (empty if it has none), ``rng`` the random states before the batch went into the
-    model. ``inputs`` has name, hash and hashes of rows of each tensor of the batch. ``finite`` says
-    whether the parameters after it are numbers. ``folder`` changes with the checkpoint folder;
-    ``changed`` names its files that changed since the step before, and ``writes`` counts files
-    opened and renamed there. ``time`` is in seconds since the epoch.
+    before it (empty if it has none), ``norm`` the length of the gradient, ``rng`` the random states
+    before the batch went into the model. ``inputs`` has name, hash and hashes of rows of each
+    tensor of the batch. ``finite`` says whether the parameters after it are numbers. ``folder``
+    changes with the checkpoint folder; ``changed`` names its files that changed since the step
+    before, and ``writes`` counts files opened and renamed there. ``time`` is in seconds since the
+    epoch.
     """
 
     before: str
@@ -31,6 +32,7 @@ class CheckedStep(msgspec.Struct, frozen=True, kw_only=True):
     state: str = ""
     state_kinds: list[str] = []
     grads: str = ""
+    norm: float = 0.0
     lr: list[float] = []
     settings: str = ""
     rng: dict[str, str] = {}

@@ -205,6 +205,16 @@ def _gradients(optimizer: Any) -> str:
     return _hash(one.grad for one in _parameters(optimizer) if one.grad is not None)
 
 
+def _norm(optimizer: Any) -> float:
+    """Return the length of the gradient; 0 where it is unknown."""
+    found = [one.grad for one in _parameters(optimizer) if one.grad is not None]
+    try:
+        length = sum(float(one.detach().double().square().sum()) for one in found) ** 0.5
+    except (RuntimeError, TypeError, NotImplementedError):
+        return 0.0
+    return length if length < float("inf") else 0.0
+
+
 def _before_step(optimizer: Any, arguments: Any, named: Any) -> None:
     if _PROBE.before:
         return  # an optimizer within another
@@ -258,6 +268,7 @@ def _after_step(optimizer: Any, *_: Any) -> None:
     note.update(folder=state_of_files(files), changed=changed, writes=_PROBE.writes)
     _PROBE.files, _PROBE.writes = files, 0
     note["grads"] = note["grads"] or _gradients(optimizer)
+    note["norm"] = _norm(optimizer)
     note.setdefault("rng", _random_states())
     _PROBE.before, _PROBE.forward, _PROBE.inputs = {}, {}, []
     if _PROBE.steps == 0:
