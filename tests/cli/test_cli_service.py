@@ -228,6 +228,16 @@ def test_a_refusal_of_the_service_is_its_line(
     assert (found.code, found.out, found.complaint) == (2, "", "job 3 is bo's")
 
 
+def test_a_refusal_of_a_job_file_names_the_file(
+    warren: Warren, service: ScriptedService, script: Script, tmp_path: Path
+) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text("command: a\nhost: h9\n")
+    script.answers["POST /v1/jobs"] = 400, {"error": "host 'h9' is unknown", "kind": "never"}
+    assert warren("submit", path).complaint == f"{path}: host 'h9' is unknown"
+    assert warren("submit", "--", "a").complaint == "host 'h9' is unknown"
+
+
 def test_a_request_without_a_token_says_where_one_goes(
     warren: Warren, service: ScriptedService, script: Script
 ) -> None:

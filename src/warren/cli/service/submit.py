@@ -49,7 +49,7 @@ def submit(
     """
     body = _body(words, needs)
     with Client(server) as service:
-        answer = service.ask("POST", "/v1/jobs", body)
+        answer = _submitted(service, body, words[0] if is_job_file(words[0]) else None)
         if json_:
             import json
 
@@ -72,6 +72,19 @@ def _body(words: tuple[str, ...], needs: dict[str, Any]) -> dict[str, Any]:
         needs = {**needs, **fields, **given}
         return _sent(command, needs)
     return _sent(words, needs)
+
+
+def _submitted(service: Client, body: dict[str, Any], file: str | None) -> dict[str, Any]:
+    """Return the answer to a submission; a refusal of a job file names the file."""
+    from warren.serve.client.errors import ServiceError
+
+    try:
+        answer: dict[str, Any] = service.ask("POST", "/v1/jobs", body)
+    except ServiceError as error:
+        if file is None or error.kind not in ("wrong", "never", "unknown"):
+            raise
+        raise refused(f"{file}: {error}", error.kind) from error
+    return answer
 
 
 def _is_default(value: object) -> bool:
