@@ -157,7 +157,9 @@ def placeable(queue: Queue, spec: CommandSpec) -> CommandSpec:
         known = device_types(queue)
         same = [one for one in known if one.casefold() == wanted.casefold()]
         if not same:
-            raise Refusal("never", f"device type '{wanted}' is unknown; known: {', '.join(known)}")
+            by_name = {one.casefold(): one for one in known}  # `CPU` and `cpu` mean the same
+            names = ", ".join(by_name.values())
+            raise Refusal("never", f"no machine has a device of type '{wanted}'; known: {names}")
         if wanted not in same:
             spec = msgspec.structs.replace(spec, device_type=same[0])
     if (reason := never(queue, spec)) is not None:
@@ -177,10 +179,10 @@ def never(queue: Queue, spec: CommandSpec) -> str | None:
         return f"host '{spec.host}' is unknown; known: {known}"
     hosts = [one for name, one in queue.machines.items() if spec.host is None or name == spec.host]
     most = max((one.most(spec.device_type) for one in hosts), default=0)
-    kind = f" {spec.device_type}" if spec.device_type else ""
+    kind = spec.device_type or ("device" if spec.devices == 1 else "devices")
     if most < spec.devices:
         where = f"host {spec.host} has" if spec.host else "the largest host has"
-        return f"needs {spec.devices}{kind} on one host; {where} {most}"
+        return f"needs {spec.devices} {kind} on one host; {where} {most}"
     if spec.memory_bytes is not None and all(
         one.machine.memory_bytes < spec.memory_bytes
         for one in hosts
