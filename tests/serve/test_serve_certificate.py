@@ -206,7 +206,7 @@ def test_rank_0s_random_state_on_another_rank_is_named() -> None:
         return replace(step(k), rng={"torch": f"rank 1 rng {k}"}, grads=f"rank 1 grads {k}")
 
     whole = replace(WHOLE, lanes={**WHOLE.lanes, "1": [other_rank(k) for k in range(STEPS)]})
-    first = [replace(one, grads=step(8 + k).grads) for k, one in enumerate(apart())]
+    first = [replace(one, grads="averaged", norm=2.0) for one in apart()]
     second = [replace(one, grads="of rank 0's masks") for one in apart()]
     run = replace(whole, lanes={"0": first, "1": second}, files=OTHER)
     stop = StoppedRun(by="kill", place="", steps=10, files=values(), resumed=run)
@@ -214,6 +214,7 @@ def test_rank_0s_random_state_on_another_rank_is_named() -> None:
     # wrong says why.
     judgement = verdict.judged(whole, stop)
     assert judgement.level == "restarts"
+    assert [cause.kind for cause in judgement.causes] == ["RNG"]
     assert "rank 0's RNG on all ranks" in judgement.causes[0].text
 
 

@@ -141,11 +141,11 @@ def _of_steps(
 
 
 def _without_effects(found: Sequence[Cause]) -> list[Cause]:
-    """Leave out a wrong number of steps where another cause explains it.
+    """Leave out causes that another one explains.
 
     Another scale of gradients overflows at other steps, which are left out then: rates and batches
     are those of other steps. Where the parts of a checkpoint do not agree, the count comes from
-    another part than the weights.
+    another part than the weights. Gradients that ranks average differ on all of them.
     """
     kinds = {cause.kind for cause in found}
     effects: set[str] = set()
@@ -153,6 +153,8 @@ def _without_effects(found: Sequence[Cause]) -> list[Cause]:
         effects |= {"steps skipped", "steps repeated"}
     if "scaler" in kinds:
         effects |= {"scheduler", "data order"}
+    if kinds - {"hidden state"}:
+        effects.add("hidden state")
     return [cause for cause in found if cause.kind not in effects]
 
 
