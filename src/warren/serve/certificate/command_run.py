@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from warren.model.errors import EngineError
 from warren.serve.agent import processes
 from warren.serve.certificate.evidence import CheckedStep
 from warren.serve.certificate.folder_events import FolderEvent, FolderEvents
@@ -188,7 +189,7 @@ class CommandRun:
 
         Raises
         ------
-        TimeoutError
+        EngineError
             If a process does not end, for example because it waits for a disk.
         """
         last = time.monotonic() + _LEFT_S
@@ -199,7 +200,7 @@ class CommandRun:
             if not found and not self.processes():
                 break
             if time.monotonic() > last:
-                raise TimeoutError(f"process {found[:1]} of the checked command does not end")
+                raise EngineError(f"process {found[:1]} of the checked command does not end")
             time.sleep(0.002)
         self._process.wait()
         self.events += self._watch.read()
