@@ -52,7 +52,7 @@ opt: torch.optim.Optimizer = torch.optim.SGD(net.parameters(), lr=0.02, momentum
 if KIND == "adam":
     opt = torch.optim.AdamW(net.parameters(), lr=0.01)
 schedule = torch.optim.lr_scheduler.OneCycleLR(opt, 0.03, total_steps=2 * STEPS)
-scaler = torch.amp.GradScaler("cpu", init_scale=2.0**120, growth_interval=3)
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0**126, growth_interval=3)
 step = 0
 
 
