@@ -70,7 +70,7 @@ def main() -> None:
     kept = {"jobs": count, "same": same, "rows": rows, **{k: found[k] for k in ("kills", "states")}}
     _common.save("service_apps", SEED, kept)
     if same < count:
-        sys.exit("a job has other bits")
+        sys.exit("a job has other bits, or has not ended")
 
 
 def _run(name: str) -> dict[str, Any]:
@@ -135,6 +135,10 @@ def _served(scratch: Path, names: list[str]) -> dict[str, Any]:
     finally:
         daemon.terminate()
         daemon.wait(60)
+    for name, job in jobs.items():
+        if next(row["state"] for row in rows if row["id"] == job) != "finished":
+            log = sorted(home.glob(f"agent/attempts/{job}.*/output"))[-1].read_text()
+            print(f"{name} did not finish: {log[-400:]}", flush=True)
     hashes = {name: _trained(home / f"agent/checkpoints/{job}/run") for name, job in jobs.items()}
     states = Counter(row["state"] for row in rows)
     return {"hashes": hashes, "kills": dict(kills), "states": dict(states)}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from warren.serve.app_run import run_command
 
 
@@ -21,10 +23,23 @@ def test_a_job_with_gpus_trains_on_as_many_gpus_as_it_was_given(tmp_path: Path) 
     assert "cluster={hosts: [{name: here, devices: {cuda: 2}}]}" in found
 
 
+INPUTS = ("run.yaml", "profile.csv", "devices.csv", "journal")
+
+
 def test_a_later_attempt_goes_on_with_the_run_of_the_first(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    begun = run_command(["run.yaml"], tmp_path, {}, 1)
-    (tmp_path / "run/run.yaml").touch()
-    resumed = run_command(["run.yaml", "--place", "hare"], tmp_path, {}, 1)
-    assert begun[:2] == ["run", "run.yaml"]
-    assert resumed == ["run", "--resume", str(tmp_path / "run")]
+    for name in INPUTS:
+        (tmp_path / "run" / name).touch()
+    found = run_command(["run.yaml", "--place", "hare"], tmp_path, {}, 1)
+    assert found == ["run", "--resume", str(tmp_path / "run")]
+
+
+@pytest.mark.parametrize("count", range(len(INPUTS)))
+def test_a_run_that_was_killed_before_it_had_its_inputs_begins_again(
+    tmp_path: Path, count: int
+) -> None:
+    (tmp_path / "run").mkdir()
+    for name in INPUTS[:count]:
+        (tmp_path / "run" / name).touch()
+    assert run_command(["run.yaml"], tmp_path, {}, 1)[:2] == ["run", "run.yaml"]
+    assert not (tmp_path / "run").exists()

@@ -8,9 +8,14 @@ a job, so a job that is started again goes on from its checkpoints, with the sam
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
+
+_INPUTS: Final = ("run.yaml", "profile.csv", "devices.csv", "journal")
+"""Files that a run writes before it begins; with all of them it can go on."""
 
 
 def main() -> None:
@@ -42,9 +47,10 @@ def run_command(
         How many processors it has, if it has no GPU.
     """
     run = folder / "run"
-    # The run file is written before anything else is recorded.
-    if (run / "run.yaml").exists():
+    if all((run / name).exists() for name in _INPUTS):
         return ["run", "--resume", str(run)]
+    # What is there is of an attempt that was killed before it had written its inputs.
+    shutil.rmtree(run, ignore_errors=True)
     gpus = [one for one in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if one]
     devices = f"cuda: {len(gpus)}" if gpus else f"CPU: {processors}"
     cluster = f"cluster={{hosts: [{{name: here, devices: {{{devices}}}}}]}}"
