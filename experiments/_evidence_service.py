@@ -49,7 +49,7 @@ def apps(result: Mapping[str, Any]) -> str:
         "these are cancelled. Meanwhile processes get SIGKILL: the daemon, its agent, a job's "
         f"runner, and the run itself ({_struck(result)}). Jobs that were hit start again. All jobs "
         f"at the end: {states}. {result['same']} of {result['jobs']} have the parameters of "
-        "`engine: plain`."
+        f"`engine: plain`. {result.get('remark', '')}".rstrip()
     )
 
 
