@@ -132,6 +132,7 @@ def test_an_online_policy_decides_over_a_few_rounds_before_the_engine_of_a_live_
     """So nothing is compiled while devices wait; a plan has been made by then."""
     told: list[PreparedRun] = []
     port = Mock(start=Mock(side_effect=Started))
+    del port.new_jobs  # all jobs are known
     monkeypatch.setattr(train, "simulate", told.append)
     monkeypatch.setattr(train, "_live_port", Mock(return_value=port))
     path = write_run(tmp_path / "in", run=RUN.replace("srtf", place))

@@ -304,7 +304,7 @@ def test_a_run_file_becomes_the_command_that_trains_it_on_the_devices_of_the_job
     path.write_text("format: 1\nworkload: jobs.yaml\n")
     assert warren("submit", path, "--devices", "2", "--retries", "3").code == 0
     assert spec_of(service) == {
-        "command": [sys.executable, "-m", "warren.serve.app_run", str(path)],
+        "command": [sys.executable, "-P", "-m", "warren.serve.app_run", str(path)],
         "devices": 2,
         "retries": 3,
     }
@@ -367,7 +367,8 @@ def test_the_unit_keeps_jobs_over_a_stop_and_names_this_installation(
     folder = tmp_path / "50 % of $x"
     found = warren("serve", "--print-unit", "--home", folder, "--listen", "0.0.0.0:8443")
     assert (
-        f'ExecStart={sys.executable} -m warren serve --home "{tmp_path}/50 %% of $$x"' in found.out
+        f'ExecStart={sys.executable} -P -m warren serve --home "{tmp_path}/50 %% of $$x"'
+        in found.out
     )
     assert "--listen 0.0.0.0:8443" in found.out
     assert "\nKillMode=process\n" in found.out

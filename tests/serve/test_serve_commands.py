@@ -169,8 +169,8 @@ def test_a_shell_is_attached_to_a_running_job(shell: Shell, tmp_path: Path) -> N
         f"{job}\n"
     )
     shell("cancel", job)
-    shell("attach", job, code=2)
     shell("wait", job, code=1)
+    shell("attach", job, code=2)
 
 
 def test_a_followed_log_is_whole_though_the_agent_is_killed_meanwhile(tmp_path: Path) -> None:

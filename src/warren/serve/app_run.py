@@ -27,7 +27,7 @@ def main() -> None:
         )
         sys.exit(2)
     command = run_command(sys.argv[1:], Path(given), os.environ, len(os.sched_getaffinity(0)))
-    os.execv(sys.executable, [sys.executable, "-m", "warren", *command])
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "warren", *command])
 
 
 def run_command(

@@ -47,7 +47,7 @@ def read_job_file(path: str) -> tuple[tuple[str, ...], dict[str, Any]]:
     if not isinstance(content, dict) or not isinstance(node, yaml.MappingNode):
         raise SpecError(Problem(file=path, message="expected fields, such as `command:`"))
     if "workload" in content and "command" not in content:
-        return (sys.executable, "-m", "warren.serve.app_run", os.path.abspath(path)), {}
+        return (sys.executable, "-P", "-m", "warren.serve.app_run", os.path.abspath(path)), {}
     lines = {key.value: key.start_mark.line + 1 for key, _ in node.value}
     problems: list[Problem] = []
     fields: dict[str, Any] = {}

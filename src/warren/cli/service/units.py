@@ -39,7 +39,7 @@ def unit_text(arguments: list[str], *, user: bool) -> str:
     user
         Whether the unit is for an account's own systemd, without root.
     """
-    words = [sys.executable, "-m", "warren", *arguments]
+    words = [sys.executable, "-P", "-m", "warren", *arguments]
     target = "default.target" if user else "multi-user.target"
     return _UNIT.format(command=" ".join(map(_quoted, words)), target=target)
 

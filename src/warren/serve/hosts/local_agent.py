@@ -36,7 +36,7 @@ class LocalAgent:
 
     def __init__(self, home: Path, socket: Path, name: str, say: Callable[[str], None]) -> None:
         self._command = [
-            *(sys.executable, "-m", "warren.serve.agent", "--home", str(home)),
+            *(sys.executable, "-P", "-m", "warren.serve.agent", "--home", str(home)),
             *("--connect", f"unix:{socket}", "--name", name),
         ]
         self._say = say
