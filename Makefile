@@ -38,7 +38,7 @@ quick: $(KERNELS) ## what finds most mistakes in a few minutes: ruff, short test
 	@$(BIN)/ruff check .
 	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n 2 --dist loadscope $(QUICKLY) $(PYTEST_ARGS)
 
-deep: $(KERNELS) ## each property with 2,000 drawn examples, of which `make test` draws 40; hours
+deep: $(KERNELS) ## each property with 2,000 drawn examples, of which `make test` draws 60; hours
 	@HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n 2 --dist loadscope -m "not live" $(PYTEST_ARGS)
 
 check: $(STAMP) ## ruff, the formatter and mypy --strict only

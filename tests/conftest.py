@@ -16,7 +16,7 @@ settings.register_profile(
     "warren",
     derandomize=True,
     deadline=None,
-    max_examples=40,
+    max_examples=60,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("deep", settings.get_profile("warren"), max_examples=2000)

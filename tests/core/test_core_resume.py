@@ -70,7 +70,7 @@ def test_cut_off_at_any_step_and_torn_at_any_byte_every_job_finishes(
 ) -> None:
     resumed = 0
 
-    @settings(max_examples=settings().max_examples // 4)  # in each of fifty ways
+    @settings(max_examples=settings().max_examples // 6)  # in each of fifty ways
     @given(st.integers(0, 10**6))
     def check(seed: int) -> None:
         nonlocal resumed

@@ -88,7 +88,7 @@ def test_whatever_is_rolled_back_every_job_ends_and_every_task_counts_once(
 ) -> None:
     seen = 0
 
-    @settings(max_examples=settings().max_examples // 4)  # in each of fifty ways
+    @settings(max_examples=settings().max_examples // 6)  # in each of fifty ways
     @given(st.integers(0, 10**6), st.booleans())
     def check(seed: int, failing: bool) -> None:
         nonlocal seen

@@ -137,7 +137,7 @@ def least_weighted_c(run: Run, costs: CostTable) -> float:
 
 
 def test_theorem_4_holds_on_tiny_worlds_with_9_for_every_subset() -> None:
-    for seed in range(3 * settings().max_examples):
+    for seed in range(5 * settings().max_examples):
         run, costs, alpha = tiny_world(seed)
         optimum = least_weighted_c(run, costs)
         found = finish_ns(run, costs, "hare-published", every_subset=True, budget=100)

@@ -467,4 +467,4 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 TestQueue = QueueMachine.TestCase
-TestQueue.settings = settings(stateful_step_count=40, max_examples=25)
+TestQueue.settings = settings(stateful_step_count=40)

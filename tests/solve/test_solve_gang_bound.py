@@ -72,7 +72,7 @@ def unit_gangs(draw: random.Random) -> tuple[int, list[tuple[int, int, int]]]:
     return devices, jobs
 
 
-@settings(max_examples=2 * settings().max_examples)
+@settings(max_examples=5 * settings().max_examples // 2)
 @given(st.randoms(use_true_random=False))
 def test_no_schedule_beats_the_bound_of_gangs_however_often_they_are_put_off(
     rng: random.Random,
@@ -153,7 +153,7 @@ def columns(case: Case) -> dict[str, Any]:
 def test_no_plan_of_rings_on_shared_links_beats_the_bound() -> None:
     rng = random.Random(2)
     ratios = []
-    for _ in range(2 * settings().max_examples):
+    for _ in range(5 * settings().max_examples // 2):
         case = drawn(rng, jobs=4, devices=4)
         bound_s = lower_bounds(**columns(case)).makespan_s
         least_s = (best_plan_ns(case) - case.gangs.ready_ns_J.min()) / S
