@@ -166,16 +166,19 @@ def _against_shortest(parts: Mapping[str, Any], sets: Sequence[Sequence[Mapping[
     """The same against jobs alone that go by their lengths, too: live, else in virtual time."""
     live = [{row["policy"]: row for row in rows} for rows in sets]
     if all("isolated, shortest" in rows for rows in live):
-        how, keys = "Against", ("jct_s", "makespan_s")
+        where, keys = "", ("jct_s", "makespan_s")
         pairs = [(rows["isolated, shortest"], rows["harmony"]) for rows in live]
     elif "shortest" in parts:
-        how, keys = "In virtual time, against", ("simulated_jct_s", "simulated_s")
+        where, keys = " in virtual time", ("simulated_jct_s", "simulated_s")
         alone = parts["shortest"]["rows"]
         pairs = [(one, rows["harmony"]) for one, rows in zip(alone, live, strict=True)]
     else:
         return ""
-    told = [" and ".join(f"{one[key] / other[key]:.2f}" for key in keys) for one, other in pairs]
-    return f"{how} `isolated, shortest` it gains {', '.join(told)} times JCT and makespan."
+    times = [" and ".join(f"{one[key] / alone[key]:.2f}" for key in keys) for alone, one in pairs]
+    return (
+        "Beside `isolated, shortest`, which knows all lengths as well, `harmony` needs"
+        f"{where} {', '.join(times)} times its JCT and makespan."
+    )
 
 
 def live_text(parts: Mapping[str, Any]) -> str:
