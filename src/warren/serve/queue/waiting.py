@@ -7,6 +7,7 @@ start, none can: a decision looks at groups, and costs the same with 50,000 jobs
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from operator import itemgetter
 from typing import NamedTuple
 
 from warren.serve.records.jobs import ServiceJob
@@ -49,10 +50,13 @@ class ReadyJobs:
     ----------
     groups
         Group to the places of its jobs in the order of submission, in that order.
+    heads
+        Priority and user to the groups, each with the place of its first job, in that order.
     """
 
     def __init__(self) -> None:
         self.groups: dict[JobGroup, list[int]] = {}
+        self.heads: dict[int, dict[str, list[tuple[int, JobGroup]]]] = {}
         self._group: dict[str, JobGroup] = {}
 
     def __len__(self) -> int:
@@ -71,10 +75,17 @@ class ReadyJobs:
             return
         group = self._group[job.id] = group_of(job)
         orders = self.groups.setdefault(group, [])
-        if not orders or orders[-1] < job.order:
+        if not orders:
             orders.append(job.order)
-        else:
+            self._add_head(group)
+        elif orders[-1] < job.order:
+            orders.append(job.order)
+        elif orders[0] < job.order:
             insort(orders, job.order)
+        else:
+            self._remove_head(group)
+            orders.insert(0, job.order)
+            self._add_head(group)
 
     def remove(self, job: ServiceJob) -> None:
         """Take a job out, if it waits here."""
@@ -82,6 +93,36 @@ class ReadyJobs:
         if group is None:
             return
         orders = self.groups[group]
-        del orders[bisect_left(orders, job.order)]
-        if not orders:
+        if orders[0] != job.order:
+            del orders[bisect_left(orders, job.order)]
+            return
+        self._remove_head(group)
+        del orders[0]
+        if orders:
+            self._add_head(group)
+        else:
             del self.groups[group]
+
+    def copied(self) -> ReadyJobs:
+        """Return the same jobs, which change apart from these."""
+        other = ReadyJobs()
+        other.groups = {group: [*orders] for group, orders in self.groups.items()}
+        other.heads = {
+            priority: {user: [*heads] for user, heads in users.items()}
+            for priority, users in self.heads.items()
+        }
+        other._group = dict(self._group)
+        return other
+
+    def _add_head(self, group: JobGroup) -> None:
+        users = self.heads.setdefault(group.priority, {})
+        insort(users.setdefault(group.user, []), (self.groups[group][0], group))
+
+    def _remove_head(self, group: JobGroup) -> None:
+        users = self.heads[group.priority]
+        heads = users[group.user]
+        del heads[bisect_left(heads, self.groups[group][0], key=itemgetter(0))]
+        if not heads:
+            del users[group.user]
+        if not users:
+            del self.heads[group.priority]

@@ -67,7 +67,7 @@ class SchedulePass:
         self._quotas = QuotaRoom(queue)
         self._free = OpenDevices(queue, first_fit=order == "backfill")
         self._timetable: Timetable | None = None
-        self._sharing = any(group.need.share for group in queue.waiting.groups)
+        self._sharing: bool | None = None
         self._kept: set[tuple[DeviceNeed, str]] = set()
         self._placed: list[tuple[ServiceJob, Placement]] = []
         self.begun: list[AttemptBegun] = []
@@ -94,7 +94,15 @@ class SchedulePass:
                 self._expect(group, job)
 
     def _goes_on(self) -> bool:
-        return len(self.blocked) < LOOKED_MOST and self._free.has_room(self._sharing)
+        return len(self.blocked) < LOOKED_MOST and (
+            self._free.has_room(share=False)
+            or (self._free.has_room(share=True) and self._some_share())
+        )
+
+    def _some_share(self) -> bool:
+        if self._sharing is None:
+            self._sharing = any(group.need.share for group in self._queue.waiting.groups)
+        return self._sharing
 
     def _place(self, group: JobGroup, job: ServiceJob) -> Placement | None:
         """Return devices on which a job may start now."""
