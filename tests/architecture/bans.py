@@ -14,7 +14,9 @@ import house
 from house import FACE, ROOMS, Module, words
 
 PURE_ROOMS: Final = frozenset(ROOMS) - {"live", "store", "runs", "serve", "cli"} | {FACE}
-PURE_FOLDERS: Final = words("warren.serve.records warren.serve.queue warren.serve.schedule")
+PURE_FOLDERS: Final = words(
+    "warren.serve.records warren.serve.queue warren.serve.schedule warren.serve.forecast"
+)
 """Folders of rooms that are not pure as a whole."""
 
 CLOCK: Final = "a time_ns from the events or the view; measuring is done in runs or live"

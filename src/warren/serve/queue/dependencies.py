@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 
 from warren.serve.records.events import JobEnded
 from warren.serve.records.jobs import JobState, ServiceJob
@@ -36,6 +37,21 @@ class Dependencies:
         self.unmet: dict[str, dict[str, str]] = {}
         self._dependents: dict[str, dict[str, None]] = {}
 
+    def copied(self, jobs: Mapping[str, ServiceJob]) -> Dependencies:
+        """Return the same dependencies, of these copies of the jobs that have not ended."""
+        other = Dependencies(jobs)
+        other.arrays = {name: copy(one) for name, one in self.arrays.items() if one.unended}
+        other.unmet = {job: dict(unmet) for job, unmet in self.unmet.items()}
+        other._dependents = {target: dict(ids) for target, ids in self._dependents.items()}
+        return other
+
+    def drop(self, job: str) -> None:
+        """Let a job wait for no other, as if its dependencies held."""
+        for target in self.unmet.pop(job, {}):
+            self._dependents[target].pop(job, None)
+            if not self._dependents[target]:
+                del self._dependents[target]
+
     def add(self, job: ServiceJob) -> None:
         """Take over a job that has come."""
         if job.array is not None:
@@ -55,7 +71,7 @@ class Dependencies:
 
     def end(self, job: ServiceJob) -> list[str]:
         """Take over that a job has ended; return the jobs that wait for no other now."""
-        self._drop(job.id)
+        self.drop(job.id)
         if job.array is not None:
             array = self.arrays[job.array]
             array.unended -= 1
@@ -104,12 +120,6 @@ class Dependencies:
                                 reason=reason,
                             )
                         )
-
-    def _drop(self, job: str) -> None:
-        for target in self.unmet.pop(job, {}):
-            self._dependents[target].pop(job, None)
-            if not self._dependents[target]:
-                del self._dependents[target]
 
     def ended(self, target: str) -> bool:
         """Tell whether a job has ended, or all jobs of an array."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from copy import copy
+from typing import Any, Final
 
 from warren.serve.records.machines import DeviceUse, HostDevice, Machine
 
@@ -61,6 +62,14 @@ class MachineState:
         self.counts: dict[str, int] = {}
         for device in machine.devices:
             self.counts[device.type] = self.counts.get(device.type, 0) + 1
+
+    def copied(self) -> MachineState:
+        """Return a machine in the same state, which changes apart from this one."""
+        other = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, dict):
+                setattr(other, name, {key: _copied(one) for key, one in value.items()})
+        return other
 
     def most(self, device_type: str | None) -> int:
         """Return the most devices of one type that this machine has, among types that fit."""
@@ -143,6 +152,10 @@ class MachineState:
             roomy.sort(key=lambda one: (-len(self.holders[one.id]), self.position[one.id]))
             return roomy + found
         return found
+
+
+def _copied(value: Any) -> Any:
+    return value.copy() if isinstance(value, dict | list) else value
 
 
 def fits_type(device: HostDevice, device_type: str | None) -> bool:

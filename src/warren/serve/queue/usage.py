@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Final
 
 from warren.model.units import NS_PER_S
@@ -43,6 +44,15 @@ class DeviceUsage:
         meter.seconds = self._seconds(meter, time_ns)
         meter.time_ns = max(time_ns, meter.time_ns)
         meter.devices += devices
+
+    def copied(self) -> DeviceUsage:
+        """Return the same device time, which changes apart from this one."""
+        other = DeviceUsage(self._half_life_s)
+        other._meters = {
+            user: {kind: copy(meter) for kind, meter in meters.items()}
+            for user, meters in self._meters.items()
+        }
+        return other
 
     def of(self, user: str, time_ns: int) -> dict[str, float]:
         """Return what a user's device seconds count at a time, by type of device."""
