@@ -37,15 +37,15 @@ VALUE_BYTES: Final = 4
 RATES: Final[Mapping[frozenset[str], float]] = {
     frozenset({"RTX-3090", "Titan-RTX"}): 115.7e6,
     frozenset({"RTX-3090", "RTX-2080"}): 114.8e6,
-    frozenset({"RTX-2080", "Titan-RTX"}): 117.5e6,
-    frozenset({"RTX-2080"}): 117.5e6,
-    frozenset({"RTX-3090"}): 117.4e6,
-    frozenset({"Titan-RTX"}): 2.94e9,
+    frozenset({"RTX-2080", "Titan-RTX"}): 114.8e6,
+    frozenset({"RTX-3090"}): 114.9e6,
+    frozenset({"RTX-2080"}): 2.86e9,
+    frozenset({"Titan-RTX"}): 2.86e9,
 }
 """Rates between two nodes of these types, bytes/s, as Sailor's authors measured them.
 
-``sailor/providers/mit/bandwidth_sockets.json`` of eth-easl/sailor: an Ethernet of 1 Gbit/s. The
-nodes of Titan RTX are faster among themselves.
+``sailor/providers/multizone_bandwidths_het.json`` of eth-easl/sailor at cf2c8e3: an Ethernet of
+1 Gbit/s. Nodes of Titan RTX and of RTX 2080 are faster among themselves.
 """
 
 Profile = Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]
