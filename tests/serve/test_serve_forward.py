@@ -17,7 +17,7 @@ from test_serve_queue_model import picture
 from warren.model.units import NS_PER_S
 from warren.serve.forecast.copies import copied
 from warren.serve.forecast.device_times import QuotaTimes, _Steps
-from warren.serve.forecast.forward import Forecast, play_forward
+from warren.serve.forecast.forward import JobForecast, play_forward
 from warren.serve.forecast.remaining import by_limits
 from warren.serve.hosts.fake import Played
 from warren.serve.hosts.port import StartOrder
@@ -117,10 +117,10 @@ def length_s(job: ServiceJob, ran_s: float) -> float:
 
 def came_true(
     folder: Path, order: Order, jobs: list[dict[str, Any]], at_s: float = 30.0
-) -> list[tuple[Forecast, ServiceJob]]:
+) -> list[tuple[JobForecast, ServiceJob]]:
     """Submit jobs to a daemon, forecast at a time, and return each forecast with what came."""
 
-    async def main() -> list[tuple[Forecast, ServiceJob]]:
+    async def main() -> list[tuple[JobForecast, ServiceJob]]:
         def plays(start: StartOrder) -> Played:
             return Played(float(start.folder[1:]))
 

@@ -16,7 +16,7 @@ def copied(queue: Queue) -> Queue:
     """
     other = Queue()
     other.in_order = [*queue.in_order]
-    for job in queue.in_order:
+    for job in queue.jobs.values():
         if job.ended_ns is None:
             other.jobs[job.id] = other.in_order[job.order] = _copied_job(job)
     for array in queue.dependencies.arrays.values():

@@ -1,7 +1,7 @@
 """A queue played forward: when each waiting job starts, and when it ends.
 
 Jobs run as long as they are expected to, and end with exit code 0. A job that waits behind
-``STARTS_MOST`` others, or for one that never ends, has no forecast.
+``STARTS_MOST`` others, or behind a job that never ends, has no forecast.
 
 Under ``strict`` the queue is played end by end with the service's own ``decide``. The service also
 looks at its queue between ends, and the fair share may favor another user by then; this play looks
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from warren.serve.forecast.device_times import Closing
 from warren.serve.forecast.plan import planned
 from warren.serve.forecast.play import played
-from warren.serve.forecast.remaining import Forecast as Forecast
+from warren.serve.forecast.remaining import JobForecast as JobForecast
 from warren.serve.forecast.remaining import Remaining, by_limits
 from warren.serve.queue.state import Queue
 from warren.serve.records.events import Drained
@@ -33,7 +33,7 @@ def play_forward(
     remaining_s: Remaining = by_limits,
     *,
     later: Sequence[Drained] = (),
-) -> dict[str, Forecast]:
+) -> dict[str, JobForecast]:
     """Return the forecast of each job that has not ended.
 
     Parameters

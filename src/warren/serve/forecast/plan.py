@@ -10,9 +10,8 @@ the plan differs from the service where that matters:
 - A job behind those for which the service keeps devices may overtake them there, and not here.
 - A job that waits for others gets its turn when all of those are planned.
 
-For drawn jobs of three users, of which half take less than their limits, the error of a start has a
-median of 6 % of the longest wait, and is under 24 % for nine of ten
-(``tests/serve/test_serve_forward.py``).
+The test draws jobs of three users, half of which take less than their limits. There the error of a
+start has a median of 6 % of the longest wait. Nine of ten are under 24 %.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from warren.serve.forecast.device_times import Closing, DeviceTimes, QuotaTimes
 from warren.serve.forecast.remaining import (
     NOTHING_KNOWN,
     STARTS_MOST,
-    Forecast,
+    JobForecast,
     Remaining,
     after,
     expected_end_ns,
@@ -40,7 +39,7 @@ from warren.serve.schedule.timetable import NEVER_ENDS_NS, UNKNOWN_NS, ExpectedS
 
 def planned(
     queue: Queue, now_ns: int, remaining_s: Remaining, closings: Iterable[Closing] = ()
-) -> dict[str, Forecast]:
+) -> dict[str, JobForecast]:
     """Return the forecasts of all jobs that have not ended; see ``forward.play_forward``."""
     plan = _Plan(queue, now_ns, remaining_s, closings)
     plan.run()
@@ -60,7 +59,7 @@ class _Plan:
         self._quotas = QuotaTimes(queue)
         self._turns = FairTurns(queue, now_ns)
         self._waits = _Waits(queue)
-        self.forecasts: dict[str, Forecast] = {}
+        self.forecasts: dict[str, JobForecast] = {}
 
     def run(self) -> None:
         """Give each job its time: those that run, those that start now, and the others."""
@@ -87,7 +86,7 @@ class _Plan:
         self, job: ServiceJob, host: str, devices: tuple[str, ...], end_ns: int | None
     ) -> None:
         """Note a job that runs already; its devices count as held from now on."""
-        self.forecasts[job.id] = Forecast(job.attempts[-1].begun_ns, end_ns)
+        self.forecasts[job.id] = JobForecast(job.attempts[-1].begun_ns, end_ns)
         until_ns = UNKNOWN_NS if end_ns is None else min(end_ns, UNKNOWN_NS)
         self._devices.hold(host, devices, self._now_ns, until_ns, share=job.spec.share)
         for one in self._queue.running[job.id]:
@@ -147,7 +146,7 @@ class _Plan:
         self._turns.count(job.user, device_type, len(devices), length_ns)
         ends = end_ns if end_ns < UNKNOWN_NS else None
         known = begin_ns < UNKNOWN_NS
-        self.forecasts[job.id] = Forecast(begin_ns, ends) if known else NOTHING_KNOWN
+        self.forecasts[job.id] = JobForecast(begin_ns, ends) if known else NOTHING_KNOWN
         self._settle(job, ends)
 
     def _settle(self, job: ServiceJob, end_ns: int | None) -> None:
@@ -178,7 +177,7 @@ class _Waits:
     def settle(self, job: ServiceJob, end_ns: int | None) -> Iterator[ServiceJob]:
         """Yield the jobs that wait for no other once a job has its end; None: it never ends well.
 
-        Jobs that wait for one that never ends do not come back.
+        Jobs behind a job that never ends do not come back.
         """
         for unit in (job.id, job.array):
             if unit is None or unit not in self._left:

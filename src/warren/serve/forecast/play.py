@@ -9,7 +9,7 @@ from warren.serve.forecast.copies import copied
 from warren.serve.forecast.remaining import (
     NOTHING_KNOWN,
     STARTS_MOST,
-    Forecast,
+    JobForecast,
     Remaining,
     after,
     expected_end_ns,
@@ -27,7 +27,7 @@ def played(
     order: Order,
     remaining_s: Remaining,
     later: Sequence[Drained] = (),
-) -> dict[str, Forecast]:
+) -> dict[str, JobForecast]:
     """Return the forecasts of all jobs that have not ended; see ``forward.play_forward``."""
     play = _Play(queue, now_ns, order, remaining_s, later)
     play.run()
@@ -72,7 +72,7 @@ class _Play:
                 return
 
     def _runs(self, job: ServiceJob, begin_ns: int, end_ns: int | None) -> None:
-        self.forecasts[job.id] = Forecast(begin_ns, end_ns)
+        self.forecasts[job.id] = JobForecast(begin_ns, end_ns)
         if end_ns is not None:
             heappush(self._ends, (end_ns, job.order, job.id))
 

@@ -18,14 +18,14 @@ Remaining: TypeAlias = Callable[[ServiceJob, float], float | None]
 None: it never ends."""
 
 
-class Forecast(NamedTuple):
+class JobForecast(NamedTuple):
     """When a job is expected to start and to end, in ns since 1970; None: never, or not known."""
 
     begin_ns: int | None
     end_ns: int | None
 
 
-NOTHING_KNOWN: Final = Forecast(None, None)
+NOTHING_KNOWN: Final = JobForecast(None, None)
 """The forecast of a job that is not expected to start, as far as that was looked at."""
 
 
