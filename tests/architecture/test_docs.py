@@ -18,7 +18,8 @@ _CODE: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _NAMED_PATH: Final = re.compile(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]+)`")
 _MAKE: Final = re.compile(r"^(?:\$ )?make ([a-z]+)|`make ([a-z]+)`", re.MULTILINE)
 _WARREN: Final = re.compile(
-    r"^(?:\$ )?(?:\.venv/bin/)?warren ([a-z]+)|`warren ([a-z]+)", re.MULTILINE
+    r"^(?:\$ )?(?:\.venv/bin/)?warren ([a-z]+(?:-[a-z]+)*)|`warren ([a-z]+(?:-[a-z]+)*)",
+    re.MULTILINE,
 )
 _ROW: Final = re.compile(r"^\| `(\w+)` \|.*\| ([^|]*) \|$", re.MULTILINE)
 

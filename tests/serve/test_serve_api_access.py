@@ -29,6 +29,8 @@ OPEN: Final = {
     ("GET", "/v1/jobs"): None,
     ("GET", "/v1/jobs/{job}"): None,
     ("GET", "/v1/jobs/{job}/wait"): None,
+    ("GET", "/v1/jobs/{job}/why"): None,
+    ("POST", "/v1/what-if"): {"order": "backfill"},
     ("GET", "/v1/hosts"): None,
     ("GET", "/v1/users"): None,
     ("GET", "/v1/quotas"): None,

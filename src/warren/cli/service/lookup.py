@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def declared(name: str) -> Command | CommandGroup:
     """Return the declaration of a command of the service; its file is loaded."""
     found: Command | CommandGroup = getattr(
-        import_module(f"warren.cli.service.{ALL[name][0]}"), name
+        import_module(f"warren.cli.service.{ALL[name][0]}"), name.replace("-", "_")
     )
     return found
 

@@ -12,6 +12,8 @@ JOBS: Final = {
     "queue": ("listing", "List the jobs of the service, and why each one waits."),
     "show": ("listing", "Show all about a job."),
     "logs": ("following", "Print the output of a job."),
+    "why": ("forecasts.outlook", "Say why a job waits, and what can be done."),
+    "what-if": ("forecasts.outlook", "Try a change: which jobs would start earlier or later."),
     "wait": ("following", "Wait until jobs have ended."),
     "attach": ("attach", "Open a shell with the devices of a running job."),
     "cancel": ("changes", "Cancel jobs; a running one is stopped."),

@@ -15,14 +15,21 @@ from warren import __version__
 from warren.serve.api import openapi
 from warren.serve.api.endpoint import Call, Route
 from warren.serve.api.errors import Failure
-from warren.serve.api.routes import hosts, jobs, logs, status, users
+from warren.serve.api.routes import forecasts, hosts, jobs, logs, status, users
 from warren.serve.api.service import Service
 from warren.serve.page.site import add_site
 
 if TYPE_CHECKING:
     from warren.serve.daemon.daemon import Daemon
 
-ROUTES: Final = (*jobs.ROUTES, *logs.ROUTES, *hosts.ROUTES, *users.ROUTES, *status.ROUTES)
+ROUTES: Final = (
+    *jobs.ROUTES,
+    *logs.ROUTES,
+    *forecasts.ROUTES,
+    *hosts.ROUTES,
+    *users.ROUTES,
+    *status.ROUTES,
+)
 """All routes of the API."""
 _KIND_OF_STATUS: Final = {404: "unknown", 405: "wrong"}
 _HEADERS: Final = {

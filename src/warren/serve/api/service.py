@@ -16,6 +16,8 @@ from warren.model.errors import WarrenError
 from warren.serve.api.callers import Callers
 from warren.serve.api.errors import Failure
 from warren.serve.api.limits import RateLimit
+from warren.serve.forecast.copies import copied
+from warren.serve.forecast.why import Why, explained
 from warren.serve.journal.journal import JournalWriteError
 from warren.serve.queue.refusals import Refusal
 from warren.serve.queue.requests import Submitted
@@ -65,6 +67,8 @@ class Service:
         How jobs run, for people: as their users, or all as one account.
     log_place
         Returns where the log of an attempt is, for people, of a host and the attempt's name.
+
+    ``one_look`` is held by the request that looks ahead: that takes long, and one after another.
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class Service:
         self.closing = False
         self.submit_latency = Histogram()
         self._refusals = RateLimit(*_REFUSALS, daemon.now_ns)
+        self.one_look = asyncio.Lock()
         self.callers = Callers(self._users, os.geteuid(), daemon.now_ns, self.refuse)
 
     @property
@@ -170,6 +175,13 @@ class Service:
                 raise Failure("unknown", f"{job} is an array; its jobs are {ids[0]} to {ids[-1]}")
             raise Failure("unknown", f"job {job[:100]!r} is unknown")
         return found
+
+    async def why(self, job: ServiceJob) -> Why:
+        """Return why a job waits; it is looked for beside the loop, for one request at a time."""
+        async with self.one_look:
+            queue = copied(self.queue)
+            job = queue.jobs.get(job.id, job)
+            return await asyncio.to_thread(explained, queue, job, self.now_ns, self.daemon.order)
 
     def shown(self, job: ServiceJob, caller: Caller) -> JobShown:
         """Return what a caller may see of a job; of another user's job no command and no log."""

@@ -16,6 +16,7 @@ from warren.serve.page.forms import home_of
 from warren.serve.page.render import Page
 from warren.serve.queue.submissions import device_types
 from warren.serve.queue.views import row
+from warren.serve.records.jobs import JobState
 
 
 class QueueQuery(msgspec.Struct, frozen=True):
@@ -48,9 +49,11 @@ async def job_page(call: Call, job: str) -> Page:
     service, caller = call.service, call.caller
     found, now = service.job(job, caller), service.now_ns
     seen = service.shown(found, caller)
+    waits = found.state in (JobState.QUEUED, JobState.HELD)
     return page_of(
         call, "job.html", f"Job {found.id}", "",
         job=rows.job_line(found, seen, caller, now),
+        why=await service.why(found) if waits else None,
         facts=list(rows.facts(found, seen, now)),
         attempts=[rows.attempt_line(one, now) for one in found.attempts],
         log=f"/v1/jobs/{found.id}/log?follow=1&tail=200000" if may_see(found, caller) else None,

@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 from warren.serve.queue.machines import MachineState
 from warren.serve.queue.state import Queue
 from warren.serve.queue.submissions import never
-from warren.serve.queue.waiting import JobGroup
+from warren.serve.queue.waiting import DeviceNeed, JobGroup, group_of
 from warren.serve.records.jobs import JobState, ServiceJob
 from warren.serve.schedule.decide import Order, SchedulePass
 from warren.serve.schedule.placement import fits_host, fitting_types
@@ -61,7 +61,7 @@ def why(queue: Queue, job: ServiceJob, now_ns: int, order: Order = "strict") -> 
         How jobs may overtake each other.
     """
     if job.state is JobState.HELD:
-        return WaitReason("held", f"held until 'warren release {job.id}'")
+        return WaitReason("held", _held(job))
     if job.state is JobState.RUNNING and job.cancelled_by is not None:
         grace, host = job.spec.grace_s, job.attempts[-1].host
         text = f"cancelled by {job.cancelled_by}; killed on {host} after a grace of {grace:g} s"
@@ -79,8 +79,20 @@ def why(queue: Queue, job: ServiceJob, now_ns: int, order: Order = "strict") -> 
     group = queue.waiting.group(job)
     found = reasons.get(group)
     if found is None:
-        found = reasons[group] = _Explanation(queue, group, one_pass).reason(job)
+        about = _Explanation(queue, group, one_pass)
+        code = about.code(job)
+        found = reasons[group] = WaitReason(code, about.text(code, job))
     return found
+
+
+def evidence(queue: Queue, job: ServiceJob, code: WaitCode, now_ns: int, order: Order) -> str:
+    """Return the evidence for one cause of a waiting job, whatever else keeps it waiting."""
+    if code == "held":
+        return _held(job)
+    if code == "dependency":
+        return _dependency(queue, job)
+    about = _Explanation(queue, group_of(job), _pass(queue, now_ns, order))
+    return about.text(code, job)
 
 
 def expected_start_ns(queue: Queue, job: ServiceJob, now_ns: int, order: Order) -> int | None:
@@ -103,6 +115,10 @@ def _pass(queue: Queue, now_ns: int, order: Order) -> SchedulePass:
     return found
 
 
+def _held(job: ServiceJob) -> str:
+    return f"held until 'warren release {job.id}'"
+
+
 def _dependency(queue: Queue, job: ServiceJob) -> str:
     texts = []
     for target, when in queue.dependencies.unmet[job.id].items():
@@ -123,7 +139,7 @@ Count = Callable[[MachineState, str], int]
 
 
 class _Explanation:
-    """Why the first job of a group does not start."""
+    """Why a job with these needs does not start."""
 
     def __init__(self, queue: Queue, group: JobGroup, one_pass: SchedulePass) -> None:
         self._queue = queue
@@ -131,41 +147,59 @@ class _Explanation:
         self._need = group.need
         self._pass = one_pass
         self._quotas = QuotaRoom(queue)
-        self._types = fitting_types(queue, self._need)
-
-    def reason(self, job: ServiceJob) -> WaitReason:
-        """Return the first cause that by itself keeps the job waiting."""
-        if not self._queue.machines:
-            return WaitReason("host", "no host has joined yet")
-        if (text := never(self._queue, job.spec)) is not None:
-            return WaitReason("never", text)
-        self._types = [
+        large = [
             one
-            for one in self._types
+            for one in fitting_types(queue, self._need)
             if any(state.counts.get(one, 0) >= self._need.devices for state in self._hosts())
         ]
-        full = {one: self._full(one) for one in self._types}
-        allowed = [one for one in self._types if full[one] is None]
-        if not allowed:
-            return WaitReason("quota", next(text for text in full.values() if text))
-        self._types = allowed
+        full = {one: self._full(one) for one in large}
+        self._quota = next((text for text in full.values() if text), "a quota is full")
+        self._types = [one for one in large if full[one] is None]
+        self._is_full = not self._types
+        if self._is_full:
+            # Jobs that end give back the room of the quota together with their devices.
+            self._types = [one for one in large if self._fits_quotas(one)]
+            self._is_full = not self._types or self._enough(_free_of(self._need))
+            self._types = self._types or large
+
+    def code(self, job: ServiceJob) -> WaitCode:
+        """Return the first cause that by itself keeps the job waiting."""
+        if not self._queue.machines:
+            return "host"
+        if never(self._queue, job.spec) is not None:
+            return "never"
+        if self._is_full:
+            return "quota"
+        if not self._enough(lambda one, kind: one.counts.get(kind, 0) * one.connected):
+            return "host"
+        if not self._enough(_undrained):
+            return "drained"
+        if not self._enough(lambda one, kind: len(one.usable.get(kind, ()))):
+            return "foreign"
+        return "order" if self._enough(_free_of(self._need)) else "devices"
+
+    def text(self, code: WaitCode, job: ServiceJob) -> str:
+        """Return the evidence for a cause."""
         wants = self._wants()
-        host, most = self._best(lambda one, kind: one.counts.get(kind, 0) * one.connected)
-        if most < self._need.devices:
-            return WaitReason("host", f"{wants}; {self._lost()}")
-        host, most = self._best(_undrained)
-        if most < self._need.devices:
-            return WaitReason("drained", f"{wants}; {self._drained()}")
-        host, most = self._best(lambda one, kind: len(one.usable.get(kind, ())))
-        if most < self._need.devices:
-            return WaitReason("foreign", f"{wants}; {self._foreign()}")
-        host, most = self._best(lambda one, kind: len(one.free(kind, share=self._need.share)))
-        if most < self._need.devices:
-            free = (
-                f"{most} {'is' if most == 1 else 'are'} free on {host}" if most else "none is free"
-            )
-            return WaitReason("devices", f"{wants}; {free}")
-        return WaitReason("order", self._order(host))
+        match code:
+            case "quota":
+                return self._quota
+            case "host" if not self._queue.machines:
+                return "no host has joined yet"
+            case "host":
+                return f"{wants}; {self._lost()}"
+            case "drained":
+                return f"{wants}; {self._drained()}"
+            case "foreign":
+                return f"{wants}; {self._foreign()}"
+            case "devices" if self._enough(_free_of(self._need)):
+                return self._quota  # by the devices that jobs of the user hold
+            case "devices":
+                return f"{wants}; {self._free()}"
+            case "order":
+                return self._order()
+            case _:
+                return never(self._queue, job.spec) or ""
 
     def _wants(self) -> str:
         need = self._need
@@ -182,6 +216,13 @@ class _Explanation:
             f"needs {self._need.devices}; {key.subject} has {self._quotas.used(key)} "
             f"of {self._quotas.limit(key)} devices ({key.type})"
         )
+
+    def _fits_quotas(self, device_type: str) -> bool:
+        never = self._quotas.never(self._group.user, device_type, self._need.devices)
+        return never is None
+
+    def _enough(self, count: Count) -> bool:
+        return self._best(count)[1] >= self._need.devices
 
     def _hosts(self) -> list[MachineState]:
         return [
@@ -208,12 +249,16 @@ class _Explanation:
         ]
 
     def _lost(self) -> str:
-        lost = next(one for one in self._large() if not one.connected)
+        lost = next((one for one in self._large() if not one.connected), None)
+        if lost is None:
+            return "a host does not answer"
         reason = f": {lost.reason}" if lost.reason else ""
         return f"host {lost.machine.name} does not answer{reason}"
 
     def _drained(self) -> str:
-        drained = next(one for one in self._large() if one.connected and one.drained)
+        drained = next((one for one in self._large() if one.drained), None)
+        if drained is None:
+            return "hosts are drained"
         device, reason = next(iter(drained.drained.items()))
         what = (
             f"host {drained.machine.name}"
@@ -229,8 +274,16 @@ class _Explanation:
                     return f"{use.foreign[0]} uses {use.id} of {state.machine.name}"
         return "processes of no job use devices"
 
-    def _order(self, host: str) -> str:
+    def _free(self) -> str:
+        """Say how many devices are free where most are."""
+        host, most = self._best(_free_of(self._need))
+        return f"{most} {'is' if most == 1 else 'are'} free on {host}" if most else "none is free"
+
+    def _order(self) -> str:
         """Say for which job free devices are kept."""
+        host, most = self._best(_free_of(self._need))
+        if most < self._need.devices:
+            return f"{self._wants()}; other jobs come first"
         for kind in self._types:
             found = self._pass.keeper(self._group, host, kind) or self._pass.quota_keeper(
                 self._group, kind
@@ -239,6 +292,10 @@ class _Explanation:
                 other = self._queue.jobs[found]
                 return f"{self._wants()}; {host} has them, kept for job {found} of {other.user}"
         return f"{self._wants()}; {host} has them for jobs that come first"
+
+
+def _free_of(need: DeviceNeed) -> Count:
+    return lambda state, kind: len(state.free(kind, share=need.share))
 
 
 def _undrained(state: MachineState, device_type: str) -> int:

@@ -1,0 +1,1 @@
+"""Commands that look ahead: why a job waits, and what a change would do."""
