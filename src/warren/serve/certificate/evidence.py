@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-Level = Literal["exact", "equal order", "restarts", "loses"]
+from warren.serve.records.jobs import ResumeLevel as Level
 
 LEVELS: tuple[Level, ...] = ("exact", "equal order", "restarts", "loses")
 """Levels of a command that resumes, best first."""

@@ -28,8 +28,9 @@ from warren.serve.records.events import (
     AttemptBegun,
     CancelAsked,
     MachineLost,
+    PreemptAsked,
 )
-from warren.serve.records.jobs import Attempt, ServiceJob, attempt_id
+from warren.serve.records.jobs import Attempt, ServiceJob, attempt_id, resume_of
 from warren.serve.records.machines import Machine
 from warren.serve.records.users import Caller
 from warren.serve.schedule.decide import decide
@@ -223,7 +224,7 @@ class Daemon:
             if isinstance(event, AttemptBegun):
                 job = self.queue.jobs[event.job]
                 self._order_start(job, job.attempts[event.attempt - 1])
-            elif isinstance(event, CancelAsked):
+            elif isinstance(event, CancelAsked | PreemptAsked):
                 self._order_stop(self.queue.jobs[event.job])
         self.changed.note()
         self._soon()
@@ -232,10 +233,15 @@ class Daemon:
         self.hosts.start(attempt.host, start_order(job, attempt, self._account_of(job.user)))
 
     def _order_stop(self, job: ServiceJob) -> None:
-        """Have the host of a job end it, if it runs."""
-        attempt = job.attempt
-        if attempt is not None and attempt.ended_ns is None:
-            self.hosts.stop(attempt.host, attempt_id(job.id, attempt.number), job.spec.grace_s)
+        """Have the host of a job end it, if it runs: by a cancel, or else by a preemption."""
+        attempt, resume = job.attempt, resume_of(job.spec)
+        if attempt is None or attempt.ended_ns is not None:
+            return
+        name = attempt_id(job.id, attempt.number)
+        if job.cancelled_by is None and resume is not None:
+            self.hosts.stop(attempt.host, name, resume.grace_s, preempt=True)
+        else:
+            self.hosts.stop(attempt.host, name, job.spec.grace_s)
 
     def _take_reports(self) -> None:
         """Work on the reports that have come, with one sync of the disk for all of them.
@@ -327,7 +333,7 @@ class Daemon:
         for job, attempt in self._running_on(host):
             if attempt_id(job.id, attempt.number) not in report.attempts:
                 self._order_start(job, attempt)
-            if job.cancelled_by is not None:
+            if job.cancelled_by is not None or attempt.preempt_ns is not None:
                 self._order_stop(job)
         for name in report.attempts:
             found = self._attempt(name)

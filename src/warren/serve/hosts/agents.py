@@ -159,9 +159,9 @@ class AgentHosts:
         """Have a host start an attempt; a host that has its name already ignores this."""
         self._send(host, StartAttempt(order))
 
-    def stop(self, host: str, attempt: str, grace_s: float) -> None:
-        """Have a host end an attempt: SIGTERM to its leader, all is killed ``grace_s`` later."""
-        self._send(host, StopAttempt(attempt, grace_s))
+    def stop(self, host: str, attempt: str, grace_s: float, *, preempt: bool = False) -> None:
+        """Have a host end an attempt: by a cancel, or by the job's own signal if it is preempted."""
+        self._send(host, StopAttempt(attempt, grace_s, preempt))
 
     def forget(self, host: str, attempt: str) -> None:
         """Let a host delete the record of an attempt whose end is in the journal; not its log."""

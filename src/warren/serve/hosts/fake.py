@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
@@ -24,23 +24,26 @@ from warren.serve.hosts.port import (
     Report,
     StartOrder,
 )
+from warren.serve.records.jobs import EndCause
 from warren.serve.records.machines import HostDevice, Machine
 
 _REPEAT_S: Final = 2.0
 """Time after which the end of an attempt is reported again until it is forgotten, in seconds."""
-
-Cause = Literal["exit", "time", "cancel", "memory", "host", "start"]
-
+_BY_SIGNAL: Final = ("cancel", "time", "preempt")
+"""Causes of ends that a signal has asked for."""
 
 class Played(msgspec.Struct, frozen=True):
     """What a command would do: it runs for ``duration_s`` and leaves with ``exit_code``.
 
-    After SIGTERM it runs on for ``stop_s``, or until its grace is over.
+    After a signal it runs on for ``stop_s``, or until its grace is over. Then it leaves with
+    ``stop_code``; None: by the signal. A preempted one has saved, or lost ``lost_s`` seconds.
     """
 
     duration_s: float
     exit_code: int = 0
     stop_s: float = 0.0
+    stop_code: int | None = None
+    lost_s: float | None = None
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -63,6 +66,7 @@ class _Run:
     timer: asyncio.TimerHandle | None = None
     started: CommandStarted | None = None
     end: CommandEnded | None = None
+    stopping: bool = False
 
 
 @dataclass(slots=True)
@@ -136,9 +140,9 @@ class FakeHosts:
         """Have a host start an attempt."""
         self._send(host, lambda it: self._begin(it, order))
 
-    def stop(self, host: str, attempt: str, grace_s: float) -> None:
+    def stop(self, host: str, attempt: str, grace_s: float, *, preempt: bool = False) -> None:
         """Have a host end an attempt."""
-        self._send(host, lambda it: self._stop(it, attempt, grace_s))
+        self._send(host, lambda it: self._stop(it, attempt, grace_s, preempt))
 
     def forget(self, host: str, attempt: str) -> None:
         """Let a host forget an attempt that has ended."""
@@ -260,35 +264,44 @@ class FakeHosts:
         )
         self._tell(host, run.started)
         after_s = run.played.duration_s
-        cause: Cause = "exit"
+        cause: EndCause = "exit"
         if order.time_limit_s is not None and order.time_limit_s < after_s:
             after_s, cause = order.time_limit_s, "time"
         self._end_later(host, run, after_s, cause)
 
-    def _stop(self, host: _Host, attempt: str, grace_s: float) -> None:
-        """Have an attempt end, at the latest after its grace."""
+    def _stop(self, host: _Host, attempt: str, grace_s: float, preempt: bool) -> None:
+        """Have an attempt end, at the latest after its grace; a preemption asks once."""
         run = host.runs.get(attempt)
-        if run is not None and run.end is None:
-            self._end_later(host, run, min(grace_s, run.played.stop_s), "cancel")
+        if run is not None and run.end is None and not (preempt and run.stopping):
+            run.stopping = True
+            after_s = min(grace_s, run.played.stop_s)
+            self._end_later(host, run, after_s, "preempt" if preempt else "cancel")
 
-    def _end_later(self, host: _Host, run: _Run, after_s: float, cause: Cause) -> None:
+    def _end_later(self, host: _Host, run: _Run, after_s: float, cause: EndCause) -> None:
         if run.timer is not None:
             run.timer.cancel()
         loop = asyncio.get_running_loop()
         run.timer = loop.call_later(after_s, lambda: self._end(host, run, cause))
 
-    def _end(self, host: _Host, run: _Run, cause: Cause, reason: str = "") -> None:
+    def _end(self, host: _Host, run: _Run, cause: EndCause, reason: str = "") -> None:
         """Note the end of an attempt, and report it."""
         if run.timer is not None:
             run.timer.cancel()
+        played = run.played
+        code = played.exit_code if cause == "exit" else None
+        if cause in _BY_SIGNAL:
+            code = played.stop_code
         run.end = CommandEnded(
             host=host.machine.name,
             attempt=run.order.attempt,
             time_ns=self._now_ns(),
             cause=cause,
-            exit_code=run.played.exit_code if cause == "exit" else None,
-            signal=15 if cause in ("cancel", "time") else None,
+            exit_code=code,
+            signal=15 if cause in _BY_SIGNAL and code is None else None,
             reason=reason,
+            saved=played.lost_s is None if cause == "preempt" else None,
+            save_s=played.stop_s if cause == "preempt" and played.lost_s is None else None,
+            lost_s=played.lost_s if cause == "preempt" else None,
         )
         self._tell_end(host, run)
 

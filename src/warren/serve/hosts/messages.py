@@ -66,10 +66,11 @@ class StartAttempt(msgspec.Struct, frozen=True, tag="start"):
 
 
 class StopAttempt(msgspec.Struct, frozen=True, tag="stop"):
-    """End an attempt."""
+    """End an attempt; with ``preempt`` its job comes back, and has a signal of its own."""
 
     attempt: str
     grace_s: float
+    preempt: bool = False
 
 
 class ForgetRecord(msgspec.Struct, frozen=True, tag="forget"):

@@ -7,10 +7,11 @@ name, and keep the record of its end until the daemon forgets it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
+from warren.serve.records.jobs import EndCause, Resume
 from warren.serve.records.machines import DeviceUse, Machine
 
 
@@ -19,7 +20,7 @@ class StartOrder(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``attempt`` is its name (``12.1``), ``account`` the account of the machine that it runs as; None
     where all jobs run as the agent does. ``environment`` is whole: the host adds nothing but what
-    names its devices.
+    names its devices and folders. ``resume`` is that of the job.
     """
 
     attempt: str
@@ -31,6 +32,7 @@ class StartOrder(msgspec.Struct, frozen=True, omit_defaults=True):
     time_limit_s: float | None = None
     memory_bytes: int | None = None
     grace_s: float = 10.0
+    resume: Resume | None = None
 
 
 class AgentJoined(msgspec.Struct, frozen=True, tag="joined"):
@@ -61,11 +63,14 @@ class CommandEnded(msgspec.Struct, frozen=True, tag="ended"):
     host: str
     attempt: str
     time_ns: int
-    cause: Literal["exit", "time", "cancel", "memory", "host", "start"]
+    cause: EndCause
     exit_code: int | None = None
     signal: int | None = None
     reason: str = ""
     ran: bool = True
+    saved: bool | None = None
+    save_s: float | None = None
+    lost_s: float | None = None
 
 
 class DevicesSeen(msgspec.Struct, frozen=True, tag="devices"):
@@ -90,8 +95,11 @@ class Hosts(Protocol):
     def start(self, host: str, order: StartOrder) -> None:
         """Have a host start an attempt; a host that has its name already ignores this."""
 
-    def stop(self, host: str, attempt: str, grace_s: float) -> None:
-        """Have a host end an attempt: SIGTERM to its leader, all is killed ``grace_s`` later."""
+    def stop(self, host: str, attempt: str, grace_s: float, *, preempt: bool = False) -> None:
+        """Have a host end an attempt: SIGTERM to its leader, all is killed ``grace_s`` later.
+
+        With ``preempt`` the leader gets the signal of the job instead, and the end says so.
+        """
 
     def forget(self, host: str, attempt: str) -> None:
         """Let a host delete the record of an attempt whose end is in the journal; not its log."""

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from warren.model.units import NS_PER_S
 from warren.serve.queue.state import Queue
 from warren.serve.records.events import AnyEvent, AttemptEnded, JobEnded
-from warren.serve.records.jobs import JobState, ServiceJob
+from warren.serve.records.jobs import NO_STRIKE, Attempt, JobState, ServiceJob
 
 START_TRIES: Final = 3
 """Attempts in a row that never ran, after which a job fails."""
+REQUEUE_TRIES: Final = 10
+"""Short attempts in a row that asked to be started again, after which a job fails."""
+REQUEUE_SHORT_S: Final = 10.0
+"""Running time below which an attempt that asked to be started again is short, in seconds."""
 
 
 def attempt_ends(queue: Queue, attempts: Sequence[AttemptEnded]) -> list[AnyEvent]:
@@ -18,7 +23,8 @@ def attempt_ends(queue: Queue, attempts: Sequence[AttemptEnded]) -> list[AnyEven
 
     A job that failed while it ran is tried again up to ``retries`` times, but not after its time
     limit or once it was cancelled. An attempt that never ran counts for nothing: the job waits
-    again, and fails after ``START_TRIES`` attempts of this kind in a row.
+    again, and fails after ``START_TRIES`` attempts of this kind in a row. A job that was preempted,
+    or asked to be started again, waits again, and nothing is counted.
     """
     ends = (_job_end(queue.jobs[ended.job], ended) for ended in attempts)
     return [*attempts, *queue.dependencies.failures(end for end in ends if end is not None)]
@@ -45,6 +51,10 @@ def _job_end(job: ServiceJob, ended: AttemptEnded) -> JobEnded | None:
     if job.cancelled_by is not None or ended.cause == "cancel":
         by = f" by {job.cancelled_by}" if job.cancelled_by else ""
         return _end(ended, JobState.CANCELLED, f"cancelled{by}")
+    if ended.cause == "preempt":
+        return None
+    if ended.cause == "requeue":
+        return _requeued_in_vain(job, ended)
     reason = reason_of(job, ended)
     if not ended.ran:
         tries = 1
@@ -53,10 +63,29 @@ def _job_end(job: ServiceJob, ended: AttemptEnded) -> JobEnded | None:
                 break
             tries += 1
         return None if tries < START_TRIES else _end(ended, JobState.FAILED, reason)
-    failures = 1 + sum(attempt.ran for attempt in job.attempts[:-1])
+    failures = 1 + sum(one.ran and one.cause not in NO_STRIKE for one in job.attempts[:-1])
     if ended.cause != "time" and failures <= job.spec.retries:
         return None
     return _end(ended, JobState.FAILED, reason)
+
+
+def _requeued_in_vain(job: ServiceJob, ended: AttemptEnded) -> JobEnded | None:
+    """Return the end of a job that asks to be started again whenever it was; else None."""
+    last, *before = reversed(job.attempts)
+    short = _ran_s(last, ended.time_ns) < REQUEUE_SHORT_S
+    tries = 1
+    for one in before:
+        if one.cause != "requeue" or _ran_s(one, one.ended_ns or 0) >= REQUEUE_SHORT_S:
+            break
+        tries += 1
+    if not short or tries < REQUEUE_TRIES:
+        return None
+    reason = f"asked to be started again {tries} times, each within {REQUEUE_SHORT_S:g} s"
+    return _end(ended, JobState.FAILED, reason)
+
+
+def _ran_s(attempt: Attempt, end_ns: int) -> float:
+    return (end_ns - (attempt.started_ns or attempt.begun_ns)) / NS_PER_S
 
 
 def _end(ended: AttemptEnded, state: JobState, reason: str) -> JobEnded:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from warren.serve.hosts.port import (
     AgentJoined,
     AgentLost,
@@ -20,7 +22,10 @@ from warren.serve.records.events import (
     MachineJoined,
     MachineLost,
 )
-from warren.serve.records.jobs import JobState, ServiceJob, attempt_id
+from warren.serve.records.jobs import EndCause, JobState, ServiceJob, attempt_id
+
+REQUEUE_CODES: Final = (75, 85, 99)
+"""Exit codes by which a command asks to be started again: EX_TEMPFAIL, HTCondor's, Grid Engine's."""
 
 
 def events_of(queue: Queue, report: Report, now_ns: int) -> list[AnyEvent]:
@@ -110,13 +115,29 @@ def _ended(queue: Queue, report: CommandEnded) -> list[AnyEvent]:
         time_ns=report.time_ns,
         job=job.id,
         attempt=job.attempts[-1].number,
-        cause=report.cause,
+        cause=_cause(job, report),
         exit_code=report.exit_code,
         signal=report.signal,
         reason=report.reason,
         ran=report.ran,
+        saved=report.saved,
+        save_s=report.save_s,
+        lost_s=report.lost_s,
     )
     return attempt_ends(queue, [ended])
+
+
+def _cause(job: ServiceJob, report: CommandEnded) -> EndCause:
+    """Return why an attempt ended: what its host says means more than its host knows.
+
+    An agent of an earlier version takes a preemption for a cancel.
+    """
+    if report.cause == "exit" and report.exit_code in REQUEUE_CODES:
+        return "requeue"
+    asked = job.attempts[-1].preempt_ns is not None
+    if report.cause == "cancel" and job.cancelled_by is None and asked:
+        return "preempt"
+    return report.cause
 
 
 def _under_way(queue: Queue, host: str, attempt: str) -> ServiceJob | None:

@@ -23,13 +23,21 @@ from warren.serve.records.events import (
     JobReleased,
     JobSubmitted,
     MachineRemoved,
+    PreemptAsked,
     PriorityChanged,
     QuotaSet,
     Undrained,
     UserRemoved,
     UserSet,
 )
-from warren.serve.records.jobs import CommandSpec, Dependency, JobState, ServiceJob, Submission
+from warren.serve.records.jobs import (
+    CommandSpec,
+    Dependency,
+    JobState,
+    ServiceJob,
+    Submission,
+    resume_of,
+)
 from warren.serve.records.users import Caller, Quota, User
 
 _USER: Final = re.compile(r"[\w.@+-]{1,100}")
@@ -190,6 +198,42 @@ def cancel(queue: Queue, ids: Sequence[str], caller: Caller, now_ns: int) -> lis
                 )
             )
     return [*events, *queue.dependencies.failures(ends)]
+
+
+def preempt(queue: Queue, ids: Sequence[str], caller: Caller, now_ns: int) -> list[AnyEvent]:
+    """Return the events that ask running jobs to save, leave their devices, and wait again.
+
+    Jobs that cannot be preempted now, or were asked before, are passed over.
+
+    Raises
+    ------
+    Refusal
+        If a job is unknown or another user's, or none of them can be preempted.
+    """
+    jobs = named_jobs(queue, ids, caller)
+    reasons = [why_not_preempted(job) for job in jobs]
+    if None not in reasons:
+        raise Refusal("conflict", f"job {jobs[0].id} {reasons[0]}")
+    return [
+        PreemptAsked(
+            time_ns=now_ns, by=caller.user, job=job.id, attempt=job.attempts[-1].number
+        )
+        for job, reason in zip(jobs, reasons, strict=True)
+        if reason is None and job.attempts[-1].preempt_ns is None
+    ]
+
+
+def why_not_preempted(job: ServiceJob) -> str | None:
+    """Return why a job cannot be preempted now, as words behind its id; None if it can."""
+    if job.state is not JobState.RUNNING:
+        return f"is {job.state}; only a running job can be preempted"
+    if resume_of(job.spec) is None:
+        return "does not say that it can come back; submit it with --resume"
+    if job.cancelled_by is not None:
+        return "is being cancelled"
+    if job.attempts[-1].started_ns is None:
+        return "is being started; try again when it runs"
+    return None
 
 
 def hold(queue: Queue, ids: Sequence[str], caller: Caller, now_ns: int) -> list[AnyEvent]:

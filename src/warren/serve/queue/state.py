@@ -32,6 +32,7 @@ from warren.serve.records.events import (
     MachineJoined,
     MachineLost,
     MachineRemoved,
+    PreemptAsked,
     PriorityChanged,
     QuotaSet,
     Refused,
@@ -39,7 +40,12 @@ from warren.serve.records.events import (
     UserRemoved,
     UserSet,
 )
-from warren.serve.records.jobs import Attempt, JobState, ServiceJob
+from warren.serve.records.jobs import (
+    Attempt,
+    JobState,
+    ServiceJob,
+    keeps_checkpoints_on_host,
+)
 from warren.serve.records.users import Quota, User
 
 
@@ -215,6 +221,14 @@ def _cancel(queue: Queue, event: CancelAsked) -> None:
     job.cancelled_by = event.by
 
 
+def _preempt(queue: Queue, event: PreemptAsked) -> None:
+    attempt = _attempt(queue, event.job, event.attempt)
+    attempt.preempt_ns = event.time_ns
+    attempt.preempt_by = event.by
+    attempt.preempt_reason = event.reason
+    attempt.preempt_for = event.for_job
+
+
 def _begun(queue: Queue, event: AttemptBegun) -> None:
     job = _expected(queue, event.job, JobState.QUEUED)
     machine = queue.machines[event.host]
@@ -257,9 +271,12 @@ def _attempt_ended(queue: Queue, event: AttemptEnded) -> None:
     attempt.reason = event.reason
     attempt.cause = event.cause
     attempt.ran = event.ran
+    attempt.saved, attempt.save_s, attempt.lost_s = event.saved, event.save_s, event.lost_s
     _count(queue, job.user, queue.running.pop(job.id), -1, event.time_ns)
     queue.machines[attempt.host].let_go(job.id, attempt.devices)
     job.state = JobState.QUEUED
+    if attempt.ran and keeps_checkpoints_on_host(job.spec):
+        job.tied_to = attempt.host
     if job.cancelled_by is None:
         _wait(queue, job)
 
@@ -302,6 +319,18 @@ def _removed(queue: Queue, event: MachineRemoved) -> None:
         raise InvalidTransition(f"host {event.host} is removed before its jobs have ended")
     del queue.machines[event.host]
     _count_types(queue)
+    for job in queue.in_order:
+        if job.tied_to == event.host and not job.state.ended:
+            _untie(queue, job)
+
+
+def _untie(queue: Queue, job: ServiceJob) -> None:
+    """Let a job run on any host: its checkpoints are gone with theirs."""
+    waits = job in queue.waiting
+    queue.waiting.remove(job)
+    job.tied_to = None
+    if waits:
+        queue.waiting.add(job)
 
 
 def _count_types(queue: Queue) -> None:
@@ -384,6 +413,7 @@ _APPLY: dict[type[Any], Callable[[Queue, Any], None]] = {
     JobReleased: _released,
     PriorityChanged: _priority,
     CancelAsked: _cancel,
+    PreemptAsked: _preempt,
     AttemptBegun: _begun,
     AttemptStarted: _started,
     AttemptEnded: _attempt_ended,

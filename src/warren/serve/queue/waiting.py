@@ -33,9 +33,10 @@ class JobGroup(NamedTuple):
 
 
 def need_of(job: ServiceJob) -> DeviceNeed:
-    """Return the devices that a job needs."""
+    """Return the devices that a job needs: on the host of its checkpoints, if it is tied to it."""
     spec = job.spec
-    return DeviceNeed(spec.devices, spec.device_type, spec.share, spec.host, spec.memory_bytes)
+    host = job.tied_to or spec.host
+    return DeviceNeed(spec.devices, spec.device_type, spec.share, host, spec.memory_bytes)
 
 
 def group_of(job: ServiceJob) -> JobGroup:

@@ -7,11 +7,11 @@ names in the journal, so new ones may be added with a default; tags stay as they
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
-from warren.serve.records.jobs import CommandSpec, JobState
+from warren.serve.records.jobs import CommandSpec, EndCause, JobState
 from warren.serve.records.machines import DeviceUse, Machine
 from warren.serve.records.users import Quota, User
 
@@ -57,6 +57,18 @@ class CancelAsked(ServiceEvent, frozen=True, tag="cancel"):
     job: str
 
 
+class PreemptAsked(ServiceEvent, frozen=True, tag="preempt"):
+    """A running job shall save, leave its devices, and wait for devices again.
+
+    ``reason`` says why in a few words; ``for_job`` is the job that shall have its devices.
+    """
+
+    job: str
+    attempt: int
+    reason: str = ""
+    for_job: str | None = None
+
+
 class AttemptBegun(ServiceEvent, frozen=True, tag="begun"):
     """The scheduler gave a job devices. Its host hears of it after this is on disk."""
 
@@ -78,16 +90,22 @@ class AttemptEnded(ServiceEvent, frozen=True, tag="ended"):
 
     ``cause``: ``exit`` by itself, ``time`` at its time limit, ``cancel`` by a user, ``memory`` at
     its memory limit, ``host`` where its machine started again or was lost, ``start`` where it could
-    not be started (``reason`` says why). ``ran`` is false if the command surely never ran.
+    not be started (``reason`` says why), ``preempt`` after the signal of a preemption, ``requeue``
+    where the command asked to be started again. ``ran`` is false if the command surely never ran.
+    After a preemption ``saved`` says whether a complete checkpoint came after the signal:
+    ``save_s`` seconds after it, or else ``lost_s`` seconds of work are lost.
     """
 
     job: str
     attempt: int
-    cause: Literal["exit", "time", "cancel", "memory", "host", "start"]
+    cause: EndCause
     exit_code: int | None = None
     signal: int | None = None
     reason: str = ""
     ran: bool = True
+    saved: bool | None = None
+    save_s: float | None = None
+    lost_s: float | None = None
 
 
 class JobEnded(ServiceEvent, frozen=True, tag="done"):
@@ -170,6 +188,7 @@ AnyEvent: TypeAlias = (
     | JobReleased
     | PriorityChanged
     | CancelAsked
+    | PreemptAsked
     | AttemptBegun
     | AttemptStarted
     | AttemptEnded

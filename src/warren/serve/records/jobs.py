@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from itertools import pairwise
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -37,6 +38,29 @@ class Dependency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     when: Literal["ok", "any"] = "ok"
 
 
+ResumeLevel: TypeAlias = Literal["exact", "equal order", "restarts", "loses"]
+"""What ``warren check --resume`` can find out about a command that comes back."""
+
+
+class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How a command stops and comes back: a job that has this can do both.
+
+    ``signal`` asks the leader of the command to save and leave; ``grace_s`` seconds later all of it
+    is killed. ``template`` holds words that are appended to the command from its second attempt
+    on; ``{latest}`` in them is the newest complete checkpoint. ``checkpoints`` is a folder that all
+    hosts see, in which each job has its own; without it a job comes back on the host that has its
+    checkpoints. ``certificate`` is the level that ``warren check --resume`` has measured.
+    ``compat``: ``slurm`` gives the command the variables of Slurm, and ``scontrol requeue``.
+    """
+
+    signal: Literal["TERM", "INT", "HUP", "USR1", "USR2"] = "TERM"
+    grace_s: float = 60.0
+    template: str = ""
+    checkpoints: str = ""
+    certificate: ResumeLevel | None = None
+    compat: Literal["", "slurm"] = ""
+
+
 class CommandSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A command, and what it needs.
 
@@ -64,6 +88,7 @@ class CommandSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     grace_s: float = 10.0
     held: bool = False
     key: str | None = None
+    resume: Resume | None = None
 
 
 class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -79,12 +104,21 @@ class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     sweep: dict[str, tuple[str, ...]] | None = None
 
 
+EndCause: TypeAlias = Literal[
+    "exit", "time", "cancel", "memory", "host", "start", "preempt", "requeue"
+]
+"""Why an attempt ended; ``AttemptEnded`` says what each means."""
+NO_STRIKE: Final = ("preempt", "requeue")
+"""Ends after which a job waits again, and which count as no failure."""
+
+
 class Attempt(msgspec.Struct, omit_defaults=True):
     """One start of a job: where, when, and how it ended.
 
     ``number`` counts from 1. ``begun_ns`` is when the scheduler chose host and devices,
     ``started_ns`` when the command ran. ``reason`` says why it ended, where the exit code does not;
-    ``cause`` and ``ran`` are those of ``AttemptEnded``.
+    ``cause``, ``ran``, ``saved``, ``save_s`` and ``lost_s`` are those of ``AttemptEnded``;
+    ``preempt_*`` those of ``PreemptAsked``, with the time at which it was asked for.
     """
 
     number: int
@@ -98,10 +132,20 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     reason: str = ""
     cause: str = ""
     ran: bool = True
+    saved: bool | None = None
+    save_s: float | None = None
+    lost_s: float | None = None
+    preempt_ns: int | None = None
+    preempt_by: str = ""
+    preempt_reason: str = ""
+    preempt_for: str | None = None
 
 
 class ServiceJob(msgspec.Struct, omit_defaults=True):
-    """A job of the queue, as its events have left it. Times are nanoseconds since 1970."""
+    """A job of the queue, as its events have left it. Times are nanoseconds since 1970.
+
+    ``tied_to`` is the host that has its checkpoints, where the job cannot go on elsewhere.
+    """
 
     id: str
     order: int
@@ -115,6 +159,7 @@ class ServiceJob(msgspec.Struct, omit_defaults=True):
     cancelled_by: str | None = None
     ended_ns: int | None = None
     reason: str = ""
+    tied_to: str | None = None
 
     @property
     def attempt(self) -> Attempt | None:
@@ -125,3 +170,29 @@ class ServiceJob(msgspec.Struct, omit_defaults=True):
 def attempt_id(job: str, number: int) -> str:
     """Return the name of an attempt, of the job's folder on its host, too: ``12.1``."""
     return f"{job}.{number}"
+
+
+def resume_of(spec: CommandSpec) -> Resume | None:
+    """Return how a command stops and comes back; None if it cannot.
+
+    A run of apps can without a word: it goes on from its own checkpoints.
+    """
+    return _OF_APPS if spec.resume is None and is_app_run(spec) else spec.resume
+
+
+def keeps_checkpoints_on_host(spec: CommandSpec) -> bool:
+    """Tell whether a job can go on only where it ran: its checkpoints are on that host alone."""
+    resume = resume_of(spec)
+    return (
+        resume is not None
+        and not resume.checkpoints
+        and "WARREN_CHECKPOINT_DIR" not in spec.environment
+    )
+
+
+def is_app_run(spec: CommandSpec) -> bool:
+    """Tell whether a command is a run of apps, as ``warren submit RUN.yaml`` submits it."""
+    return any(pair == ("-m", "warren.serve.app_run") for pair in pairwise(spec.command))
+
+
+_OF_APPS: Final = Resume()
