@@ -138,6 +138,12 @@ def spec_of(service: ScriptedService, *hidden: str) -> dict[str, Any]:
         ("--after 3 --after p:any a", {"command": ["a"], "after": [
             {"job": "3", "when": "ok"}, {"job": "p", "when": "any"}]}),
         ("--priority -5 --retries 2 a", {"command": ["a"], "priority": -5, "retries": 2}),
+        ("--resume= a", {"command": ["a"], "resume": {"template": ""}}),
+        ("--resume --from={latest} --save-time 5min a", {"command": ["a"], "resume": {
+            "template": "--from={latest}", "grace_s": 300}}),
+        ("--compat slurm --signal sigusr1 --checkpoints /nfs/./c --certificate exact a", {
+            "command": ["a"], "resume": {"compat": "slurm", "signal": "USR1",
+                                         "checkpoints": "/nfs/c", "certificate": "exact"}}),
         ("--hold --key k --name n a", {"command": ["a"], "held": True, "key": "k", "name": "n"}),
     ],
 )  # fmt: skip
@@ -176,6 +182,9 @@ def test_arrays_sweeps_folder_and_variables_are_sent(
         ("submit --sweep lr -- a", ["submit: --sweep: ", "like lr=0.1,0.01"]),
         ("submit --sweep a=1 --sweep a=2 -- a", ["--sweep: a name is given twice"]),
         ("submit --gpus 1 --devices 1 -- a", ["--devices and --gpus both say how many"]),
+        ("submit --signal KILL -- a", ["--signal: 'KILL' is unknown; allowed: TERM, INT"]),
+        ("submit --compat sge -- a", ["--compat: 'sge' is unknown; allowed: slurm"]),
+        ("submit --certificate good -- a", ["--certificate: 'good' is unknown; allowed: exact"]),
         ("submit --tim 4h -- a", ["no option --tim; did you mean --time?"]),
         ("submit job.yaml a", ["job.yaml: only options may stand behind a job file"]),
         ("submit none.yaml", ["none.yaml: no such file"]),

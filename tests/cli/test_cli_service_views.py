@@ -223,7 +223,7 @@ def test_submit_and_wait_in_one_command(
 def test_changes_are_asked_of_each_job(
     warren: Warren, service: ScriptedService, script: Script
 ) -> None:
-    for verb in ("cancel", "hold", "release"):
+    for verb in ("cancel", "preempt", "hold", "release"):
         for job in ("3", "n%2F1"):
             script.answers[f"POST /v1/jobs/{job}/{verb}"] = (200, {"ids": [job]})
         assert warren(verb, "3", "n/1") == (0, "", [])
@@ -319,3 +319,23 @@ def test_quotas_name_users_groups_or_each(
         assert warren("quota", "remove", subject, "gpu").code == 0
         assert service.asked[-1].body == {"subject": subject, "type": "gpu", "devices": -1}
     assert warren("quota", "list").out.splitlines()[1].split() == ["user:ana", "gpu", "2"]
+
+
+def test_show_says_how_a_job_comes_back_and_whether_it_saved(
+    warren: Warren, service: ScriptedService, script: Script
+) -> None:
+    common = {"number": 1, "host": "h", "started_s": 1e9, "exit_code": 143, "cause": "preempt"}
+    one = {**common, "reason": "preempted by ana", "saved": False, "save_s": None, "lost_s": 840.0}
+    shown = {
+        **SHOWN,
+        "resume": {"template": "--from {latest}", "grace_s": 300.0},
+        "attempts": [one],
+    }
+    script.answers["GET /v1/jobs/12"] = (200, shown)
+    text = warren("show", "12").out
+    assert "after SIGTERM, with 5 min to save; then with --from {latest}" in text
+    assert "preempted by ana; not saved: 14 min lost" in text
+    script.answers["GET /v1/jobs/12"] = (
+        200, {**shown, "attempts": [{**one, "saved": True, "save_s": 12.3, "lost_s": None}]},
+    )  # fmt: skip
+    assert "preempted by ana; saved in 12 s" in warren("show", "12").out

@@ -23,9 +23,15 @@ class ModelAttempt:
     type: str
     devices: tuple[str, ...]
     begun_ns: int
-    started: bool = False
+    started_ns: int | None = None
     ended_ns: int | None = None
     ran: bool = True
+    asked: bool = False
+    cause: str = ""
+
+    @property
+    def started(self) -> bool:
+        return self.started_ns is not None
 
 
 @dataclass
@@ -38,6 +44,7 @@ class ModelJob:
     after: dict[str, str]
     state: str
     cancelled: bool = False
+    tied: str | None = None
     attempts: list[ModelAttempt] = field(default_factory=list)
 
     @property
@@ -103,19 +110,39 @@ class Model:
 
     def end(self, job: ModelJob, now_ns: int, cause: str, code: int | None, ran: bool) -> None:
         """End the attempt of a running job."""
-        job.attempts[-1].ended_ns, job.attempts[-1].ran = now_ns, ran
-        failures = sum(one.ran for one in job.attempts)
+        last = job.attempts[-1]
+        if cause == "exit" and code in (75, 85, 99):
+            cause = "requeue"
+        if cause == "cancel" and last.asked and not job.cancelled:
+            cause = "preempt"
+        last.ended_ns, last.ran, last.cause = now_ns, ran, cause
+        if ran and job.spec.resume is not None:
+            job.tied = last.host
+        failures = sum(one.ran and one.cause not in ("preempt", "requeue") for one in job.attempts)
         unstarted = [one.ran for one in job.attempts][-START_TRIES:]
         if cause == "exit" and code == 0:
             job.state = "finished"
         elif job.cancelled or cause == "cancel":
             job.state = "cancelled"
+        elif cause == "preempt":
+            job.state = "queued"
+        elif cause == "requeue":
+            job.state = "failed" if self.in_vain(job) else "queued"
         elif not ran:
             job.state = "failed" if unstarted == [False] * START_TRIES else "queued"
         elif cause == "time" or failures > job.spec.retries:
             job.state = "failed"
         else:
             job.state = "queued"
+
+    def in_vain(self, job: ModelJob) -> bool:
+        """Tell whether the last ten attempts all asked to be started again within 10 s."""
+        last = job.attempts[-10:]
+        return len(last) == 10 and all(
+            one.cause == "requeue"
+            and (one.ended_ns or 0) - (one.started_ns or one.begun_ns) < 10 * 10**9
+            for one in last
+        )
 
     def running(self) -> list[ModelJob]:
         return [job for job in self.jobs.values() if job.state == "running"]
@@ -261,9 +288,13 @@ class Model:
                         if one.type == kind and one.id not in state.drained | state.foreign
                     ]
                     ready = state.connected and None not in state.drained
-                    if ready and spec.host in (None, name) and len(usable) >= count:
+                    if ready and self.may_be_on(job, name) and len(usable) >= count:
                         shut_hosts.add((name, kind))
         return begun
+
+    def may_be_on(self, job: ModelJob, host: str) -> bool:
+        """Tell whether a job may run on a host, as far as its name goes."""
+        return job.spec.host in (None, host) and job.tied in (None, host)
 
     def allows(self, job: ModelJob, host: str, devices: tuple[str, ...]) -> bool:
         """Tell whether a job may begin on devices, whatever the order."""
@@ -272,7 +303,7 @@ class Model:
         return (
             job in self.ready()
             and kind in self.fitting(job.spec)
-            and job.spec.host in (None, host)
+            and self.may_be_on(job, host)
             and len(set(devices)) == job.spec.devices
             and set(devices) <= set(self.free(self.hosts[host], kind, job.spec.share))
             and all(used + len(devices) <= most for _, _, most, used in self.limits(job.user, kind))
@@ -303,7 +334,7 @@ class Model:
             for place, (name, state) in enumerate(self.hosts.items()):
                 free = self.free(state, kind, share)
                 if (
-                    job.spec.host in (None, name)
+                    self.may_be_on(job, name)
                     and len(free) >= count
                     and (
                         name,

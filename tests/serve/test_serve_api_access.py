@@ -46,6 +46,8 @@ OWN: Final = {
     ("GET", "/v1/jobs/{job}/log"): None,
 }
 """Routes for the user of a job and for admins."""
+RUNNING: Final = {("POST", "/v1/jobs/{job}/preempt"): None}
+"""Routes for the same, of jobs that run."""
 ADMINS: Final = {
     ("POST", "/v1/hosts/{host}/drain"): {},
     ("POST", "/v1/hosts/{host}/undrain"): {},
@@ -83,7 +85,7 @@ def statuses() -> dict[tuple[str, str, str], int]:
             await asyncio.sleep(1)
             found = {}
             for name, client in callers.items():
-                for (method, route), body in {**OPEN, **OWN, **ADMINS}.items():
+                for (method, route), body in {**OPEN, **OWN, **RUNNING, **ADMINS}.items():
                     params = {"timeout_s": 0} if route.endswith("wait") else None
                     answer = await client.request(method, path_of(route), json=body, params=params)
                     found[name, method, route] = answer.status_code
@@ -98,7 +100,7 @@ def statuses() -> dict[tuple[str, str, str], int]:
 
 
 def test_the_table_names_all_routes() -> None:
-    table = {*OPEN, *OWN, *ADMINS, *FOLLOWED}
+    table = {*OPEN, *OWN, *RUNNING, *ADMINS, *FOLLOWED}
     assert table == {(route.method, route.path) for route in ROUTES}
 
 
@@ -117,7 +119,9 @@ def test_jobs_are_changed_and_logs_read_by_their_user_and_by_admins(
     statuses: dict[tuple[str, str, str], int],
 ) -> None:
     for name in ("ben", "cleo"):
-        assert {statuses[name, *route] for route in OWN} == {403}
+        assert {statuses[name, *route] for route in (*OWN, *RUNNING)} == {403}
+    for name in ("ana", "root"):  # job 2 is held
+        assert {statuses[name, *route] for route in RUNNING} == {409}
     assert {statuses["ana", *route] for route in OWN} == {200}
     # What ana has cancelled is over for an admin, too.
     assert {statuses["root", *route] for route in OWN} == {200, 409}

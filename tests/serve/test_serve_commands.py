@@ -187,3 +187,26 @@ def test_a_followed_log_is_whole_though_the_agent_is_killed_meanwhile(tmp_path: 
         go.touch()
         assert followed.communicate(timeout=processes.PATIENCE_S)[0] == "two\n"
         assert followed.returncode == 0
+
+
+TRAINS = """
+if [ "$1" ]; then echo "goes on from $2"; exit; fi
+trap 'echo x >"$WARREN_CHECKPOINT_DIR/state.pt"; exit' TERM
+echo on
+while :; do sleep 0.02; done
+"""
+
+
+def test_a_preempted_command_saves_and_goes_on_from_its_checkpoint(
+    shell: Shell, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text(TRAINS)
+    job = shell.submit("--resume", "--from {latest}", "--", "sh", str(script))
+    assert processes.wait_until(lambda: "on\n" in shell("logs", job))
+    shell("preempt", job)
+    shell("wait", job)
+    first, second = shell.show(job)["attempts"]
+    assert (first["cause"], first["saved"], second["exit_code"]) == ("preempt", True, 0)
+    assert "/state.pt" in shell("logs", job)
+    assert "preempted by" in shell("show", job)

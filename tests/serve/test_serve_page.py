@@ -10,6 +10,7 @@ import pytest
 from api_world import submitted, world
 from fake_service import play
 
+from warren.serve.hosts.fake import Played
 from warren.serve.hosts.port import DevicesSeen
 from warren.serve.page.render import static_file
 from warren.serve.page.text import duration, gibibytes, moment
@@ -235,3 +236,21 @@ def test_the_one_foreign_file_is_whole_and_has_its_license_beside_it() -> None:
     assert content.startswith(b"var htmx=")
     assert b"4.0.1" in content
     assert type_.startswith("text/javascript")
+
+
+def test_a_job_that_was_preempted_says_whether_it_saved() -> None:
+    async def main() -> None:
+        plays = [Played(1000.0, stop_s=12.0), Played(1000.0, stop_s=1.0, lost_s=840.0)]
+        async with world(plays=lambda _: plays.pop(0) if plays else Played(1.0)) as w:
+            ana = w.local("ana")
+            await submitted(ana, resume={"grace_s": 90.0})
+            for _ in range(2):
+                await asyncio.sleep(2)
+                assert (await ana.post("/v1/jobs/1/preempt")).json() == {"ids": ["1"]}
+                await asyncio.sleep(100)
+            text = shown((await ana.get("/jobs/1")).text)
+            assert "after SIGTERM, with 1 min 30 s to save" in text
+            assert "preempted by ana; saved in 12 s" in text
+            assert "preempted by ana; not saved: 14 min lost" in text
+
+    play(main())

@@ -24,7 +24,7 @@ from warren.serve.queue.refusals import Refusal
 from warren.serve.queue.reports import events_of, forgettable
 from warren.serve.queue.state import Queue
 from warren.serve.records.events import AnyEvent
-from warren.serve.records.jobs import CommandSpec, Dependency, JobState, Submission
+from warren.serve.records.jobs import CommandSpec, Dependency, JobState, Resume, Submission
 from warren.serve.records.machines import DeviceUse, HostDevice, Machine
 from warren.serve.records.users import Caller, Quota, User
 from warren.serve.schedule.decide import decide
@@ -118,6 +118,7 @@ class QueueMachine(RuleBasedStateMachine):
         key=st.sampled_from([None, None, "k"]),
         name=st.sampled_from(["", "n"]),
         limit=st.sampled_from([None, 60.0]),
+        resume=st.sampled_from([None, None, Resume()]),
         seconds=st.integers(0, 4000),
         then=st.integers(0, 31),
     )
@@ -228,6 +229,23 @@ class QueueMachine(RuleBasedStateMachine):
                     one.priority = 1
         self.model.settle()
 
+    @rule(number=st.integers(0, 30), caller=st.sampled_from([*USERS, "root", "root"]))
+    def preempt(self, number: int, caller: str) -> None:
+        """A job that runs and can come back may be asked to leave, by its user or an admin."""
+        running = self.model.running()
+        if not running:
+            return
+        job = running[number % len(running)]
+        who = ROOT if caller == "root" else Caller(caller)
+        now = self.wait(1)
+        done = self.ask(
+            lambda: requests.preempt(self.queue, [job.id], who, now), "forbidden", "conflict"
+        )
+        last = job.attempts[-1]
+        can = job.spec.resume is not None and last.started and not job.cancelled
+        assert done == (caller in ("root", job.user) and can)
+        last.asked = last.asked or done
+
     @rule(seconds=st.integers(0, 100), arrive=st.integers(0, 15))
     def start(self, seconds: int, arrive: int) -> None:
         """Start what starts in strict order; only some orders reach their hosts."""
@@ -263,13 +281,13 @@ class QueueMachine(RuleBasedStateMachine):
         job_id, _, attempt = name.rpartition(".")
         job = self.model.jobs[job_id]
         if job.state == "running" and len(job.attempts) == int(attempt):
-            job.attempts[-1].started = True
+            job.attempts[-1].started_ns = job.attempts[-1].started_ns or self.now_ns
 
     @rule(
         number=st.integers(0, 30),
         seconds=st.integers(0, 5000),
-        cause=st.sampled_from(["exit", "exit", "time", "memory", "start", "cancel"]),
-        code=st.integers(0, 1),
+        cause=st.sampled_from(["exit", "exit", "time", "memory", "start", "cancel", "preempt"]),
+        code=st.sampled_from([0, 1, 85]),
         forget=st.booleans(),
         then=st.integers(0, 31),
     )
@@ -354,6 +372,9 @@ class QueueMachine(RuleBasedStateMachine):
                 if job.attempts[-1].host == name:
                     self.model.end(job, now, "host", None, True)
             del self.model.hosts[name]
+            for job in self.model.jobs.values():
+                if job.tied == name:
+                    job.tied = None
             self.model.settle()
 
     def drain(self, name: str, place: int | None, on: bool) -> None:
@@ -456,7 +477,8 @@ class QueueMachine(RuleBasedStateMachine):
             assert (reason.code == "dependency") == (
                 model.state == "queued" and self.model.depends(model)
             )
-            if model.state == "running" and job.cancelled_by is not None:
+            asked = model.state == "running" and model.attempts[-1].asked
+            if asked or (model.state == "running" and job.cancelled_by is not None):
                 assert (reason.code, bool(reason.text)) == ("", True)
                 continue
             if model.state == "running":

@@ -1,4 +1,4 @@
-"""``warren cancel``, ``hold``, ``release`` and ``priority``: changes of jobs that are there."""
+"""``warren cancel``, ``preempt``, ``hold``, ``release`` and ``priority``: changes of jobs."""
 
 from __future__ import annotations
 
@@ -46,6 +46,16 @@ def cancel(*, jobs: tuple[str, ...], server: str | None, json_: bool) -> None:
     free once none is left.
     """
     _answer(_change(server, jobs, "cancel"), json_)
+
+
+@command(IDS, SERVER, JSON, examples=("warren preempt 12", "warren preempt train"))
+def preempt(*, jobs: tuple[str, ...], server: str | None, json_: bool) -> None:
+    """Take the devices of running jobs that can come back.
+
+    The command gets the signal of its job, and time to save; then it waits for devices again, in
+    its old place. It must have been submitted with --resume.
+    """
+    _answer(_change(server, jobs, "preempt"), json_)
 
 
 @command(IDS, SERVER, JSON, examples=("warren hold 12",))

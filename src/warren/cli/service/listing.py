@@ -176,8 +176,19 @@ def show_lines(job: dict[str, Any]) -> list[str]:
     # Other users see neither command nor folder.
     shown["command"] = shlex.join(shown["command"] or ())
     shown["after"] = [f"{one['job']}:{one['when']}" for one in shown["after"]]
+    shown["resume"] = _resume(shown.get("resume"))
     lines = fields({_label(name): _text(value) for name, value in shown.items()})
-    return [*lines, "", *_attempts(attempts)] if len(attempts) > 1 else lines
+    has_table = len(attempts) > 1 or any(_saved(one) for one in attempts)
+    return [*lines, "", *_attempts(attempts)] if has_table else lines
+
+
+def _resume(resume: dict[str, Any] | None) -> str:
+    """Say how a command comes back; empty if it does not."""
+    if resume is None:
+        return ""
+    signal, grace = resume.get("signal", "TERM"), span(resume.get("grace_s", 60))
+    words = resume.get("template", "")
+    return f"after SIG{signal}, with {grace} to save" + (f"; then with {words}" if words else "")
 
 
 def _label(name: str) -> str:
@@ -194,11 +205,19 @@ def _text(value: Any) -> str:
     return str(value)
 
 
+def _saved(attempt: dict[str, Any]) -> str:
+    """Say whether a preempted attempt has saved, behind why it ended."""
+    if attempt.get("saved"):
+        return f"; saved in {span(attempt['save_s'])}"
+    lost_s = attempt.get("lost_s")
+    return "" if lost_s is None else f"; not saved: {span(lost_s)} lost"
+
+
 def _attempts(attempts: list[dict[str, Any]]) -> list[str]:
     """Return the attempts of a job as a table."""
     cells: list[tuple[str, ...]] = [("ATTEMPT", "HOST", "STARTED", "EXIT", "REASON")]
     for one in attempts:
-        code, reason = one["exit_code"], one["reason"] or one["cause"]
+        code, reason = one["exit_code"], f"{one['reason'] or one['cause']}{_saved(one)}"
         texts = (one["number"], one["host"], moment(one["started_s"]), code, reason)
         cells.append(tuple("" if text is None else clean(text) for text in texts))
     return table(cells, width(), shrinks=(4,))

@@ -17,6 +17,7 @@ JOBS: Final = {
     "wait": ("following", "Wait until jobs have ended."),
     "attach": ("attach", "Open a shell with the devices of a running job."),
     "cancel": ("changes", "Cancel jobs; a running one is stopped."),
+    "preempt": ("changes", "Take the devices of running jobs that can come back."),
     "hold": ("changes", "Keep queued jobs from starting."),
     "release": ("changes", "Let held jobs start again."),
     "priority": ("changes", "Change the priority of a job."),

@@ -36,6 +36,19 @@ NEEDS: Final = (
            values.counted),
     Option("--grace", "Time between SIGTERM and SIGKILL. Default: 10s.", "TIME", values.seconds,
            name="grace_s"),
+    Option("--resume", "The command can stop and come back. These words are appended from its "
+           "second start on; {latest} in them is the newest complete checkpoint. Or write ''.",
+           "WORDS", str),
+    Option("--signal", "Signal by which such a command is asked to save and leave: TERM, INT, HUP, "
+           "USR1 or USR2. Default: TERM.", "NAME", values.signal),
+    Option("--save-time", "Time between this signal and the end of the command. Default: 1min.",
+           "TIME", values.seconds, name="save_time_s"),
+    Option("--checkpoints", "Folder that all machines see; the job has one of its own in it. "
+           "Default: it comes back on its first machine alone.", "DIR", str),
+    Option("--compat", "Variables of another scheduler, and its command to start the job again: "
+           "slurm.", "NAME", values.scheduler),
+    Option("--certificate", "Level that `warren check --resume` has found for this command.",
+           "LEVEL", values.level),
     Option("--hold", "Keep the job from starting until `warren release`.", name="held"),
     Option("--key", "Answer with the first job of this key, if there is one, and submit none: "
            "makes a script safe to run again.", "KEY", str),

@@ -13,7 +13,7 @@ from warren.serve.client.submission import submission
 TYPE_CHECKING = False  # not from typing, which takes long to load
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Final
 
 
 @command(
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         "warren submit --after base -- python evaluate.py",
         "warren submit --array 1-10 -- python train.py --seed {index}",
         "warren submit --sweep lr=0.1,0.01 -- python train.py --lr {lr}",
+        "warren submit --resume '--resume_from_checkpoint {latest}' -- python train.py",
         "warren submit job.yaml --priority 5",
         "warren submit examples/porting/run.yaml --devices 2 --retries 3",
     ),
@@ -102,11 +103,34 @@ def _sent(words: tuple[str, ...], needs: dict[str, Any]) -> dict[str, Any]:
             raise refused("submit: --devices and --gpus both say how many; leave one out", "wrong")
         needs["devices"] = gpus
         needs["device_type"] = needs["device_type"] or "gpu"
+    resume = _resume(needs)
     names = [name for name, _ in sweep]
     if len(set(names)) < len(names):
         raise refused("submit: --sweep: a name is given twice; list all its values in one", "wrong")
     environment = {**os.environ, **dict(env)}
-    return submission(words, environment=environment, sweep=dict(sweep), **needs)
+    return submission(words, environment=environment, sweep=dict(sweep), resume=resume, **needs)
+
+
+_RESUME: Final = {
+    "resume": "template",
+    "signal": "signal",
+    "save_time_s": "grace_s",
+    "checkpoints": "checkpoints",
+    "compat": "compat",
+    "certificate": "certificate",
+}
+"""Options of a command that can come back, each with its field."""
+
+
+def _resume(needs: dict[str, Any]) -> dict[str, Any] | None:
+    """Take these options out; return how the command comes back, None if none is given."""
+    import os
+
+    given = {field: needs.pop(option) for option, field in _RESUME.items()}
+    found = {field: value for field, value in given.items() if value is not None}
+    if "checkpoints" in found:
+        found["checkpoints"] = os.path.abspath(found["checkpoints"])
+    return found or None
 
 
 def _explain(answer: dict[str, Any], body: dict[str, Any]) -> None:

@@ -143,8 +143,8 @@ class Agent:
         match message:
             case StartAttempt(order):
                 self._start(order)
-            case StopAttempt(attempt, grace_s):
-                self._stop(attempt, grace_s)
+            case StopAttempt(attempt, grace_s, preempt):
+                self._stop(attempt, grace_s, preempt)
             case ForgetRecord(attempt):
                 self._forget(attempt)
             case ReadLog(number, attempt, offset, limit):
@@ -195,7 +195,7 @@ class Agent:
             os.close(lock)
         self._watch(live, pid)
 
-    def _stop(self, attempt: str, grace_s: float) -> None:
+    def _stop(self, attempt: str, grace_s: float, preempt: bool) -> None:
         live = self._live.get(attempt)
         try:
             if live is None:
@@ -213,8 +213,11 @@ class Agent:
             return
         signum = signal.SIGTERM
         try:
-            live.folder.ask_to_stop(grace_s)
+            live.folder.ask_to_stop(grace_s, preempt=preempt)
         except OSError:  # the disk is full
+            if preempt:
+                self._loop.call_later(_RETRY_S, lambda: self._stop(attempt, grace_s, preempt))
+                return
             signum = CANCEL_SIGNAL
         if live.pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):

@@ -8,7 +8,7 @@ import os
 import pwd
 import resource
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NoReturn
 
 import msgspec
@@ -106,6 +106,8 @@ def place_of(order: StartOrder, folder: str, checkpoints: str, limits: cgroups.L
     if "WARREN_CHECKPOINT_DIR" not in order.environment:
         path = environment["WARREN_CHECKPOINT_DIR"] = f"{checkpoints}/{job}"
         _make_for(account, path)
+    elif order.resume is not None and order.resume.checkpoints:
+        _make_by(account, environment["WARREN_CHECKPOINT_DIR"])
     if account is not None:
         environment.update(HOME=account.home, USER=account.name, LOGNAME=account.name)
     processors = tuple(
@@ -129,6 +131,39 @@ def _make_for(account: Account | None, path: str) -> None:
         return
     except OSError as error:
         raise CannotStart(f"{path} cannot be made: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def rights_of(account: Account | None) -> Iterator[None]:
+    """Have the rights of an account on files, and no others, within a block.
+
+    On storage of several hosts root may have none.
+    """
+    if account is None:
+        yield
+        return
+    groups = os.getgroups()
+    os.setgroups(account.groups)
+    os.setegid(account.gid)
+    os.seteuid(account.uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+        os.setgroups(groups)
+
+
+def _make_by(account: Account | None, path: str) -> None:
+    """Make a folder with the rights of an account, if it is missing."""
+    try:
+        with rights_of(account):
+            os.mkdir(path, 0o700)
+    except FileExistsError:
+        return
+    except OSError as error:
+        by = f" by account {account.name!r}" if account is not None else ""
+        raise CannotStart(f"{path} cannot be made{by}: {error.strerror}") from None
 
 
 def mark(folder: str) -> bytes:

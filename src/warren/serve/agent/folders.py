@@ -11,8 +11,11 @@
         record                  a line each: the runner's process, before the command may run; the
                                 start of the command; the end of the attempt
         stop                    asks the runner to end the attempt: the grace
+        preempt                 beside it where the job is preempted
+        requeue                 what ``scontrol requeue`` of the command wrote
         attach                  socket of the runner, for shells in the allocation
     HOME/checkpoints/12/        a folder a job, the same for all its attempts
+    HOME/slurm/scontrol         the program that jobs for Slurm find on their PATH
 
 Each file that is made and deleted costs a job a part of a millisecond, so there are few.
 """
@@ -34,6 +37,8 @@ from warren.serve.hosts.port import CommandEnded, CommandStarted, StartOrder
 
 NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+-]{0,99}")
 """Names of attempts, which are names of folders, too."""
+_RECORD: Final = ("attach", "stop", "preempt", "requeue", "record")
+"""Files of an attempt that are deleted when it is forgotten."""
 
 
 class RunnerProcess(msgspec.Struct, frozen=True, tag="runner"):
@@ -116,8 +121,16 @@ class AttemptFolder:
                         found.end = end
         return found
 
-    def ask_to_stop(self, grace_s: float) -> None:
-        """Write the order to end the attempt; raises OSError if the disk does not take it."""
+    def ask_to_stop(self, grace_s: float, *, preempt: bool = False) -> None:
+        """Write the order to end the attempt; raises OSError if the disk does not take it.
+
+        That its job is preempted is beside it, where a runner of an earlier version does not look.
+        """
+        if preempt:
+            _write(self.file("preempt"), os.O_TRUNC, b"1")
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.file("preempt"))
         beside = self.file("stop.part")
         _write(beside, os.O_TRUNC, str(float(grace_s)).encode())
         os.rename(beside, self.file("stop"))
@@ -126,6 +139,16 @@ class AttemptFolder:
         """Return the grace of the order to end the attempt, in seconds; None without an order."""
         content = _content(self.file("stop"))
         return float(content) if content else None
+
+    def is_preempted(self) -> bool:
+        """Tell whether the order to end the attempt asks its job to come back."""
+        return bool(_content(self.file("preempt")))
+
+    def is_requeued(self) -> bool:
+        """Tell whether the command has called ``scontrol requeue``."""
+        with contextlib.suppress(FileNotFoundError):
+            return os.path.getsize(self.file("requeue")) > 0  # the command may write much
+        return False
 
     def read_output(self, offset: int, limit: int) -> bytes:
         """Return up to ``limit`` bytes of the log from ``offset`` on; nothing if there is none."""
@@ -224,7 +247,7 @@ class AgentHome:
 
     def forget(self, folder: AttemptFolder) -> None:
         """Delete the record of an attempt; its log stays, and it still never starts again."""
-        for path in (*map(folder.file, ("attach", "stop", "record")), self._order(folder.name)):
+        for path in (*map(folder.file, _RECORD), self._order(folder.name)):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
 

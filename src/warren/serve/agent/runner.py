@@ -12,15 +12,17 @@ import os
 import select
 import signal
 import time
-from typing import Final, Literal
+from typing import Final
+
+import msgspec
 
 from warren.serve.agent import cgroups, processes
-from warren.serve.agent.command import CannotStart, Place, place_of, spawn
+from warren.serve.agent.command import CannotStart, Place, place_of, rights_of, spawn
 from warren.serve.agent.folders import AgentHome, AttemptFolder, this_process
 from warren.serve.agent.shells import Shells
 from warren.serve.hosts.port import CommandEnded, CommandStarted, StartOrder
-
-Cause = Literal["exit", "time", "cancel", "memory", "host", "start"]
+from warren.serve.records.jobs import NO_STRIKE, EndCause
+from warren.serve.resume import starts
 
 CANCEL_SIGNAL: Final = signal.SIGUSR1
 """Signal that cancels an attempt whose agent cannot write the order into its folder."""
@@ -28,6 +30,8 @@ _REST_GRACE_S: Final = 2.0
 """Longest time for processes that are left when a command ends by itself, in seconds."""
 _SHELLS_S: Final = 0.05
 """Time after the start of a command until shells may come beside it, in seconds."""
+_MARK_S: Final = 0.5
+"""Time between two looks whether the command has called ``scontrol requeue``, in seconds."""
 _STUCK_S: Final = 5.0
 """Time after SIGKILL when a process that still lives is named in the log, in seconds."""
 
@@ -62,7 +66,7 @@ class Runner:
         self._group = limits.group(order.attempt)
         self._leader = 0
         self._status: int | None = None
-        self._cause: Cause | None = None
+        self._cause: EndCause | None = None
         self._limit_at = self._kill_at = float("inf")
         self._started = self._out_of_memory = False
         self._output = -1
@@ -70,7 +74,9 @@ class Runner:
         self._poll = select.poll()
         self._place: Place | None = None
         self._shells: Shells | None = None
-        self._shells_at = float("inf")
+        self._shells_at = self._mark_at = float("inf")
+        self._signal: int = signal.SIGTERM
+        self._begun_s = self._signalled_s = 0.0
 
     def run(self) -> CommandEnded:
         """Run the attempt to its end."""
@@ -115,7 +121,7 @@ class Runner:
         # that a new file is in are on disk with it.
         folder.add(this_process(self._group), sync=True)
         if folder.stop_grace_s() is not None:
-            self._cause = "cancel"
+            self._cause = "preempt" if folder.is_preempted() else "cancel"
             return
         self._start(place)
 
@@ -127,11 +133,13 @@ class Runner:
             raise CannotStart(f"the cgroup of the job cannot be made: {error}") from None
 
     def _start(self, place: Place) -> None:
+        place, command = self._prepared(place)
         null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self._leader = spawn(self._order.command, place, (null, self._output, self._output))
+        self._leader = spawn(command, place, (null, self._output, self._output))
         os.close(null)
         self._started = True
         now_ns = time.time_ns()
+        self._begun_s = now_ns / 1e9
         if self._order.time_limit_s is not None:
             self._limit_at = time.monotonic() + self._order.time_limit_s
         with contextlib.suppress(OSError):  # the disk is full; the agent hears of it
@@ -140,6 +148,27 @@ class Runner:
         self._shells_at = time.monotonic() + _SHELLS_S
         with contextlib.suppress(OSError):  # the agent has ended, or is busy
             os.write(self._notices, f"{self._order.attempt} {now_ns}\n".encode())
+
+    def _prepared(self, place: Place) -> tuple[Place, tuple[str, ...]]:
+        """Return where the command runs, and the command itself; both have more if it comes back.
+
+        Raises CannotStart if what it gets cannot be written.
+        """
+        order, given = self._order, self._order.resume
+        if given is None:
+            return place, order.command
+        place = starts.with_libraries(place, order.attempt)
+        if given.compat == "slurm":
+            place = starts.with_slurm(place, self._home.path, self._folder)
+            self._mark_at = time.monotonic() + _MARK_S
+        if order.attempt.endswith(".1"):
+            return place, order.command
+        folder = place.environment["WARREN_CHECKPOINT_DIR"]
+        with rights_of(place.account):
+            command, checkpoint = starts.again(order.command, given.template, folder)
+        if checkpoint:
+            self._say(f"the command goes on from {checkpoint}")
+        return place, command
 
     def _watch(self) -> None:
         """Wait until nothing of the command is left, or what is left must be killed."""
@@ -157,7 +186,10 @@ class Runner:
                 continue
             if now >= self._shells_at:
                 self._open_to_shells()
-            until = min(self._kill_at, self._shells_at)
+            if now >= self._mark_at:
+                self._look_for_mark(now)
+                continue
+            until = min(self._kill_at, self._shells_at, self._mark_at)
             if self._status is None:
                 until = min(until, self._limit_at)
             ready = self._poll.poll(
@@ -174,6 +206,15 @@ class Runner:
         if self._place is not None:
             with contextlib.suppress(OSError):  # it runs on without shells
                 self._shells = Shells(self._folder, self._place, self._poll)
+
+    def _look_for_mark(self, now: float) -> None:
+        """End the command if it has asked Slurm to start it again, as Slurm does."""
+        self._mark_at = now + _MARK_S
+        if self._status is not None:
+            self._mark_at = float("inf")
+        elif self._folder.is_requeued():
+            self._mark_at = float("inf")
+            self._ask_to_end("requeue", self._order.grace_s)
 
     def _take_signals(self) -> None:
         """End the command if a signal asked for it."""
@@ -201,30 +242,40 @@ class Runner:
         grace_s = self._folder.stop_grace_s()
         if grace_s is None:
             self._ask_to_end("host", self._order.grace_s)
-        else:
+        elif not self._folder.is_preempted():
             self._ask_to_end("cancel", grace_s)
+        elif self._cause is None and self._status is None:  # the order may come twice
+            given = self._order.resume
+            self._signal = signal.Signals[f"SIG{given.signal}"] if given else signal.SIGTERM
+            self._signalled_s = time.time()
+            self._ask_to_end("preempt", grace_s, self._signal)
 
-    def _ask_to_end(self, cause: Cause, grace_s: float) -> None:
+    def _ask_to_end(self, cause: EndCause, grace_s: float, signum: int = signal.SIGTERM) -> None:
         """Ask the leader to end; all is killed when the grace is over."""
         self._kill_at = min(self._kill_at, time.monotonic() + max(0.0, grace_s))
         if self._status is not None:
             return
-        if self._cause is None:
+        if self._cause is None or (cause == "cancel" and self._cause in NO_STRIKE):
             self._cause = cause
             self._limit_at = float("inf")
-        for signum in (signal.SIGTERM, signal.SIGCONT):
+        for one in (signal.SIGCONT, signum):
             with contextlib.suppress(PermissionError):  # it has another account's rights
-                os.kill(self._leader, signum)
+                os.kill(self._leader, one)
 
     def _end_rest(self) -> None:
         """Ask what the leader has left behind to end, too."""
+        if self._shells is not None:
+            self._shells.hang_up()
+        if self._cause == "preempt" and self._status == self._signal:
+            # A shell dies of the signal at once, and does not hand it on: the command is below it.
+            for pid in processes.children(os.getpid()):
+                processes.signal_if(pid, self._signal, (os.getpid(),))
+            return
         if self._cause is None:
             rest_s = min(self._order.grace_s, _REST_GRACE_S)
             self._kill_at = min(self._kill_at, time.monotonic() + rest_s)
         for signum in (signal.SIGTERM, signal.SIGCONT):
             processes.signal_descendants(signum)
-        if self._shells is not None:
-            self._shells.hang_up()
 
     def _kill_all(self) -> None:
         """Kill all processes of the attempt, and return when none is left."""
@@ -264,11 +315,15 @@ class Runner:
 
     def _how_it_ended(self) -> CommandEnded:
         if not self._leader:
-            return self._end("cancel", reason="cancelled before it started", ran=False)
+            cause = self._cause or "cancel"
+            what = "preempted" if cause == "preempt" else "cancelled"
+            return self._end(cause, reason=f"{what} before it started", ran=False)
         status = self._status or 0
         number = os.waitstatus_to_exitcode(status)
         code, signum = (number, None) if number >= 0 else (None, -number)
-        cause: Cause = self._cause or "exit"
+        cause = self._cause or "exit"
+        if cause == "exit" and self._order.resume is not None and self._folder.is_requeued():
+            cause = "requeue"
         reason = ""
         if cause == "time":
             reason = f"it reached its time limit of {self._order.time_limit_s:g} s"
@@ -281,11 +336,23 @@ class Runner:
             reason = (
                 f"it used more than its memory limit of {self._order.memory_bytes or 0:,} bytes"
             )
-        return self._end(cause, code, signum, reason)
+        end = self._end(cause, code, signum, reason)
+        return end if cause != "preempt" else self._with_save(end)
+
+    def _with_save(self, end: CommandEnded) -> CommandEnded:
+        """Return the end of a preempted command with whether it has saved."""
+        if self._place is None or self._order.resume is None:  # a run of apps loses nothing
+            return end
+        folder = self._place.environment["WARREN_CHECKPOINT_DIR"]
+        ended_s = end.time_ns / 1e9
+        with contextlib.suppress(OSError), rights_of(self._place.account):  # the end counts more
+            found = starts.measured(folder, self._begun_s, self._signalled_s, ended_s)
+            return msgspec.structs.replace(end, **found._asdict())
+        return end
 
     def _end(
         self,
-        cause: Cause,
+        cause: EndCause,
         code: int | None = None,
         signum: int | None = None,
         reason: str = "",

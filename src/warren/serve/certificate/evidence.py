@@ -7,7 +7,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from warren.serve.records.jobs import ResumeLevel as Level
+from warren.serve.records.jobs import ResumeLevel
+
+Level = ResumeLevel
 
 LEVELS: tuple[Level, ...] = ("exact", "equal order", "restarts", "loses")
 """Levels of a command that resumes, best first."""

@@ -41,7 +41,8 @@ def pattern(name: str) -> str:
     return re.sub(r"\d+", "#", name)
 
 
-def _numbers(name: str) -> list[int]:
+def numbers_in(name: str) -> list[int]:
+    """Return the numbers in a name, in order: by them 10 comes behind 9."""
     return [int(one) for one in re.findall(r"\d+", name)]
 
 
@@ -59,7 +60,7 @@ def last_files(
     those of several ranks are.
     """
     newest: dict[str, str] = {}
-    for name in sorted(files, key=_numbers):
+    for name in sorted(files, key=numbers_in):
         newest[pattern(name)] = name
 
     def belongs(name: str) -> bool:

@@ -106,6 +106,11 @@ class Client:
         for job in jobs:
             self.ask("POST", f"/v1/jobs/{quoted(job)}/cancel")
 
+    def preempt(self, *jobs: str) -> None:
+        """Take the devices of running jobs that can come back; they save, and wait again."""
+        for job in jobs:
+            self.ask("POST", f"/v1/jobs/{quoted(job)}/preempt")
+
     def wait(self, job: str, away: Callable[[Exception], None] | None = None) -> dict[str, Any]:
         """Return all about a job once it has ended.
 

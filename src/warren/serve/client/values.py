@@ -165,6 +165,45 @@ def setting(text: str) -> tuple[str, str]:
     return name, value
 
 
+def signal(text: str) -> str:
+    """Return the name of a signal that asks a command to save: ``USR1`` of ``SIGUSR1``.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these.
+    """
+    return _one_of(text.upper().removeprefix("SIG"), ("TERM", "INT", "HUP", "USR1", "USR2"))
+
+
+def scheduler(text: str) -> str:
+    """Return the name of another scheduler, which a command may take Warren for.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these.
+    """
+    return _one_of(text, ("slurm",))
+
+
+def level(text: str) -> str:
+    """Return the level of a certificate, such as ``exact``.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these.
+    """
+    return _one_of(text, ("exact", "equal order", "restarts", "loses"))
+
+
+def _one_of(text: str, allowed: tuple[str, ...]) -> str:
+    if text not in allowed:
+        raise ValueError(f"{_shown(text)} is unknown; allowed: {', '.join(allowed)}")
+    return text
+
+
 def _shown(text: str) -> str:
     """Return a typed value for a message."""
     return repr(text if len(text) <= 60 else f"{text[:57]}...")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from warren.serve.hosts.port import StartOrder
 from warren.serve.records.jobs import Attempt, ServiceJob, attempt_id
+from warren.serve.resume.variables import resume_variables
 
 
 def start_order(job: ServiceJob, attempt: Attempt, account: str | None) -> StartOrder:
@@ -25,7 +26,7 @@ def start_order(job: ServiceJob, attempt: Attempt, account: str | None) -> Start
         command=spec.command,
         folder=spec.folder,
         environment={
-            **spec.environment,
+            **resume_variables(job, attempt),
             "WARREN_JOB_ID": job.id,
             "WARREN_ATTEMPT": str(attempt.number),
             "WARREN_ATTEMPT_ID": name,
@@ -36,6 +37,7 @@ def start_order(job: ServiceJob, attempt: Attempt, account: str | None) -> Start
         time_limit_s=spec.time_limit_s,
         memory_bytes=spec.memory_bytes,
         grace_s=spec.grace_s,
+        resume=spec.resume,
     )
 
 

@@ -160,7 +160,7 @@ class AgentHosts:
         self._send(host, StartAttempt(order))
 
     def stop(self, host: str, attempt: str, grace_s: float, *, preempt: bool = False) -> None:
-        """Have a host end an attempt: by a cancel, or by the job's own signal if it is preempted."""
+        """Have a host end an attempt, by a cancel or by the signal of a job that is preempted."""
         self._send(host, StopAttempt(attempt, grace_s, preempt))
 
     def forget(self, host: str, attempt: str) -> None:

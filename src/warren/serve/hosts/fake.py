@@ -32,6 +32,7 @@ _REPEAT_S: Final = 2.0
 _BY_SIGNAL: Final = ("cancel", "time", "preempt")
 """Causes of ends that a signal has asked for."""
 
+
 class Played(msgspec.Struct, frozen=True):
     """What a command would do: it runs for ``duration_s`` and leaves with ``exit_code``.
 

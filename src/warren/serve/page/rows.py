@@ -15,8 +15,8 @@ from warren.serve.api.routes.users import UserRow
 from warren.serve.api.service import may_see
 from warren.serve.page.text import duration, gibibytes, moment
 from warren.serve.queue.state import Queue
-from warren.serve.queue.views import JobShown, ServiceJobRow
-from warren.serve.records.jobs import Attempt, JobState, ServiceJob
+from warren.serve.queue.views import JobShown, ServiceJobRow, preempted_text
+from warren.serve.records.jobs import Attempt, JobState, ServiceJob, resume_of
 from warren.serve.records.users import Caller
 
 JOBS_MAX: Final = 200
@@ -186,6 +186,9 @@ def facts(job: ServiceJob, seen: JobShown, now_ns: int) -> Iterator[tuple[str, s
         yield "Priority", str(job.priority)
     if spec.time_limit_s is not None:
         yield "Time limit", duration(int(min(spec.time_limit_s, _LONGEST_S) * 1e9))
+    if (resume := resume_of(spec)) is not None:
+        grace = duration(int(resume.grace_s * 1e9))
+        yield "Comes back", f"after SIG{resume.signal}, with {grace} to save"
     if job.array is not None:
         yield "Array", job.array
     if spec.after:
@@ -260,8 +263,17 @@ def _ran(attempt: Attempt, now_ns: int) -> str:
 def _end(attempt: Attempt) -> str:
     if attempt.ended_ns is None:
         return ""
-    if attempt.reason:
-        return attempt.reason
+    if found := attempt.reason or preempted_text(attempt):
+        return found + _saved(attempt)
     if attempt.signal is not None:
         return f"signal {attempt.signal}"
     return f"exit code {attempt.exit_code}"
+
+
+def _saved(attempt: Attempt) -> str:
+    """Say whether a preempted attempt has saved, behind why it ended."""
+    if attempt.saved:
+        return f"; saved in {duration(int((attempt.save_s or 0) * 1e9))}"
+    if attempt.lost_s is not None:
+        return f"; not saved: {duration(int(attempt.lost_s * 1e9))} lost"
+    return ""

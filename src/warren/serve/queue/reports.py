@@ -25,7 +25,7 @@ from warren.serve.records.events import (
 from warren.serve.records.jobs import EndCause, JobState, ServiceJob, attempt_id
 
 REQUEUE_CODES: Final = (75, 85, 99)
-"""Exit codes by which a command asks to be started again: EX_TEMPFAIL, HTCondor's, Grid Engine's."""
+"""Exit codes that ask for another start: EX_TEMPFAIL, and those of HTCondor and Grid Engine."""
 
 
 def events_of(queue: Queue, report: Report, now_ns: int) -> list[AnyEvent]:

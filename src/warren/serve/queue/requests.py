@@ -215,9 +215,7 @@ def preempt(queue: Queue, ids: Sequence[str], caller: Caller, now_ns: int) -> li
     if None not in reasons:
         raise Refusal("conflict", f"job {jobs[0].id} {reasons[0]}")
     return [
-        PreemptAsked(
-            time_ns=now_ns, by=caller.user, job=job.id, attempt=job.attempts[-1].number
-        )
+        PreemptAsked(time_ns=now_ns, by=caller.user, job=job.id, attempt=job.attempts[-1].number)
         for job, reason in zip(jobs, reasons, strict=True)
         if reason is None and job.attempts[-1].preempt_ns is None
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Iterator
 from itertools import product
 from typing import Final, NamedTuple
@@ -48,7 +49,12 @@ def checked(submission: Submission) -> None:
         With one line that names the field and what is allowed.
     """
     spec = submission.spec
-    for problem in (*_text_problems(spec), *_number_problems(spec), *_array_problems(submission)):
+    for problem in (
+        *_text_problems(spec),
+        *_number_problems(spec),
+        *_resume_problems(spec),
+        *_array_problems(submission),
+    ):
         raise Refusal("wrong", problem)
 
 
@@ -90,6 +96,24 @@ def _number_problems(spec: CommandSpec) -> Iterator[str]:
         yield f"retries: {spec.retries} is not between 0 and {RETRIES_MOST}"
     if not 0 <= spec.grace_s <= 86_400:
         yield f"grace: {spec.grace_s:g} s is not between 0 s and 24 h"
+
+
+def _resume_problems(spec: CommandSpec) -> Iterator[str]:
+    resume = spec.resume
+    if resume is None:
+        return
+    if not 0 <= resume.grace_s <= 86_400:
+        yield f"save time: {resume.grace_s:g} s is not between 0 s and 24 h"
+    if resume.checkpoints and (
+        not resume.checkpoints.startswith("/") or "\0" in resume.checkpoints
+    ):
+        yield f"checkpoints: {resume.checkpoints!r} is not an absolute path"
+    if "\0" in resume.template or len(resume.template) > 10_000:
+        yield "resume: holds a zero byte, or more than 10,000 characters"
+    try:
+        shlex.split(resume.template)
+    except ValueError as error:
+        yield f"resume: {resume.template!r} is not a list of words: {str(error).lower()}"
 
 
 def _array_problems(submission: Submission) -> Iterator[str]:
@@ -136,10 +160,17 @@ def members(submission: Submission) -> Iterator[JobMember]:
 
 
 def _filled(spec: CommandSpec, values: dict[str, str]) -> CommandSpec:
-    """Return a spec with ``{name}`` of its command replaced; other braces stay."""
+    """Return a spec with ``{name}`` of its words replaced; other braces stay."""
     pattern = re.compile(r"\{(" + "|".join(map(re.escape, values)) + r")\}")
-    command = tuple(pattern.sub(lambda hit: values[hit[1]], word) for word in spec.command)
-    return msgspec.structs.replace(spec, command=command)
+
+    def filled(word: str) -> str:
+        return pattern.sub(lambda hit: values[hit[1]], word)
+
+    resume = spec.resume
+    if resume is not None:
+        resume = msgspec.structs.replace(resume, template=filled(resume.template))
+    command = tuple(map(filled, spec.command))
+    return msgspec.structs.replace(spec, command=command, resume=resume)
 
 
 def placeable(queue: Queue, spec: CommandSpec) -> CommandSpec:

@@ -6,10 +6,10 @@ import msgspec
 
 from warren.model.units import NS_PER_S
 from warren.serve.queue.state import Queue
-from warren.serve.records.jobs import Attempt, Dependency, JobState, ServiceJob
+from warren.serve.records.jobs import Attempt, Dependency, JobState, Resume, ServiceJob
 from warren.serve.records.users import Caller
 from warren.serve.schedule.decide import Order
-from warren.serve.schedule.reasons import expected_start_ns, why
+from warren.serve.schedule.reasons import expected_start_ns, preempted, why
 
 
 class ServiceJobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -38,7 +38,12 @@ class ServiceJobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class AttemptShown(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt of a job. Times are seconds since 1970, or None."""
+    """One attempt of a job. Times are seconds since 1970, or None.
+
+    ``preempted_s`` is when it was asked to leave its devices, ``preempted_why`` the reason, and
+    ``preempted_for`` the job that was to have them. ``saved`` says whether it saved then:
+    ``save_s`` seconds later, or else ``lost_s`` seconds of its work are lost.
+    """
 
     number: int
     host: str
@@ -50,6 +55,13 @@ class AttemptShown(msgspec.Struct, frozen=True, kw_only=True):
     signal: int | None
     cause: str
     reason: str
+    saved: bool | None
+    save_s: float | None
+    lost_s: float | None
+    preempted_s: float | None
+    preempted_by: str
+    preempted_why: str
+    preempted_for: str | None
 
 
 class JobShown(ServiceJobRow, frozen=True, kw_only=True, gc=True):
@@ -70,6 +82,7 @@ class JobShown(ServiceJobRow, frozen=True, kw_only=True, gc=True):
     after: tuple[Dependency, ...]
     retries: int
     grace_s: float
+    resume: Resume | None
     cancelled_by: str | None
     attempts: tuple[AttemptShown, ...]
     environment: dict[str, str] | None
@@ -126,6 +139,7 @@ def shown(
         after=spec.after,
         retries=spec.retries,
         grace_s=spec.grace_s,
+        resume=spec.resume,
         cancelled_by=job.cancelled_by,
         attempts=tuple(_attempt(one) for one in job.attempts),
         environment=spec.environment if may_see else None,
@@ -143,9 +157,23 @@ def _attempt(attempt: Attempt) -> AttemptShown:
         exit_code=attempt.exit_code,
         signal=attempt.signal,
         cause=attempt.cause,
-        reason=attempt.reason,
+        reason=attempt.reason or preempted_text(attempt),
+        saved=attempt.saved,
+        save_s=attempt.save_s,
+        lost_s=attempt.lost_s,
+        preempted_s=_seconds(attempt.preempt_ns),
+        preempted_by=attempt.preempt_by,
+        preempted_why=attempt.preempt_reason,
+        preempted_for=attempt.preempt_for,
     )
 
 
 def _seconds(time_ns: int | None) -> float | None:
     return None if time_ns is None else time_ns / NS_PER_S
+
+
+def preempted_text(attempt: Attempt) -> str:
+    """Say what became of an attempt that was preempted, or asked to be started again."""
+    if attempt.cause == "requeue":
+        return "asked to be started again"
+    return preempted(attempt) if attempt.cause == "preempt" else ""

@@ -9,7 +9,7 @@ from warren.serve.queue.machines import MachineState
 from warren.serve.queue.state import Queue
 from warren.serve.queue.submissions import never
 from warren.serve.queue.waiting import DeviceNeed, JobGroup, group_of
-from warren.serve.records.jobs import JobState, ServiceJob
+from warren.serve.records.jobs import Attempt, JobState, ServiceJob, resume_of
 from warren.serve.schedule.decide import Order, SchedulePass
 from warren.serve.schedule.placement import fits_host, fitting_types
 from warren.serve.schedule.quotas import QuotaRoom
@@ -47,7 +47,8 @@ NO_WAIT: Final = WaitReason("", "")
 def why(queue: Queue, job: ServiceJob, now_ns: int, order: Order = "strict") -> WaitReason:
     """Return why a job waits; a job that runs or has ended does not.
 
-    For a job that still runs after its cancel, the text says so, without a code.
+    For a job that still runs after its cancel, or is to save and leave, the text says so, without a
+    code.
 
     Parameters
     ----------
@@ -66,6 +67,8 @@ def why(queue: Queue, job: ServiceJob, now_ns: int, order: Order = "strict") -> 
         grace, host = job.spec.grace_s, job.attempts[-1].host
         text = f"cancelled by {job.cancelled_by}; killed on {host} after a grace of {grace:g} s"
         return WaitReason("", text)
+    if job.state is JobState.RUNNING and job.attempts[-1].preempt_ns is not None:
+        return WaitReason("", _preempted(job))
     if job.state is JobState.RUNNING and job.attempts[-1].started_ns is None:
         return WaitReason("starting", f"host {job.attempts[-1].host} is starting it")
     if job.state is not JobState.QUEUED:
@@ -82,6 +85,8 @@ def why(queue: Queue, job: ServiceJob, now_ns: int, order: Order = "strict") -> 
         about = _Explanation(queue, group, one_pass)
         code = about.code(job)
         found = reasons[group] = WaitReason(code, about.text(code, job))
+    if job.tied_to is not None:
+        return WaitReason(found.code, f"{found.text}; its checkpoints are on {job.tied_to}")
     return found
 
 
@@ -93,6 +98,20 @@ def evidence(queue: Queue, job: ServiceJob, code: WaitCode, now_ns: int, order: 
         return _dependency(queue, job)
     about = _Explanation(queue, group_of(job), _pass(queue, now_ns, order))
     return about.text(code, job)
+
+
+def _preempted(job: ServiceJob) -> str:
+    attempt, resume = job.attempts[-1], resume_of(job.spec)
+    why = f" ({attempt.preempt_reason})" if attempt.preempt_reason else ""
+    grace_s = resume.grace_s if resume is not None else job.spec.grace_s
+    return f"{preempted(attempt)}{why}; it has {grace_s:g} s to save on {attempt.host}"
+
+
+def preempted(attempt: Attempt) -> str:
+    """Say by whom an attempt was preempted, and for which job."""
+    by = f" by {attempt.preempt_by}" if attempt.preempt_by else ""
+    other = f" for job {attempt.preempt_for}" if attempt.preempt_for else ""
+    return f"preempted{by}{other}"
 
 
 def expected_start_ns(queue: Queue, job: ServiceJob, now_ns: int, order: Order) -> int | None:

@@ -105,6 +105,11 @@ async def cancel_job(call: Call, job: str) -> JobsChanged:
     return _changed(call, "cancel", job)
 
 
+async def preempt_job(call: Call, job: str) -> JobsChanged:
+    """Ask a running job to save and leave its devices; it waits for devices again."""
+    return _changed(call, "preempt", job)
+
+
 async def hold_job(call: Call, job: str) -> JobsChanged:
     """Hold a waiting job or the waiting jobs of an array."""
     return _changed(call, "hold", job)
@@ -135,6 +140,7 @@ ROUTES: Final = (
     Route("GET", "/v1/jobs/{job}", show_job),
     Route("GET", "/v1/jobs/{job}/wait", wait_for_job),
     Route("POST", "/v1/jobs/{job}/cancel", cancel_job),
+    Route("POST", "/v1/jobs/{job}/preempt", preempt_job),
     Route("POST", "/v1/jobs/{job}/hold", hold_job),
     Route("POST", "/v1/jobs/{job}/release", release_job),
     Route("POST", "/v1/jobs/{job}/priority", set_job_priority),
