@@ -96,8 +96,10 @@ def mean_errors(rows: list[dict[str, Any]]) -> dict[str, float]:
         return float(np.mean([abs(row[f"{name}_pct"]) for row in some]))
 
     pure = [row for row in rows if row["stages"] == 1]
+    staged = [row for row in rows if row["stages"] > 1]
     return {
         "data_parallel_pct": mean("predicted", pure),
+        "staged_pct": mean("predicted", staged),
         "all_pct": mean("predicted", rows),
         "twice_pct": mean("twice", pure),
         "left_out_pct": mean("left_out", rows),
@@ -108,9 +110,11 @@ def other_errors(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The mean errors of another simulator, in percent, as in ``mean_errors``."""
     error = {row["point"]: 100 * abs(row["others_s"][name] / row["measured_s"] - 1) for row in rows}
     pure = [error[row["point"]] for row in rows if row["stages"] == 1]
+    staged = [error[row["point"]] for row in rows if row["stages"] > 1]
     return {
         "name": name,
         "data_parallel_pct": float(np.mean(pure)),
+        "staged_pct": float(np.mean(staged)),
         "all_pct": float(np.mean(list(error.values()))),
     }
 
