@@ -11,11 +11,14 @@ import pytest
 from warren.model.errors import SpecError
 from warren.runs.comparison.observed import replayed
 from warren.runs.compose import simulate
+from warren.serve.records.events import AttemptEnded
 from warren.serve.records.jobs import Dependency
+from warren.serve.replay.past_jobs import past_service
 from warren.serve.replay.read_service import load_service
+from warren.serve.replay.window import window_of
 
 sys.path.insert(0, str(Path(__file__).parent))
-from service_story import S, Story, eventful, three_jobs
+from service_story import S, Story, at_ns, eventful, three_jobs
 
 
 def finish_s(run: Any, place: str) -> dict[str, float]:
@@ -136,3 +139,16 @@ def test_a_report_says_how_jobs_ended_and_a_comparison_counts_them_all(tmp_path:
         "7": "finished",
     }  # fmt: skip
     assert (load_service(home).record.history.finish_ns_J >= 0).all()
+
+
+@pytest.mark.parametrize(("cause", "ran_s"), [("preempt", 90), ("requeue", 90), ("host", 50)])
+def test_a_job_that_went_on_has_the_time_of_all_its_attempts(
+    cause: Any, ran_s: int, tmp_path: Path
+) -> None:
+    story = Story(("m", "H100", 1)).submit(0, "1").start(0, "1", "m-0")
+    story.tell(AttemptEnded(time_ns=at_ns(40), job="1", attempt=1, cause=cause))
+    story.start(60, "1", "m-0").end(110, "1")
+    (job,) = window_of(past_service(story.events), 0).jobs
+    assert job.run_ns(all_attempts=False) == ran_s * S
+    record = load_service(story.home(tmp_path / "home"), ends_count=False).record
+    assert (record.history.finish_ns_J / S).tolist() == [110]

@@ -22,19 +22,23 @@ from warren.serve.records.events import (
     MachineLost,
     MachineRemoved,
 )
-from warren.serve.records.jobs import CommandSpec, JobState
+from warren.serve.records.jobs import NO_STRIKE, CommandSpec, JobState
 from warren.serve.records.machines import HostDevice
 
 
 @dataclass(slots=True)
 class PastAttempt:
-    """One time that a command ran: its host, its devices by id, and from when to when, in ns."""
+    """One time that a command ran: its host, its devices by id, and from when to when, in ns.
+
+    ``goes_on``: the next attempt goes on from it, as after a preemption.
+    """
 
     host: str
     devices: tuple[str, ...]
     start_ns: int
     end_ns: int | None = None
     ran: bool = True
+    goes_on: bool = False
 
 
 @dataclass(slots=True)
@@ -135,6 +139,7 @@ def _happened(job: PastJob, event: AnyEvent) -> None:
             attempt = job.attempts[-1]
             attempt.end_ns = max(event.time_ns, attempt.start_ns)
             attempt.ran = event.ran
+            attempt.goes_on = event.cause in NO_STRIKE
         case JobEnded():
             job.state, job.reason = event.state, event.reason
         case _:

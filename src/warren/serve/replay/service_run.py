@@ -156,14 +156,14 @@ def _events(
     for index, one in enumerate(window.jobs):
         found.append(JobArrived(one.come_ns - window.begin_ns, index))
         end_ns = 0
-        for attempt in one.attempts:
+        for place, attempt in enumerate(one.attempts):
             start_ns, end_ns = (
                 at - window.begin_ns for at in (attempt.start_ns, attempt.end_ns or 0)
             )
             for shard, device in enumerate(attempt.devices):
                 where = index, 0, 1, (shard,), number[attempt.host, device]
                 found.append(TasksDone(end_ns, *where, start_ns, end_ns, end_ns - start_ns))
-            if not ends_count and attempt is not one.attempts[-1]:
+            if not ends_count and place < one.last_try:
                 found.append(RolledBack(end_ns, index, 0, "its command was started again"))
         found += _end_of(one, index, end_ns, ends_count=ends_count)
     return tuple(sorted(found, key=lambda event: (event.time_ns, RANK[type(event)])))

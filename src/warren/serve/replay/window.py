@@ -19,9 +19,17 @@ class JobInWindow:
     attempts: tuple[PastAttempt, ...]
     runs_on: bool = False
 
+    @property
+    def last_try(self) -> int:
+        """Return the place of the attempt at which its last try began: others went on from it."""
+        place = len(self.attempts) - 1
+        while place > 0 and self.attempts[place - 1].goes_on:
+            place -= 1
+        return place
+
     def run_ns(self, *, all_attempts: bool) -> int:
-        """Return how long it ran, in all its attempts or in the last one, in ns."""
-        counted = self.attempts if all_attempts else self.attempts[-1:]
+        """Return how long it ran, in all its attempts or in its last try, in ns."""
+        counted = self.attempts if all_attempts else self.attempts[self.last_try :]
         return sum((one.end_ns or 0) - one.start_ns for one in counted)
 
 
