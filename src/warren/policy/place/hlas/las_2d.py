@@ -43,6 +43,7 @@ from warren.policy.common.persistent_heap import Entry, PersistentHeap, entries,
 from warren.policy.common.random_devices import drawn
 from warren.policy.common.round_times import (
     TASK_TRIGGERS,
+    cluster_speed,
     counts_T,
     gang_round_ns,
     gang_size,
@@ -141,6 +142,15 @@ def gpu_time_ns(view: View) -> list[int]:
     ]
 
 
+def _before_ns(view: View, job: int) -> int:
+    """Return the GPU time of the rounds that a job has run, in ns: on the mean device that fits."""
+    count_T = counts_T(view)
+    fitting = int(np.count_nonzero(view.costs.fits_JT[job, view.type_D]))
+    speed = cluster_speed(view.costs, job, count_T)
+    task_ns = fitting / speed if speed else 0.0
+    return round(view.round_J.item(job) * view.scale_J.item(job) * task_ns)
+
+
 def _ran(ran: Map[int, AttainedService], job: int) -> AttainedService:
     """Return the attained service of a job; nothing yet if it has not run."""
     return ran.get(job) or NOTHING_YET
@@ -167,6 +177,9 @@ class _Step:
             if not isinstance(event, _TURNS):
                 continue
             job = event.job
+            if isinstance(event, JobArrived) and view.round_J.item(job):
+                # A job that has run before it came here: its rounds are known, not who held what.
+                self.ran = self.ran.set(job, AttainedService(_before_ns(view, job)))
             had = _ran(self.ran, job)
             # An ended job gives its devices back, and its service is forgotten.
             if view.done_J.item(job):
