@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from warren.report.compare import comparison_lines
 from warren.report.number_text import count
 from warren.report.record import Record
 from warren.runs.comparison.compared import Comparison
+from warren.runs.comparison.observed import knows_lengths
 from warren.runs.comparison.users_compared import hosts_crossed, user_lines, user_rows
-
-_UNAWARE: Final = ("fifo", "gavel-fifo", "las-2d")
-"""Policies that decide nothing by how long a command runs."""
 
 
 def replay_lines(found: Comparison) -> Iterator[str]:
@@ -31,5 +28,5 @@ def _notes(simulated: Sequence[Record]) -> Iterator[str]:
         if crossed := hosts_crossed(record):
             jobs = count(crossed, "job")
             yield f"{record.place}: gave {jobs} devices of several hosts, which a service does not"
-        if record.place not in _UNAWARE:
+        if knows_lengths(record.run):
             yield f"{record.place}: may know how long commands run, which a service does not"

@@ -31,6 +31,7 @@ from warren.serve.records.jobs import CommandSpec, JobState
 from warren.serve.replay.notes import notes_of
 from warren.serve.replay.past_jobs import PastService
 from warren.serve.replay.window import JobInWindow, Window, window_of
+from warren.serve.schedule.known_lengths import command_kind
 
 PLACE: Final = "service"
 """The name of the service's own order, in the place of a policy's."""
@@ -115,6 +116,7 @@ def _job(one: JobInWindow, index: int, begin_ns: int, types: tuple[str, ...]) ->
         rounds=1,
         sync="ring" if spec.devices > 1 else "ps",
         arrival_ns=one.come_ns - begin_ns,
+        model=_name(command_kind(spec)),
         user=one.job.user,
         group=one.job.array or "",
         cost=_name(one.job.id),
