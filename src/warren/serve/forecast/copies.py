@@ -34,6 +34,7 @@ def copied(queue: Queue) -> Queue:
     other.holds = {user: dict(held) for user, held in queue.holds.items()}
     other.usage = queue.usage.copied()
     other.next_number = queue.next_number
+    other.policy = queue.policy
     return other
 
 

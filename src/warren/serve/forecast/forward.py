@@ -9,7 +9,7 @@ at ends alone.
 
 Under ``backfill`` a decision takes some milliseconds, too long for one at each end. What starts now
 is what ``decide`` says. For the other jobs there is one plan, which differs from the service in
-what ``plan`` lists.
+what ``plan`` lists. A place policy is asked again at each end, under ``backfill``, too.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def play_forward(
     later
         Drains that come later.
     """
-    if order == "backfill":
+    if order == "backfill" and queue.policy is None:
         closings = [Closing(one.time_ns, one.host, one.device) for one in later]
         return planned(queue, now_ns, remaining_s, closings)
     return played(queue, now_ns, order, remaining_s, later)

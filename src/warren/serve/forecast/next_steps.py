@@ -13,8 +13,7 @@ from warren.serve.queue.state import Queue
 from warren.serve.queue.submissions import PRIORITY_MOST
 from warren.serve.queue.waiting import group_of
 from warren.serve.records.jobs import JobState, ServiceJob
-from warren.serve.schedule.decide import Order, SchedulePass
-from warren.serve.schedule.order import FairOrder
+from warren.serve.schedule.decide import Order, SchedulePass, order_of
 from warren.serve.schedule.placement import fits_host, fitting_types
 from warren.serve.schedule.quotas import QuotaKey, QuotaRoom
 
@@ -238,7 +237,7 @@ class NextStep:
 
 def jobs_before(queue: Queue, job: ServiceJob, now_ns: int) -> int:
     """Return how many waiting jobs come before one in the order, counted up to 5,000."""
-    order = FairOrder(queue, now_ns)
+    order = order_of(queue, now_ns)
     for count in range(_COUNTED_MOST):
         found = order.next()
         if found is None or found[1].id == job.id:

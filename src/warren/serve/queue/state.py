@@ -105,6 +105,9 @@ class Queue:
         Number of events applied.
     cache
         Answers that hold until the next event; emptied by it.
+    policy
+        The place policy in whose order jobs of equal priority wait
+        (``schedule.policy_order.PlacePolicy``); None: by fair shares. No event sets it.
     """
 
     def __init__(self, half_life_s: float = HALF_LIFE_S) -> None:
@@ -126,6 +129,7 @@ class Queue:
         self.next_number = 1
         self.version = 0
         self.cache: dict[str, Any] = {}
+        self.policy: Any = None
         self._environments: dict[str, dict[str, str]] = {}
 
     def apply(self, event: AnyEvent) -> None:

@@ -1,7 +1,7 @@
 """Which jobs start now, and what keeps the others.
 
-``strict``: jobs start in their order (see ``order``); a job that cannot start keeps what it waits
-for, devices or the room of a quota, from jobs after it.
+``strict``: jobs start in their order; a job that cannot start keeps what it waits for, devices or
+the room of a quota, from jobs after it.
 
 ``backfill``: a job may overtake others if by the stated time limits no job before it is expected
 to start later for that. Expected starts are found for the first ``RESERVED_MOST`` jobs that cannot
@@ -9,6 +9,8 @@ start now; only those are kept from waiting longer. A job without a time limit i
 end, so it overtakes only on devices that none of those jobs is expected to use. Places do not
 depend on later jobs: while all jobs end at their limits, and no job comes that goes first, no
 expected start moves later.
+
+The order is that of fair shares (``order``), or of the queue's place policy (``policy_order``).
 
 Of jobs that are equal in all that matters only the first is looked at, and a decision ends after
 ``LOOKED_MOST`` groups of equal jobs that cannot start.
@@ -25,6 +27,7 @@ from warren.serve.records.events import AttemptBegun
 from warren.serve.records.jobs import ServiceJob
 from warren.serve.schedule.order import FairOrder
 from warren.serve.schedule.placement import OpenDevices, Placement, fits_host, fitting_types
+from warren.serve.schedule.policy_order import PolicyOrder
 from warren.serve.schedule.quotas import QuotaRoom
 from warren.serve.schedule.timetable import ExpectedStart, Timetable
 
@@ -63,7 +66,7 @@ class SchedulePass:
         self._queue = queue
         self._now_ns = now_ns
         self._order = order
-        self._jobs = FairOrder(queue, now_ns)
+        self._jobs = order_of(queue, now_ns)
         self._quotas = QuotaRoom(queue)
         self._free = OpenDevices(queue, first_fit=order == "backfill")
         self._timetable: Timetable | None = None
@@ -183,6 +186,13 @@ class SchedulePass:
         """Return the job for which the room of a quota is kept from a group."""
         keys = self._quotas.keys(group.user, device_type)
         return next((one for key in keys if (one := self._quotas.kept_for(key))), None)
+
+
+def order_of(queue: Queue, now_ns: int) -> FairOrder | PolicyOrder:
+    """Return the waiting jobs in the order of the queue: by its policy, else by fair shares."""
+    if queue.policy is None:
+        return FairOrder(queue, now_ns)
+    return PolicyOrder(queue, now_ns, queue.policy)
 
 
 def _may(timetable: Timetable, group: JobGroup) -> Callable[[str, list[str]], list[str]]:

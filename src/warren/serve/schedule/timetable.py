@@ -16,7 +16,7 @@ from warren.model.units import NS_PER_S
 from warren.serve.queue.machines import SHARERS_MOST
 from warren.serve.queue.state import Queue
 from warren.serve.queue.waiting import DeviceNeed, JobGroup
-from warren.serve.records.jobs import ServiceJob
+from warren.serve.records.jobs import ServiceJob, resume_of
 from warren.serve.schedule.placement import Placement, fits_host, fitting_types
 from warren.serve.schedule.quotas import QuotaKey, QuotaRoom
 
@@ -82,6 +82,11 @@ class Timetable:
         self._count_running()
 
     def _running_end(self, job: ServiceJob) -> int:
+        asked_ns, resume = job.attempts[-1].preempt_ns, resume_of(job.spec)
+        if asked_ns is not None and resume is not None:
+            # It leaves within its grace; the job that is to have its devices then keeps them.
+            grace_ns = round(resume.grace_s * NS_PER_S)
+            return max(asked_ns + grace_ns, self._now_ns + OVERDUE_NS)
         if job.spec.time_limit_s is None:
             return UNKNOWN_NS
         begin = job.attempts[-1].started_ns

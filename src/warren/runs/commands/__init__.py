@@ -1,0 +1,1 @@
+"""Commands as jobs that place policies know: the order in which a policy would run them."""
