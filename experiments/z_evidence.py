@@ -208,6 +208,7 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "service_cancel": _evidence_service.cancel,
     "service_kills": _evidence_service.kills,
     "service_apps": _evidence_service.apps,
+    "service_preemption": _evidence_service.preemption,
 }
 
 if __name__ == "__main__":

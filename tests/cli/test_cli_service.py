@@ -198,6 +198,11 @@ def test_arrays_sweeps_folder_and_variables_are_sent(
         ("serve --listen 80", ["serve: --listen: '80' is no address"]),
         ("serve --order fifo", ["serve: --order: unknown order 'fifo'; allowed: strict, backfill"]),
         ("serve --user", ["--user is about --print-unit"]),
+        ("serve --place hare", ["--place: hare cannot order commands: it must know all jobs"]),
+        ("serve --place gitins", ["--place: unknown policy 'gitins'; did you mean gittins?"]),
+        ("serve --min-run 5m", ["serve: --min-run is about --preempt"]),
+        ("serve --preempt --min-run 5", ["serve: --min-run: '5' is no time"]),
+        ("serve --preempt --preempt-limit 0", ["serve: --preempt-limit: must be at least 1"]),
     ],
 )
 def test_a_mistake_is_one_line_and_asks_nothing(
@@ -383,6 +388,8 @@ def test_the_unit_keeps_jobs_over_a_stop_and_names_this_installation(
     assert "\nKillMode=process\n" in found.out
     assert "WantedBy=multi-user.target" in found.out
     assert "WantedBy=default.target" in warren("serve", "--print-unit", "--user").out
+    line = ("serve", "--print-unit", "--place", "srtf", "--preempt", "--min-run", "20m")
+    assert " --place srtf --min-run 1200s --preempt\n" in warren(*line).out
 
 
 @pytest.mark.parametrize("user", [(), ("--user",)])

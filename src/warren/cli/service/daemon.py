@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from warren.cli.service.declare import Option, command
+from warren.serve.client import values
 from warren.serve.client.address import AGENT_HOME, HOME, refused
 
 TYPE_CHECKING = False  # not from typing, which takes long to load
@@ -39,6 +40,14 @@ def _endpoint(text: str) -> str:
            str),
     Option("--order", "Order of the queue: strict, or backfill, in which a job may start early if "
            "that lets no job before it start later. Default: strict.", "ORDER", _order),
+    Option("--place", "Place policy, such as gittins or srtf: the order of jobs of equal priority. "
+           "Default: the user with the least use of devices goes first.", "POLICY", str),
+    Option("--preempt", "Let running jobs that can come back leave their devices for jobs of higher "
+           "priority, and for jobs that the place policy prefers."),
+    Option("--min-run", "Running time before which no job is preempted, with --preempt. "
+           "Default: 10m.", "TIME", values.seconds, name="min_run_s"),
+    Option("--preempt-limit", "Most preemptions of a job in 24 hours, with --preempt. Default: 4.",
+           "N", values.positive),
     Option("--listen", "Also take requests by TLS at this address, from users with a token.",
            "HOST:PORT", _endpoint),
     Option("--agents-listen", "Take agents of other machines at this address.", "HOST:PORT",
@@ -49,6 +58,7 @@ def _endpoint(text: str) -> str:
     examples=(
         "warren serve",
         "warren serve --home /var/lib/warren --listen 0.0.0.0:8443",
+        "warren serve --place gittins --preempt",
         "warren serve --print-unit --user > ~/.config/systemd/user/warren.service",
     ),
 )  # fmt: skip
@@ -56,6 +66,10 @@ def serve(
     *,
     home: str | None,
     order: Order | None,
+    place: str | None,
+    preempt: bool,
+    min_run_s: float | None,
+    preempt_limit: int | None,
     listen: str | None,
     agents_listen: str | None,
     stop_jobs: bool,
@@ -68,16 +82,26 @@ def serve(
     hold devices of this machine, and of those whose `warren agent` is connected.
     """
     folder = _path(home or HOME)
+    if not preempt and (min_run_s is not None or preempt_limit is not None):
+        given = "--preempt-limit" if min_run_s is None else "--min-run"
+        raise refused(f"serve: {given} is about --preempt; give that, too", "wrong")
+    if place is not None:
+        from warren.runs.commands.policy_order import command_policy
+
+        command_policy(place)
     if print_unit:
         if stop_jobs:
             raise refused("serve: a unit keeps jobs; leave out --stop-jobs", "wrong")
         options = {
             "--home": str(folder),
             "--order": order,
+            "--place": place,
+            "--min-run": None if min_run_s is None else f"{min_run_s:.9g}s",
+            "--preempt-limit": None if preempt_limit is None else str(preempt_limit),
             "--listen": listen,
             "--agents-listen": agents_listen,
         }
-        _print_unit("serve", options, user=user)
+        _print_unit("serve", options, *["--preempt"] * preempt, user=user)
         return
     if user:
         raise refused("serve: --user is about --print-unit", "wrong")
@@ -85,10 +109,17 @@ def serve(
 
     check_serve()
     from warren.serve.daemon.service import run_service
+    from warren.serve.schedule.preemption import RULES
 
+    rules = RULES._replace(
+        minimum_s=RULES.minimum_s if min_run_s is None else min_run_s,
+        daily=preempt_limit or RULES.daily,
+    )
     run_service(
         folder,
         order=order or "strict",
+        place=place,
+        preempts=rules if preempt else None,
         listen=listen,
         agents_listen=agents_listen,
         stop_jobs=stop_jobs,
@@ -152,9 +183,9 @@ def _token(path: Path) -> str:
         raise refused(f"{path}: {error.strerror}", "wrong") from error
 
 
-def _print_unit(name: str, options: Mapping[str, str | None], *, user: bool) -> None:
-    """Print the unit that runs a command with these options."""
+def _print_unit(name: str, options: Mapping[str, str | None], *switches: str, user: bool) -> None:
+    """Print the unit that runs a command with these options and switches."""
     from warren.cli.service.units import unit_text
 
     given = [word for flag, value in options.items() if value for word in (flag, value)]
-    print(unit_text([name, *given], user=user), end="")
+    print(unit_text([name, *given, *switches], user=user), end="")

@@ -16,6 +16,7 @@ from typing import Final, Literal, TypeVar
 import msgspec
 
 from warren.model.errors import one_line
+from warren.model.units import NS_PER_S
 from warren.serve.daemon.changes import Changes
 from warren.serve.daemon.orders import start_order
 from warren.serve.hosts.port import AgentJoined, AgentLost, CommandEnded, Hosts, Report
@@ -34,12 +35,18 @@ from warren.serve.records.jobs import Attempt, ServiceJob, attempt_id, resume_of
 from warren.serve.records.machines import Machine
 from warren.serve.records.users import Caller
 from warren.serve.schedule.decide import decide
+from warren.serve.schedule.policy_order import PlacePolicy
+from warren.serve.schedule.preemption import PreemptionRules, preemptions
 
 Order = Literal["strict", "backfill"]
 Answer = TypeVar("Answer")
 
 TICK_S: Final = 3.0
 """Time between two looks at what no event announces, in seconds."""
+LOOK_NS: Final = 5 * NS_PER_S
+"""Shortest time between two looks for jobs that may be preempted, in nanoseconds."""
+LOOK_AGAIN_NS: Final = 30 * NS_PER_S
+"""Time between two of these looks where nothing has changed but the time, in nanoseconds."""
 _LATEST_NS: Final = 1 << 63
 """Time that no clock reports, in nanoseconds since 1970."""
 _STOP_S: Final = 10.0
@@ -56,7 +63,11 @@ class Daemon:
     hosts
         All hosts.
     order
-        The order in which jobs start.
+        How jobs may overtake each other.
+    policy
+        The place policy in whose order jobs start; None: by fair shares.
+    preempts
+        The limits within which running jobs are asked to leave for others; None: none is.
     now_ns
         The clock, in nanoseconds since 1970.
     account_of
@@ -73,6 +84,8 @@ class Daemon:
         hosts: Hosts,
         *,
         order: Order = "strict",
+        policy: PlacePolicy | None = None,
+        preempts: PreemptionRules | None = None,
         now_ns: Callable[[], int] = time.time_ns,
         account_of: Callable[[str], str | None] = lambda _: None,
         tick_s: float = TICK_S,
@@ -81,7 +94,9 @@ class Daemon:
         self.journal = journal
         self.hosts = hosts
         self.order: Order = order
-        self.queue = _replayed(journal, say)
+        self.policy = policy
+        self.preempts = preempts
+        self.queue = _replayed(journal, policy, say)
         self.changed = Changes()
         self.disk_error: str | None = None
         self.now_ns = now_ns
@@ -93,6 +108,9 @@ class Daemon:
         self._turn: asyncio.Handle | None = None
         self._ticks: asyncio.Task[None] | None = None
         self._starts_jobs = True
+        self._fault: str | None = None
+        # When it was looked for jobs that may be preempted: at which version of the queue, and time.
+        self._looked = (-1, 0)
 
     async def start(self) -> None:
         """Open the hosts, and begin to schedule.
@@ -194,7 +212,20 @@ class Daemon:
         with suppress(JournalWriteError):  # said already; the next tick tries again
             self._take_reports()
             if self._starts_jobs:
-                self.record(decide(self.queue, self.now_ns(), self.order))
+                self._schedule()
+
+    def _schedule(self) -> None:
+        """Start the jobs that may start, and ask others to leave for those that may not."""
+        self.record(decide(self.queue, self.now_ns(), self.order))
+        now_ns = self.now_ns()
+        changed = self._looked[0] != self.queue.version
+        looks_ns = self._looked[1] + (LOOK_NS if changed else LOOK_AGAIN_NS)
+        if self.preempts is not None and now_ns >= looks_ns:
+            self.record(preemptions(self.queue, now_ns, self.preempts))
+            self._looked = self.queue.version, now_ns
+        if self.policy is not None and self.policy.fault != self._fault:
+            self._fault = self.policy.fault
+            self._say(f"{self._fault}; jobs go in the order of their submission instead")
 
     async def _tick(self) -> None:
         """Look now and then: for what has waited for the disk, and what depends on time alone."""
@@ -275,7 +306,7 @@ class Daemon:
         try:
             self._append(events)
         except JournalWriteError:
-            self.queue = _replayed(self.journal, self._say)
+            self.queue = _replayed(self.journal, self.policy, self._say)
             raise
 
     def _events_of(self, report: Report) -> list[AnyEvent]:
@@ -371,9 +402,10 @@ def _joined_line(machine: Machine) -> str:
     return f"machine {machine.name} joined: {devices}; jobs are held by: {machine.limits}"
 
 
-def _replayed(journal: Journal, say: Callable[[str], None]) -> Queue:
+def _replayed(journal: Journal, policy: PlacePolicy | None, say: Callable[[str], None]) -> Queue:
     """Return the queue as the events on disk have made it."""
     queue = Queue()
+    queue.policy = policy
     _apply_all(queue, journal.events(), say)
     return queue
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from warren.model.errors import Problem, SpecError
 from warren.serve.daemon.daemon import Daemon, Order
@@ -21,6 +21,8 @@ from warren.serve.hosts.agents import AgentHosts
 from warren.serve.hosts.port import Hosts
 from warren.serve.hosts.tls import credentials
 from warren.serve.journal.journal import Journal, JournalWriteError
+from warren.serve.schedule.policy_order import PlacePolicy
+from warren.serve.schedule.preemption import PreemptionRules
 
 JOURNAL: Final = "queue.db"
 """Name of the journal in the home of a service."""
@@ -37,6 +39,8 @@ def run_service(
     home: Path,
     *,
     order: Order = "strict",
+    place: str | None = None,
+    preempts: PreemptionRules | None = None,
     listen: str | None = None,
     agents_listen: str | None = None,
     stop_jobs: bool = False,
@@ -50,7 +54,11 @@ def run_service(
     home
         The folder of the service; made if it is missing.
     order
-        The order in which jobs start.
+        How jobs may overtake each other.
+    place
+        The name of the place policy in whose order jobs start; None: by fair shares.
+    preempts
+        The limits within which running jobs are asked to leave for others; None: none is.
     listen
         ``HOST:PORT`` at which the API listens by TLS, too.
     agents_listen
@@ -65,23 +73,42 @@ def run_service(
     Raises
     ------
     SpecError
-        If the home cannot be used or has a daemon, or an address cannot be listened to.
+        If the home cannot be used or has a daemon, an address cannot be listened to, or the policy
+        cannot order commands.
     JournalError
         If the journal cannot be read.
     JournalWriteError
         If the disk takes no events at the start.
     """
     as_root = os.geteuid() == 0
+    policy = None if place is None else PlacePolicy(place)
     with (
         home_of_service(home, as_root=as_root) as own,
         Journal(own / JOURNAL) as journal,
         asyncio.Runner() as runner,
     ):
         _check_attempts(own, journal)
-        service = _Service(own, journal, order=order, as_root=as_root, say=say)
+        rules = _Rules(order, policy, preempts)
+        service = _Service(own, journal, rules=rules, as_root=as_root, say=say)
         with closing(service):
             service.listen(listen, agents_listen)
             runner.run(service.run(hosts, stop_jobs=stop_jobs))
+
+
+class _Rules(NamedTuple):
+    """By what rules jobs start and leave; see ``run_service``."""
+
+    order: Order
+    policy: PlacePolicy | None
+    preempts: PreemptionRules | None
+
+    def __str__(self) -> str:
+        parts = [f"order: {self.order}"]
+        if self.policy is not None:
+            parts.append(f"policy: {self.policy.name}")
+        if self.preempts is not None:
+            parts.append("running jobs may be preempted")
+        return "; ".join(parts)
 
 
 class _Service:
@@ -92,11 +119,11 @@ class _Service:
         home: Path,
         journal: Journal,
         *,
-        order: Order,
+        rules: _Rules,
         as_root: bool,
         say: Callable[[str], None],
     ) -> None:
-        self._home, self._journal, self._order, self._say = home, journal, order, say
+        self._home, self._journal, self._rules, self._say = home, journal, rules, say
         self._as_root = as_root
         self._own = _account(os.geteuid())
         self._sockets: list[socket.socket] = []
@@ -135,7 +162,11 @@ class _Service:
 
         hosts = hosts or AgentHosts(self._home, listen=self._agents_at, say=self._say)
         daemon = Daemon(
-            self._journal, hosts, order=self._order, account_of=self._account_of, say=self._say
+            self._journal,
+            hosts,
+            **self._rules._asdict(),
+            account_of=self._account_of,
+            say=self._say,
         )
         app = make_app(daemon, jobs_run_as=self._jobs_run_as(), log_place=self._log_place)
         unix, *tcp = self._sockets
@@ -169,7 +200,7 @@ class _Service:
 
     def _say_start(self, hosts: Hosts) -> None:
         """Say where the service is, and how jobs run."""
-        self._say(f"the service listens at {self._home / 'socket'}; order: {self._order}")
+        self._say(f"the service listens at {self._home / 'socket'}; {self._rules}")
         for end in self._sockets[1:]:
             host, port = end.getsockname()[:2]
             place = socket.gethostname() if host in _ANY else host
