@@ -64,10 +64,11 @@ def preemption(result: Mapping[str, Any]) -> str:
     head = ["rule", "finished", "mean JCT", "longest JCT", "preemptions a day", "most of a job"]
     return (
         "## Preemption in a service\n\n"
-        "30 commands a day of six kinds, from a minute to hours, with a heavy tail, on two hosts of "
-        f"four devices. {result['rows'][0]['days']} drawn days are played by the service's own "
-        "daemon over hosts without processes; the day before each is the history. All commands can come "
-        "back; saving takes 20 s and loading 40 s. The JCT is the time from submission to end, the "
+        "30 commands a day of six kinds, from a minute to hours, with a heavy tail, on two hosts "
+        f"of four devices. {result['rows'][0]['days']} drawn days are played by the service's own "
+        "daemon over hosts without processes; the day before each is the history. All commands "
+        "can come back; saving takes 20 s and loading 40 s. The JCT is the time from submission "
+        "to end, the "
         "longest JCT the mean over days.\n\n" + table(head, rows)
     )
 
