@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Final
+from typing import Any, Final
 
 import httpx
 import pytest
-from api_world import HERE, JOB, World, submitted, world
+from api_world import HERE, JOB, UIDS, World, submitted, world
 from fake_service import TestJournal, play
 
 from warren.serve.api import tokens
@@ -24,6 +24,8 @@ from warren.serve.api.limits import RateLimit
 from warren.serve.api.server import ApiServer
 from warren.serve.daemon.daemon import Daemon
 from warren.serve.hosts.fake import FakeHosts, Played
+from warren.serve.records.events import UserSet
+from warren.serve.records.users import User, account_name
 
 EVIL: Final = "evil.test"
 """Host of another web site."""
@@ -356,5 +358,60 @@ def test_an_admin_cannot_become_root_by_a_token(monkeypatch: pytest.MonkeyPatch)
                         answer = await caller.put(f"/v1/users/{name}", json=body)
                         assert (answer.status_code, answer.json()["kind"]) == (403, "forbidden")
             assert set(w.daemon.queue.users) == {"cleo"}
+
+    play(main())
+
+
+def test_only_root_gives_out_an_account_that_jobs_run_as(monkeypatch: pytest.MonkeyPatch) -> None:
+    accounts = {name: SimpleNamespace(pw_uid=uid) for name, uid in UIDS.items()}
+    monkeypatch.setattr("warren.serve.api.routes.users.pwd.getpwnam", accounts.__getitem__)
+
+    async def main() -> None:
+        async with world() as w:
+            w.app.state.service.as_accounts = True
+            lead = User("ana", "admin")
+            w.daemon.record([UserSet(time_ns=w.daemon.now_ns(), by="root", user=lead)])
+            root, ana = w.local("root"), w.local("ana")
+
+            async def add(client: httpx.AsyncClient, name: str, **body: Any) -> Any:
+                answer = await client.put(f"/v1/users/{name}", json=body)
+                return answer.status_code, answer.json()
+
+            status, said = await add(root, "cleo")
+            assert status == 400
+            assert "no account 'cleo'; name the account" in said["error"]
+            assert (await add(root, "cleo", account="no-such"))[0] == 400
+            assert (await add(root, "ben", account="ana"))[0] == 400  # ben is an account itself
+            assert (await add(root, "cleo", account="root"))[0] == 403
+
+            status, said = await add(root, "cleo", account="ben")
+            assert (status, said["user"]["account"]) == (200, "ben")
+            cleo = w.remote(said["token"])
+            job = await submitted(cleo)
+            assert w.daemon.queue.jobs[job].user == "cleo"
+
+            # An admin by role changes users, but takes no account that is not its own.
+            assert (await add(ana, "cleo", weight=2.0))[0] == 200
+            taken = {"cleo": {"new_token": True}, "ben": {}, "dora": {"account": "ben"}}
+            for name, body in taken.items():
+                status, said = await add(ana, name, **body)  # type: ignore[arg-type]
+                assert (status, said["kind"]) == (403, "forbidden"), (name, said)
+            assert {one.by for one in w.audit("refused")} == {"root", "ana"}
+            status, said = await add(ana, "ana-laptop", account="ana")
+            assert (status, said["user"]["account"]) == (200, "ana")
+            assert (await add(ana, "ana"))[0] == 200
+            assert account_name(w.daemon.queue.users, "cleo") == "ben"
+
+    play(main())
+
+
+def test_where_all_jobs_run_as_one_account_none_is_named() -> None:
+    async def main() -> None:
+        async with world() as w:
+            root = w.local("root")
+            answer = await root.put("/v1/users/cleo", json={"account": "ana"})
+            assert (answer.status_code, answer.json()["kind"]) == (400, "wrong")
+            answer = await root.put("/v1/users/cleo", json={})
+            assert (answer.status_code, answer.json()["user"]["account"]) == (200, None)
 
     play(main())

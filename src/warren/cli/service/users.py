@@ -48,15 +48,26 @@ def _shown(
     NAME,
     Option(
         "--admin",
-        "Let the user change jobs of others, users, quotas and machines. It can make "
-        "tokens, and so act as any user but root.",
+        "Let the user change jobs of others, users, quotas and machines. It can make tokens; where "
+        "the service runs as root, for its own account alone.",
     ),
     Option("--group", "Group of the user, for quotas. Repeatable.", "GROUP", str, many=True),
     Option("--weight", "Share of device time beside other users. Default: 1.", "N", _weight),
+    Option(
+        "--account",
+        "Account of the machine that runs the jobs of the user, where the service runs as root. "
+        "Default: the one with the name of the user.",
+        "NAME",
+        str,
+    ),
     Option("--new-token", "Replace the token; the old one ends."),
     SERVER,
     JSON,
-    examples=("warren user add ana", "warren user add ana --group vision --weight 2"),
+    examples=(
+        "warren user add ana",
+        "warren user add ana --group vision --weight 2",
+        "warren user add ana-laptop --account ana",
+    ),
 )
 def add(
     *,
@@ -64,13 +75,15 @@ def add(
     admin: bool,
     group: tuple[str, ...],
     weight: float | None,
+    account: str | None,
     new_token: bool,
     server: str | None,
     json_: bool,
 ) -> None:
     """Add or change a user, and print a token once.
 
-    Accounts of the machine itself need no token: the socket knows them. For admins.
+    Accounts of the machine itself need no token: the socket knows them. For admins. Where the
+    service runs as root, only root gives out an account of another user.
     """
     body: dict[str, Any] = {"new_token": new_token}
     if admin:
@@ -79,6 +92,8 @@ def add(
         body["groups"] = [*group]
     if weight is not None:
         body["weight"] = weight
+    if account is not None:
+        body["account"] = account
 
     def lines(answer: dict[str, Any]) -> list[str]:
         if answer.get("token") is None:

@@ -45,6 +45,7 @@ def make_app(
     *,
     jobs_run_as: str = "",
     log_place: Callable[[str, str], str] = "{}:{}".format,
+    as_accounts: bool = False,
 ) -> FastAPI:
     """Return the app of a daemon.
 
@@ -56,8 +57,10 @@ def make_app(
         How jobs run, for people: as their users, or all as one account.
     log_place
         Returns where the log of an attempt is, for people, of a host and the attempt's name.
+    as_accounts
+        Whether commands run as the accounts of their users.
     """
-    service = Service(daemon, jobs_run_as, log_place)
+    service = Service(daemon, jobs_run_as, log_place, as_accounts=as_accounts)
     app = FastAPI(
         title="Warren",
         version=__version__,

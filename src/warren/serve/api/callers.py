@@ -20,7 +20,7 @@ from starlette.requests import Request
 from warren.serve.api import tokens
 from warren.serve.api.errors import Failure
 from warren.serve.api.limits import RateLimit
-from warren.serve.records.users import Caller, User
+from warren.serve.records.users import Caller, Operator, User
 
 COOKIE: Final = "warren_session"
 """Name of the cookie of the page."""
@@ -167,9 +167,10 @@ class Callers:
 
     def _account(self, uid: int) -> Caller:
         name = _account_name(uid)
+        if uid in self._admin_uids:
+            return Operator(name, "admin")
         user = self._users().get(name)
-        is_admin = uid in self._admin_uids or (user is not None and user.role == "admin")
-        return Caller(name, "admin" if is_admin else "user")
+        return Caller(name, "user" if user is None else user.role)
 
     def _known(self, user: User) -> Caller:
         return Caller(user.name, user.role)

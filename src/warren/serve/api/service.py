@@ -67,6 +67,8 @@ class Service:
         How jobs run, for people: as their users, or all as one account.
     log_place
         Returns where the log of an attempt is, for people, of a host and the attempt's name.
+    as_accounts
+        Whether commands run as the accounts of their users.
 
     ``one_look`` is held by the request that looks ahead: that takes long, and one after another.
     """
@@ -76,8 +78,11 @@ class Service:
         daemon: Daemon,
         jobs_run_as: str = "",
         log_place: Callable[[str, str], str] = "{}:{}".format,
+        *,
+        as_accounts: bool = False,
     ) -> None:
         self._log_place = log_place
+        self.as_accounts = as_accounts
         self.daemon = daemon
         self.jobs_run_as = jobs_run_as
         self.closing = False

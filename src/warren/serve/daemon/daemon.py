@@ -33,7 +33,7 @@ from warren.serve.records.events import (
 )
 from warren.serve.records.jobs import Attempt, ServiceJob, attempt_id, resume_of
 from warren.serve.records.machines import Machine
-from warren.serve.records.users import Caller
+from warren.serve.records.users import Caller, account_name
 from warren.serve.schedule.decide import decide
 from warren.serve.schedule.policy_order import PlacePolicy
 from warren.serve.schedule.preemption import PreemptionRules, preemptions
@@ -71,7 +71,7 @@ class Daemon:
     now_ns
         The clock, in nanoseconds since 1970.
     account_of
-        Returns the account of the machine that a user's commands run as; None: the agent's.
+        Returns the account that commands of an account's users run as; None: the agent's.
     tick_s
         Time between two looks at what no event announces, in seconds.
     say
@@ -261,7 +261,8 @@ class Daemon:
         self._soon()
 
     def _order_start(self, job: ServiceJob, attempt: Attempt) -> None:
-        self.hosts.start(attempt.host, start_order(job, attempt, self._account_of(job.user)))
+        account = self._account_of(account_name(self.queue.users, job.user))
+        self.hosts.start(attempt.host, start_order(job, attempt, account))
 
     def _order_stop(self, job: ServiceJob) -> None:
         """Have the host of a job end it, if it runs: by a cancel, or else by a preemption."""

@@ -168,7 +168,12 @@ class _Service:
             account_of=self._account_of,
             say=self._say,
         )
-        app = make_app(daemon, jobs_run_as=self._jobs_run_as(), log_place=self._log_place)
+        app = make_app(
+            daemon,
+            jobs_run_as=self._jobs_run_as(),
+            log_place=self._log_place,
+            as_accounts=self._as_root,
+        )
         unix, *tcp = self._sockets
         servers = {ApiServer(app): unix}
         if tcp:
@@ -222,8 +227,8 @@ class _Service:
             return "as the accounts of their users"
         return f"all as {self._own}, the account of the service"
 
-    def _account_of(self, user: str) -> str | None:
-        return user if self._as_root and user != self._own else None
+    def _account_of(self, account: str) -> str | None:
+        return account if self._as_root and account != self._own else None
 
     def _log_place(self, host: str, attempt: str) -> str:
         folder = self._home / "agent" / "attempts" / attempt / "output"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -16,11 +17,16 @@ class Caller(msgspec.Struct, frozen=True):
     role: Role = "user"
 
 
+class Operator(Caller, frozen=True):
+    """Root or the account of the service, by the socket."""
+
+
 class User(msgspec.Struct, frozen=True, omit_defaults=True):
     """A user that an admin has added; on the machine itself every account may use the socket.
 
     ``token_hash`` is the scrypt hash of the token for TCP, with its salt. ``weight`` is the share
-    of device time that the user should have beside others.
+    of device time that the user should have beside others. ``account`` is the account that its
+    commands run as where the service runs as root; empty: the one with the name of the user.
     """
 
     name: str
@@ -28,6 +34,13 @@ class User(msgspec.Struct, frozen=True, omit_defaults=True):
     groups: tuple[str, ...] = ()
     weight: float = 1.0
     token_hash: str = ""
+    account: str = ""
+
+
+def account_name(users: Mapping[str, User], user: str) -> str:
+    """Return the name of the account that a user's commands run as, among known users."""
+    known = users.get(user)
+    return user if known is None or not known.account else known.account
 
 
 class Quota(msgspec.Struct, frozen=True):

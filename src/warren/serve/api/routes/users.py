@@ -10,9 +10,10 @@ import msgspec
 from warren.serve.api import tokens
 from warren.serve.api.endpoint import Call, Route
 from warren.serve.api.errors import Failure
+from warren.serve.api.service import Service
 from warren.serve.queue import requests
 from warren.serve.records.events import AnyEvent, UserSet
-from warren.serve.records.users import Quota, Role, User
+from warren.serve.records.users import Caller, Operator, Quota, Role, User, account_name
 
 AUDIT_MAX: Final = 10_000
 """Most entries of the audit log in one answer."""
@@ -21,23 +22,27 @@ AUDIT_MAX: Final = 10_000
 class UserBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user shall be; what is left out stays as it is.
 
-    ``new_token`` replaces the token. A user without a token gets one in any case.
+    ``new_token`` replaces the token. A user without a token gets one in any case. ``account`` is
+    the account that its commands run as where the service runs as root.
     """
 
     role: Role | None = None
     groups: tuple[str, ...] | None = None
     weight: Annotated[float, msgspec.Meta(gt=0)] | None = None
     new_token: bool = False
+    account: str | None = None
 
 
 class UserRow(msgspec.Struct, frozen=True):
     """A user, as all users may see it.
 
-    ``used_device_s`` are the device seconds by type that count in its fair share.
+    ``used_device_s`` are the device seconds by type that count in its fair share. ``account`` is
+    the account that its commands run as; None where all run as the account of the service.
     """
 
     name: str
     role: Role
+    account: str | None
     groups: tuple[str, ...]
     weight: float
     has_token: bool
@@ -89,6 +94,7 @@ def user_rows(call: Call) -> list[UserRow]:
             UserRow(
                 name=name,
                 role=user.role,
+                account=account_name(queue.users, name) if call.service.as_accounts else None,
                 groups=user.groups,
                 weight=user.weight,
                 has_token=bool(user.token_hash),
@@ -109,20 +115,21 @@ async def set_user(call: Call, user: str, body: UserBody) -> UserAnswer:
     """Add or change a user; a new token is in the answer, once."""
     service = call.service
     old = service.queue.users.get(user)
-    has_token = old is not None and old.token_hash
-    token = None
-    if call.caller.role == "admin" and (body.new_token or not has_token):
-        if _is_root(user):
-            # Its jobs would run as root: an admin of the queue would be one of the machine.
-            raise Failure("forbidden", f"{user} gets no token: it uses the socket, by `sudo -E`")
-        token = tokens.new_token(user)
     base = old or User(user)
+    account = base.account if body.account is None else body.account
+    account = "" if account == user else account
+    makes_token = body.new_token or not base.token_hash
+    token = None
+    if call.caller.role == "admin" and (makes_token or account != base.account):
+        _check_account(service, call.caller, user, account)
+        token = tokens.new_token(user) if makes_token else None
     changed = User(
         name=user,
         role=base.role if body.role is None else body.role,
         groups=base.groups if body.groups is None else body.groups,
         weight=base.weight if body.weight is None else body.weight,
         token_hash=base.token_hash if token is None else tokens.hash_of(token),
+        account=account,
     )
     service.ask(
         lambda queue, now: requests.set_user(queue, changed, call.caller, now),
@@ -132,12 +139,52 @@ async def set_user(call: Call, user: str, body: UserBody) -> UserAnswer:
     return UserAnswer(row, token)
 
 
-def _is_root(user: str) -> bool:
-    """Tell whether a name is that of an account with the rights of root."""
+def _check_account(service: Service, caller: Caller, user: str, account: str) -> None:
+    """Refuse a token whose commands would run as an account that the caller may not give away.
+
+    Parameters
+    ----------
+    service, caller
+        The service, and the admin that asks.
+    user, account
+        Name of the user, and of the account that is named for it; empty: none is.
+
+    Raises
+    ------
+    Failure
+        400 if there is no such account, 403 if only root may give it away.
+    """
+    name = account or user
+    uid = _uid(name)
+    why = ""
+    if uid == 0:
+        # Its jobs would run as root: an admin of the queue would be one of the machine.
+        why = f"{name} gets no token: it uses the socket, by `sudo -E`"
+    elif not service.as_accounts:
+        if account:
+            raise Failure("wrong", "account: all jobs run as the account of this service")
+    elif uid is None:
+        hint = "" if account else "; name the account of its jobs: --account NAME"
+        raise Failure("wrong", f"user: this machine has no account {name!r}{hint}")
+    elif account and _uid(user) is not None:
+        raise Failure("wrong", f"account: {user} is an account of this machine itself")
+    elif not (isinstance(caller, Operator) or _own_account(service, caller) == name):
+        why = f"only root gives out the account {name}: jobs sent with the token run as it"
+    if why:
+        service.refuse(caller.user, f"set user {user}", why)
+        raise Failure("forbidden", why)
+
+
+def _own_account(service: Service, caller: Caller) -> str:
+    return account_name(service.queue.users, caller.user)
+
+
+def _uid(account: str) -> int | None:
+    """Return the number of an account of this machine; None if it has none of this name."""
     try:
-        return pwd.getpwnam(user).pw_uid == 0
+        return pwd.getpwnam(account).pw_uid
     except (KeyError, ValueError):  # no account; a null character
-        return False
+        return None
 
 
 async def remove_user(call: Call, user: str) -> list[UserRow]:
