@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from warren.serve.daemon.daemon import Order
 
 ORDERS: Final = ("strict", "backfill")
+LOG_LIMIT: Final = 10**10
+"""Default of the most bytes that the log of an attempt takes on disk."""
+_LEAST_LOG: Final = 10**6
 
 
 def _order(text: str) -> str:
@@ -25,6 +28,16 @@ def _order(text: str) -> str:
     if text not in ORDERS:
         raise ValueError(f"unknown order {text!r}; allowed: {', '.join(ORDERS)}")
     return text
+
+
+def _log_limit(text: str) -> int:
+    """Return the most bytes of a log; 0 for none."""
+    if text == "none":
+        return 0
+    found = values.size(text)
+    if found < _LEAST_LOG:
+        raise ValueError(f"must be 1MB or more, or none; got {text[:40]!r}")
+    return found
 
 
 def _endpoint(text: str) -> str:
@@ -52,6 +65,8 @@ def _endpoint(text: str) -> str:
            "HOST:PORT", _endpoint),
     Option("--agents-listen", "Take agents of other machines at this address.", "HOST:PORT",
            _endpoint),
+    Option("--log-limit", "Most that the log of a job takes on disk, or none. Beyond it the middle "
+           "of the log is left out, and its two ends stay. Default: 10GB.", "SIZE", _log_limit),
     Option("--stop-jobs", "End all jobs when the service ends. By default they go on."),
     Option("--print-unit", "Print a unit for systemd with these options, and start nothing."),
     Option("--user", "Of an account's own systemd, without root; with --print-unit."),
@@ -72,6 +87,7 @@ def serve(
     preempt_limit: int | None,
     listen: str | None,
     agents_listen: str | None,
+    log_limit: int | None,
     stop_jobs: bool,
     print_unit: bool,
     user: bool,
@@ -100,6 +116,7 @@ def serve(
             "--preempt-limit": None if preempt_limit is None else str(preempt_limit),
             "--listen": listen,
             "--agents-listen": agents_listen,
+            "--log-limit": None if log_limit is None else f"{log_limit}B" if log_limit else "none",
         }
         _print_unit("serve", options, *["--preempt"] * preempt, user=user)
         return
@@ -123,6 +140,7 @@ def serve(
         listen=listen,
         agents_listen=agents_listen,
         stop_jobs=stop_jobs,
+        log_limit_bytes=(LOG_LIMIT if log_limit is None else log_limit) or None,
     )
 
 

@@ -19,6 +19,7 @@ import msgspec
 from warren.serve.agent import cgroups, processes
 from warren.serve.agent.command import CannotStart, Place, place_of, rights_of, spawn
 from warren.serve.agent.folders import AgentHome, AttemptFolder, this_process
+from warren.serve.agent.log_limit import LogLimit
 from warren.serve.agent.shells import Shells
 from warren.serve.hosts.port import CommandEnded, CommandStarted, StartOrder
 from warren.serve.records.jobs import NO_STRIKE, EndCause
@@ -70,6 +71,7 @@ class Runner:
         self._limit_at = self._kill_at = float("inf")
         self._started = self._out_of_memory = False
         self._output = -1
+        self._log = LogLimit(folder.file("output"), order.log_limit_bytes, self._say)
         self._wake = -1
         self._poll = select.poll()
         self._place: Place | None = None
@@ -95,6 +97,7 @@ class Runner:
         if self._leader:
             self._watch()
         self._kill_all()
+        self._log.finish()
         return self._how_it_ended()
 
     def _listen_for_signals(self) -> None:
@@ -189,7 +192,9 @@ class Runner:
             if now >= self._mark_at:
                 self._look_for_mark(now)
                 continue
-            until = min(self._kill_at, self._shells_at, self._mark_at)
+            if now >= self._log.due_s:
+                self._log.look(now)
+            until = min(self._kill_at, self._shells_at, self._mark_at, self._log.due_s)
             if self._status is None:
                 until = min(until, self._limit_at)
             ready = self._poll.poll(

@@ -72,6 +72,8 @@ class Daemon:
         The clock, in nanoseconds since 1970.
     account_of
         Returns the account that commands of an account's users run as; None: the agent's.
+    log_limit_bytes
+        Most bytes that the log of an attempt takes on disk; None: no limit.
     tick_s
         Time between two looks at what no event announces, in seconds.
     say
@@ -88,6 +90,7 @@ class Daemon:
         preempts: PreemptionRules | None = None,
         now_ns: Callable[[], int] = time.time_ns,
         account_of: Callable[[str], str | None] = lambda _: None,
+        log_limit_bytes: int | None = None,
         tick_s: float = TICK_S,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -101,6 +104,7 @@ class Daemon:
         self.disk_error: str | None = None
         self.now_ns = now_ns
         self._account_of = account_of
+        self._log_limit_bytes = log_limit_bytes
         self._tick_s = tick_s
         self._say = say
         self._reports: deque[Report] = deque()
@@ -262,7 +266,8 @@ class Daemon:
 
     def _order_start(self, job: ServiceJob, attempt: Attempt) -> None:
         account = self._account_of(account_name(self.queue.users, job.user))
-        self.hosts.start(attempt.host, start_order(job, attempt, account))
+        order = start_order(job, attempt, account, self._log_limit_bytes)
+        self.hosts.start(attempt.host, order)
 
     def _order_stop(self, job: ServiceJob) -> None:
         """Have the host of a job end it, if it runs: by a cancel, or else by a preemption."""

@@ -7,7 +7,9 @@ from warren.serve.records.jobs import Attempt, ServiceJob, attempt_id
 from warren.serve.resume.variables import resume_variables
 
 
-def start_order(job: ServiceJob, attempt: Attempt, account: str | None) -> StartOrder:
+def start_order(
+    job: ServiceJob, attempt: Attempt, account: str | None, log_limit_bytes: int | None = None
+) -> StartOrder:
     """Return the order that starts an attempt.
 
     Parameters
@@ -18,6 +20,8 @@ def start_order(job: ServiceJob, attempt: Attempt, account: str | None) -> Start
         The attempt, with its devices.
     account
         The account of the machine that the command runs as; None: that of the agent.
+    log_limit_bytes
+        Most bytes of its log on disk; None: no limit.
     """
     spec = job.spec
     name = attempt_id(job.id, attempt.number)
@@ -38,6 +42,7 @@ def start_order(job: ServiceJob, attempt: Attempt, account: str | None) -> Start
         memory_bytes=spec.memory_bytes,
         grace_s=spec.grace_s,
         resume=spec.resume,
+        log_limit_bytes=log_limit_bytes,
     )
 
 

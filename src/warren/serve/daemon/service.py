@@ -44,6 +44,7 @@ def run_service(
     listen: str | None = None,
     agents_listen: str | None = None,
     stop_jobs: bool = False,
+    log_limit_bytes: int | None = None,
     hosts: Hosts | None = None,
     say: Callable[[str], None] = lambda line: print(f"warren: {line}", file=sys.stderr, flush=True),
 ) -> None:
@@ -65,6 +66,8 @@ def run_service(
         ``HOST:PORT`` at which agents of other machines join.
     stop_jobs
         Whether the jobs that run are cancelled first, with their grace.
+    log_limit_bytes
+        Most bytes that the log of an attempt takes on disk; None: no limit.
     hosts
         Other hosts than those of agents, such as fake ones.
     say
@@ -92,7 +95,7 @@ def run_service(
         service = _Service(own, journal, rules=rules, as_root=as_root, say=say)
         with closing(service):
             service.listen(listen, agents_listen)
-            runner.run(service.run(hosts, stop_jobs=stop_jobs))
+            runner.run(service.run(hosts, stop_jobs=stop_jobs, log_limit_bytes=log_limit_bytes))
 
 
 class _Rules(NamedTuple):
@@ -154,7 +157,9 @@ class _Service:
         if self._sockets:
             (self._home / "socket").unlink(missing_ok=True)
 
-    async def run(self, hosts: Hosts | None, *, stop_jobs: bool) -> None:
+    async def run(
+        self, hosts: Hosts | None, *, stop_jobs: bool, log_limit_bytes: int | None
+    ) -> None:
         """Serve until a signal comes."""
         # Imported here: it takes longer than to find out that the home has a daemon.
         from warren.serve.api.app import make_app
@@ -166,6 +171,7 @@ class _Service:
             hosts,
             **self._rules._asdict(),
             account_of=self._account_of,
+            log_limit_bytes=log_limit_bytes,
             say=self._say,
         )
         app = make_app(

@@ -20,7 +20,8 @@ class StartOrder(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``attempt`` is its name (``12.1``), ``account`` the account of the machine that it runs as; None
     where all jobs run as the agent does. ``environment`` is whole: the host adds nothing but what
-    names its devices and folders. ``resume`` is that of the job.
+    names its devices and folders. ``resume`` is that of the job. ``log_limit_bytes`` is the most
+    that its log takes on disk; None: no limit.
     """
 
     attempt: str
@@ -33,6 +34,7 @@ class StartOrder(msgspec.Struct, frozen=True, omit_defaults=True):
     memory_bytes: int | None = None
     grace_s: float = 10.0
     resume: Resume | None = None
+    log_limit_bytes: int | None = None
 
 
 class AgentJoined(msgspec.Struct, frozen=True, tag="joined"):

@@ -20,6 +20,8 @@ CHUNK_BYTES: Final = 64 * 1024
 """Most bytes of a log that are read at once."""
 PAUSE_S: Final = 0.2
 """Time between two looks at the log of a running job, in seconds."""
+_HOLE: Final = bytes(4096)
+"""Zeros that no program writes: where the middle of a long log was left out."""
 _SILENCE_S: Final = 10.0
 """Longest wait for a host that reads a log, in seconds."""
 _FOREVER_S: Final = 1e9
@@ -134,9 +136,16 @@ class JobLog:
         while True:
             attempt = self._attempt(number)
             over = attempt is None or attempt.ended_ns is not None
-            while part := await read(offset, CHUNK_BYTES):
-                offset += len(part)
-                yield part
+            while part := await read(offset, CHUNK_BYTES - offset % CHUNK_BYTES):
+                text, hole, rest = part.partition(_HOLE)
+                is_whole = (offset + len(part)) % CHUNK_BYTES == 0
+                if not hole or not is_whole or rest.strip(b"\0"):
+                    offset += len(part)
+                    yield part
+                    continue
+                if text:
+                    yield text
+                offset = await end_of_hole(read, offset + len(text))
             if over or not self._query.follow or self._service.closing:
                 return
             await asyncio.sleep(PAUSE_S)
@@ -179,6 +188,25 @@ async def end_of(read: Read, start: int) -> int:
         else:
             high = middle
     return low
+
+
+async def end_of_hole(read: Read, start: int) -> int:
+    """Return where a log goes on after a hole, by looking at the beginnings of chunks."""
+
+    async def is_in_hole(chunk: int) -> bool:
+        return await read(chunk * CHUNK_BYTES, len(_HOLE)) == _HOLE
+
+    low, step = start // CHUNK_BYTES + 1, 1
+    while await is_in_hole(low + step - 1):
+        low, step = low + step, step * 2
+    high = low + step - 1
+    while low < high:  # chunk `low - 1` is in the hole, chunk `high` is not
+        middle = (low + high) // 2
+        if await is_in_hole(middle):
+            low = middle + 1
+        else:
+            high = middle
+    return low * CHUNK_BYTES
 
 
 ROUTES: Final = (Route("GET", "/v1/jobs/{job}/log", read_job_log, media=_TEXT),)
