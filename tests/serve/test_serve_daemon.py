@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from fake_service import (
+    ADMIN,
     ANA,
     TestJournal,
     all_ended,
@@ -24,7 +25,7 @@ from warren.serve.daemon.daemon import TICK_S
 from warren.serve.hosts.fake import Played, fake_machine
 from warren.serve.hosts.port import AgentJoined, AgentLost, CommandStarted, StartOrder
 from warren.serve.journal.journal import JournalWriteError
-from warren.serve.queue.requests import submit
+from warren.serve.queue.requests import remove_machine, submit
 from warren.serve.records.events import AttemptBegun, AttemptEnded, JobHeld, JobSubmitted
 from warren.serve.records.jobs import CommandSpec, JobState, Submission
 
@@ -347,6 +348,47 @@ def test_a_host_with_attempts_of_another_queue_is_used_when_they_have_ended(
     play(main())
     assert "machine h0 is not used" in said[0]
     assert "(1.1, 2.1)" in said[0]
+
+
+def test_a_removed_host_that_comes_back_is_used_when_what_it_ran_is_gone(
+    journal: TestJournal,
+) -> None:
+    said: list[str] = []
+
+    async def main() -> None:
+        hosts = fake_hosts(devices=2, plays=lambda _: Played(100.0, stop_s=60.0))
+        graces: list[float] = []
+        stop = hosts.stop
+
+        def slow_stop(host: str, attempt: str, grace_s: float, **more: bool) -> None:
+            graces.append(grace_s)
+            stop(host, attempt, grace_s + 3.0, **more)  # a process that is slow to die
+
+        hosts.stop = slow_stop  # type: ignore[method-assign]
+        daemon = daemon_of(journal, hosts, say=said.append)
+        await daemon.start()
+        jobs = [submit_one(daemon, retries=1) for _ in range(2)]
+        await asyncio.sleep(1)
+        hosts.lose("h0")
+        await asyncio.sleep(1)
+        daemon.ask(lambda queue, now: remove_machine(queue, "h0", ADMIN, now))
+        states = daemon.queue.jobs.values()
+        assert {one.state for one in states} == {JobState.QUEUED}
+        hosts.bring_back("h0")
+        await asyncio.sleep(2)
+        assert sorted(hosts.running) == [f"{job}.1" for job in jobs]
+        assert graces == [0.0, 0.0]
+        await until(daemon, lambda: {one.state for one in states} == {JobState.RUNNING})
+        assert 5 <= loop_s() < 8
+        await asyncio.sleep(1)
+        assert sorted(hosts.running) == [f"{job}.2" for job in jobs]
+        assert not hosts.clashes
+        await daemon.stop()
+
+    play(main())
+    assert any(
+        "is used once attempts that ended without it are gone (1.1, 2.1)" in one for one in said
+    )
 
 
 def test_an_event_that_cannot_happen_is_left_out_and_keeps_no_daemon_from_starting(

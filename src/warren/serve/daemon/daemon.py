@@ -318,6 +318,8 @@ class Daemon:
     def _events_of(self, report: Report) -> list[AnyEvent]:
         """Return the events of a report; a report that makes no sense is named and left out."""
         try:
+            if isinstance(report, AgentLost):
+                self._unused.pop(report.host, None)
             if isinstance(report, AgentJoined) and not self._may_use(report):
                 return []
             if abs(getattr(report, "time_ns", 0)) >= _LATEST_NS:
@@ -331,21 +333,32 @@ class Daemon:
         """Tell whether a host may be used from now on.
 
         A host that is connected says nothing new: what it lists is older than later orders. A host
-        with attempts of another queue is used once they have ended.
+        with attempts of another queue, or attempts that were given up while it was away, is used
+        once they have ended.
         """
         host = report.machine.name
+        waiting = self._unused.get(host)
+        if waiting is not None and waiting is not report:
+            return False  # it is the same connection, and attempts may have ended since
         self._unused.pop(host, None)
         known = self.queue.machines.get(host)
         if known is not None and known.connected:
             return False
         unknown = [name for name in report.attempts if self._attempt(name) is None]
+        over = self._over(report)
         if unknown:
-            self._unused[host] = report
             self._say(
                 f"machine {host} is not used: it has attempts that this queue does not know "
                 f"({', '.join(unknown[:3])}); end them, or start its agent with another home"
             )
-        return not unknown
+        elif over:
+            self._say(
+                f"machine {host} is used once attempts that ended without it are gone "
+                f"({', '.join(over[:3])}); they are killed"
+            )
+        if unknown or over:
+            self._unused[host] = report
+        return host not in self._unused
 
     def _answer(self, report: Report) -> None:
         """Answer a report whose events are on disk: repeat orders, or let the host forget."""
@@ -357,12 +370,19 @@ class Daemon:
             joined = self._unused.get(report.host)
             if joined is not None:
                 left = tuple(name for name in joined.attempts if name != report.attempt)
-                self.report(msgspec.structs.replace(joined, attempts=left))
-        elif isinstance(report, AgentLost):
-            self._unused.pop(report.host, None)
-        elif isinstance(report, AgentJoined) and report.machine.name not in self._unused:
-            self._say(_joined_line(report.machine))
-            self._meet(report)
+                joined = msgspec.structs.replace(joined, attempts=left)
+                self._unused[report.host] = joined  # another end may come in the same turn
+                if not self._over(joined) and all(map(self._attempt, left)):
+                    self.report(joined)
+        elif isinstance(report, AgentJoined):
+            host = report.machine.name
+            if host not in self._unused:
+                self._say(_joined_line(report.machine))
+                self._meet(report)
+                return
+            for name in self._over(report):
+                # Its job may run elsewhere by now. If it has ended its report comes once more.
+                self.hosts.stop(host, name, 0.0)
 
     def _meet(self, report: AgentJoined) -> None:
         """Give orders again that a host may have missed while it was not connected."""
@@ -372,11 +392,6 @@ class Daemon:
                 self._order_start(job, attempt)
             if job.cancelled_by is not None or attempt.preempt_ns is not None:
                 self._order_stop(job)
-        for name in report.attempts:
-            found = self._attempt(name)
-            if found is not None and found[1].ended_ns is not None:
-                # It was given up while its host was away. If it has ended its report comes, too.
-                self.hosts.stop(host, name, found[0].spec.grace_s)
 
     def _running_on(self, host: str) -> list[tuple[ServiceJob, Attempt]]:
         """Return the jobs that hold devices of a host, each with the attempt that does."""
@@ -390,6 +405,11 @@ class Daemon:
         if job is None or not number.isdecimal() or not 1 <= int(number) <= len(job.attempts):
             return None
         return job, job.attempts[int(number) - 1]
+
+    def _over(self, report: AgentJoined) -> list[str]:
+        """Return the attempts of a host that have ended for the queue."""
+        found = {name: self._attempt(name) for name in report.attempts}
+        return [name for name, one in found.items() if one and one[1].ended_ns is not None]
 
     def _runs(self, name: str) -> bool:
         """Tell whether an attempt has not ended."""
