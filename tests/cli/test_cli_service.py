@@ -192,6 +192,7 @@ def test_arrays_sweeps_folder_and_variables_are_sent(
         ("queue x", ["unexpected extra argument", "(x)"]),
         ("cancel", ["cancel: ID... is missing"]),
         ("priority 3 high", ["priority: N: expected a whole number, got 'high'"]),
+        ("priority 3 -5 --bogus", ["no option --bogus"]),
         ("drain gpu1 --gone --reason x", ["--gone takes a machine alone"]),
         ("quota set ana gpu -- -1", ["quota set: N: must be at least 0, got '-1'"]),
         ("user add ana --weight 0", ["user add: --weight: expected a number above 0"]),

@@ -229,8 +229,9 @@ def test_changes_are_asked_of_each_job(
         assert warren(verb, "3", "n/1") == (0, "", [])
         assert warren(verb, "3", "n/1", "--json").json == [{"ids": ["3"]}, {"ids": ["n%2F1"]}]
     script.answers["POST /v1/jobs/3/priority"] = (200, {"ids": ["3"]})
-    assert warren("priority", "3", "--", "-5").code == 0
-    assert service.asked[-1].body == {"priority": -5}
+    for words in (("-5",), ("--", "-5"), ("-5", "--json"), ("--json", "--", "-5")):
+        assert warren("priority", "3", *words).code == 0
+        assert service.asked[-1].body == {"priority": -5}
 
 
 def test_a_shell_needs_a_job_that_runs_on_this_machine(

@@ -78,7 +78,7 @@ def release(*, jobs: tuple[str, ...], server: str | None, json_: bool) -> None:
     Argument("priority", "N", "Priority; jobs of a higher one start first.", values.whole),
     SERVER,
     JSON,
-    examples=("warren priority 12 5", "warren priority 12 -- -5"),
+    examples=("warren priority 12 5", "warren priority 12 -5"),
 )
 def priority(*, job: str, priority: int, server: str | None, json_: bool) -> None:
     """Change the priority of a job.

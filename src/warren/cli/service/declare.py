@@ -136,14 +136,30 @@ class Command:
         return [*rest, *line]
 
     def ordered(self, line: Sequence[str]) -> list[str]:
-        """Return a command line with a job file as its last word: options may stand behind it."""
+        """Return a command line in an order that tells its words from its options.
+
+        A job file comes last: options may stand behind it. A number below 0 is no option.
+        """
         if not self.words:
-            return [*line]
+            return self._numbers_last(line)
         at = self._first_word(line, 0)
         behind = self._first_word(line, at + 1)
         if at < len(line) <= behind and is_job_file(line[at]):
             return [*line[:at], *line[at + 1 :], line[at]]
         return [*line]
+
+    def _numbers_last(self, line: Sequence[str]) -> list[str]:
+        """Return a command line with numbers below 0 behind ``--``, but for values of options."""
+        if "--" in line:
+            return [*line]
+        valued = {flag for option in self.options if option.read for flag in option.flags}
+        numbers = {
+            at
+            for at, word in enumerate(line)
+            if word[:1] == "-" and word[1:].isdecimal() and (not at or line[at - 1] not in valued)
+        }
+        rest = [word for at, word in enumerate(line) if at not in numbers]
+        return [*rest, *(("--", *(line[at] for at in sorted(numbers))) if numbers else ())]
 
     def _first_word(self, line: Sequence[str], at: int) -> int:
         """Return where the first word is that is no option nor its value; ``at`` is the first."""
