@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import socket
 import ssl
 import subprocess
 import sys
@@ -119,6 +120,16 @@ def test_the_token_is_that_of_the_environment_else_of_a_file_that_others_cannot_
         token_of()
     monkeypatch.setenv("WARREN_TOKEN", "xyz")
     assert token_of() == "xyz"
+
+
+def test_nothing_that_listens_elsewhere_is_no_reason_to_start_a_service_here() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as end:
+        port = end.getsockname()[1]
+    with pytest.raises(ServiceError) as caught, Client(f"127.0.0.1:{port}") as client:
+        client.queue()
+    said = str(caught.value)
+    assert said.startswith(f"no service at 127.0.0.1:{port}: nothing listens there")
+    assert "it has ended" not in said
 
 
 def test_no_token_goes_to_a_unix_socket_and_one_goes_to_tcp(tmp_path: Path) -> None:

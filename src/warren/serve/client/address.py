@@ -151,8 +151,13 @@ def _unreachable(address: Address, error: OSError) -> str:
     place = address.text
     if isinstance(error, FileNotFoundError):
         return f"no service at {place}: start one with `warren serve`, or name one by WARREN_SERVER"
-    if isinstance(error, ConnectionRefusedError):
+    if isinstance(error, ConnectionRefusedError) and address.path:
         return f"no service at {place}: it has ended; start it with `warren serve`"
+    if isinstance(error, ConnectionRefusedError):
+        return (
+            f"no service at {place}: nothing listens there; compare the address with the line that "
+            "`warren serve --listen` prints, or ask an admin whether the service runs"
+        )
     if isinstance(error, PermissionError):
         return f"{place}: this account may not use the service"
     if type(error).__name__ == "SSLCertVerificationError":
