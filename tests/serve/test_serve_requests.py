@@ -207,7 +207,17 @@ def test_a_name_means_the_own_jobs_of_that_name_that_have_not_ended_or_else_the_
     assert [state(queue, one) for one in (new, waits, "3")] == ["cancelled", "failed", "queued"]
     last = add(queue, after=(Dependency("prep", "any"),))
     assert queue.jobs[last].spec.after == (Dependency(new, "any"),)
-    assert "unknown" in refused("unknown", lambda: requests.hold(queue, ["prep"], ANA, 0))
+    text = refused("unknown", lambda: requests.hold(queue, ["prep"], ANA, 0))
+    assert text == f"your job 'prep', {new}, has ended"
+
+
+def test_the_name_of_a_job_of_another_user_is_answered_with_its_id() -> None:
+    queue = service(machine("h1", "H100"))
+    job = add(queue, BEN, name="prep")
+    text = refused("unknown", lambda: requests.cancel(queue, ["prep"], ANA, 0))
+    assert text == f"no job of yours is named 'prep'; ben has one, {job}: name it by its id"
+    text = refused("unknown", lambda: requests.cancel(queue, ["prap"], ANA, 0))
+    assert text == "job 'prap' is unknown"
 
 
 def test_a_hold_is_never_lost_and_one_release_is_enough() -> None:

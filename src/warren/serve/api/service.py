@@ -19,7 +19,7 @@ from warren.serve.api.limits import RateLimit
 from warren.serve.forecast.copies import copied
 from warren.serve.forecast.why import Why, explained
 from warren.serve.journal.journal import JournalWriteError
-from warren.serve.queue.refusals import Refusal
+from warren.serve.queue.refusals import Refusal, why_unknown
 from warren.serve.queue.requests import Submitted
 from warren.serve.queue.state import Queue
 from warren.serve.queue.views import JobShown, shown
@@ -178,7 +178,7 @@ class Service:
             ids = queue.ids(job)
             if ids:
                 raise Failure("unknown", f"{job} is an array; its jobs are {ids[0]} to {ids[-1]}")
-            raise Failure("unknown", f"job {job[:100]!r} is unknown")
+            raise Failure("unknown", why_unknown(queue, job, caller.user))
         return found
 
     async def why(self, job: ServiceJob) -> Why:

@@ -68,9 +68,22 @@ def named_jobs(queue: Queue, targets: Sequence[str], caller: Caller) -> list[Ser
             units = queue.names.get((caller.user, target), ())
             ids = [one for unit in units for one in queue.ids(unit)]
         if not ids:
-            raise Refusal("unknown", f"job '{target}' is unknown")
+            raise Refusal("unknown", why_unknown(queue, target, caller.user))
         owner = queue.jobs[ids[0]].user
         if owner != caller.user and caller.role != "admin":
             raise Refusal("forbidden", f"job {target} belongs to {owner}")
         found.update(dict.fromkeys(ids))
     return [queue.jobs[one] for one in found]
+
+
+def why_unknown(queue: Queue, target: str, user: str) -> str:
+    """Return why a target names no job that a user can change by it, and what to write instead."""
+    shown = target[:100]
+    ended = queue.last_named.get((user, target))
+    if ended is not None:
+        return f"your job '{shown}', {ended}, has ended"
+    others = [(owner, min(ids)) for (owner, name), ids in queue.names.items() if name == target]
+    if others:
+        owner, unit = min(others)
+        return f"no job of yours is named '{shown}'; {owner} has one, {unit}: name it by its id"
+    return f"job '{shown}' is unknown"
