@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -133,3 +135,33 @@ def test_a_folder_is_private_and_goes_when_its_context_ends_whatever_is_in_it(
     with pytest.raises(KeyError):
         fails_in_it()
     assert not list(tmp_path.iterdir())
+
+
+def test_a_run_removes_what_killed_runs_have_left_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(scratch, "_PATH_MAX", 4096)
+    elsewhere = tmp_path / "elsewhere"
+    names = {kind: f"warren-{k:012x}" for k, kind in enumerate(("left", "young", "held", "marked"))}
+    for name in ("elsewhere", "warren-mine", "warren-rings-00000000abcd", *names.values()):
+        (tmp_path / name / "in").mkdir(parents=True)
+        os.utime(tmp_path / name, (1e9, 1e9))
+    os.utime(tmp_path / names["young"])
+    link = tmp_path / "warren-0000000000ff"
+    link.symlink_to(elsewhere)
+    os.utime(link, (1e9, 1e9), follow_symlinks=False)
+    held = scratch.hold(tmp_path / names["held"])
+    marked = subprocess.Popen(
+        [sys.executable, "-c", "input()"],
+        env={"WARREN_RUN": names["marked"]},
+        stdin=subprocess.PIPE,
+    )
+    try:
+        scratch.remove_left_folders()
+    finally:
+        os.close(held)
+        marked.communicate(b"\n")
+    kept = {"elsewhere", "warren-mine", link.name, *names.values()} - {names["left"]}
+    assert {path.name for path in tmp_path.iterdir()} == kept
+    assert (elsewhere / "in").is_dir()

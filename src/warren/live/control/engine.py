@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +33,7 @@ from warren.live.process.process_pool import (
     ZygoteStarts,
 )
 from warren.live.process.processes import Processes
-from warren.live.process.scratch import free_path
+from warren.live.process.scratch import free_path, hold, remove_left_folders
 from warren.live.process.specs import Exited, Role
 from warren.live.testbed.namespaces import HERE, inside
 from warren.live.training.app.app_imports import sources_of
@@ -85,6 +86,7 @@ class LiveEngine(ABC):
         self._scale = 1.0 if emulate is None else emulate.time_scale
         self._clock: ClusterClock | None = None
         self._folder: Path | None = None
+        self._held: int | None = None
         self._pool_or_none: Processes | None = None
         self._guard: CleanupGuard | None = None
         self._memory: MemoryLimit | None = None
@@ -131,6 +133,7 @@ class LiveEngine(ABC):
         self._claims.enter_context(devices_held(self._run, self._journal.parent))
         # A testbed may have been set up again since ``__init__``.
         self._placement = self._placement_now()
+        remove_left_folders()
         # ``close`` must know of every resource before a signal can end the run.
         with NoInterrupt(), self._saying_need():
             self._folder = free_path(short=True)
@@ -141,6 +144,7 @@ class LiveEngine(ABC):
             # The guard is there before anything that a kill could leave behind.
             self._guard = CleanupGuard(self._folder, cgroups)
             self._folder.mkdir(mode=0o700)
+            self._held = hold(self._folder)
             with inside(self._placement.places_H[0] if self._placement.agents else HERE):
                 mine = self._placement.identity(0) if self._placement.agents else NOWHERE
                 self._hub_or_none = Hub(controller_address(str(self._folder)), mine)
@@ -235,6 +239,9 @@ class LiveEngine(ABC):
             if self._folder is not None:
                 remove_folder(self._folder)
                 self._folder = None
+            if self._held is not None:
+                os.close(self._held)
+                self._held = None
             # The guard last: should this method be killed, the guard removes the rest.
             if self._guard is not None:
                 self._guard.close()
