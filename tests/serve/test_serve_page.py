@@ -10,10 +10,11 @@ import pytest
 from api_world import submitted, world
 from fake_service import play
 
+from warren.serve.client.shown import size
 from warren.serve.hosts.fake import Played
 from warren.serve.hosts.port import DevicesSeen
 from warren.serve.page.render import static_file
-from warren.serve.page.text import duration, gibibytes, moment
+from warren.serve.page.text import duration, moment
 from warren.serve.records.machines import DeviceUse
 
 HTMX = {"hx-request": "true"}
@@ -226,7 +227,8 @@ def test_times_and_sizes_are_in_words() -> None:
     texts = [duration(s * second) for s in (-1, 0, 59, 60, 3_661, 90_000, 200_000)]
     assert texts == ["0 s", "0 s", "59 s", "1 min", "1 h 1 min", "1 d 1 h", "2 d 7 h"]
     assert moment(0) == "1970-01-01 00:00:00 UTC"
-    assert gibibytes(3 << 29) == "1.5 GiB"
+    sizes = [size(count) for count in (0, 1_500, 80e9, 1.5e12)]
+    assert sizes == ["0 B", "1.5 kB", "80 GB", "1.5 TB"]
 
 
 def test_the_one_foreign_file_is_whole_and_has_its_license_beside_it() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 
 from warren.cli.service.declare import JSON, SERVER, Argument, Option, command
-from warren.cli.service.text import clean, fields, moment, size, span, table, width
+from warren.cli.service.text import clean, fields, moment, table, width
 from warren.serve.client import values
 from warren.serve.client.client import Client, query, quoted
+from warren.serve.client.shown import size, span
 
 TYPE_CHECKING = False  # not from typing, which takes long to load
 

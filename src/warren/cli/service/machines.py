@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 
 from warren.cli.service.declare import JSON, SERVER, Argument, Option, command
-from warren.cli.service.text import clean, size, table, width
+from warren.cli.service.text import clean, table, width
 from warren.serve.client.address import refused
 from warren.serve.client.client import Client, quoted
+from warren.serve.client.shown import size
 
 TYPE_CHECKING = False  # not from typing, which takes long to load
 

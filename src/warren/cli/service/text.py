@@ -1,4 +1,4 @@
-"""Answers of the service as text: tables that fit the terminal, times, sizes."""
+"""Answers of the service as text: tables that fit the terminal, and moments."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 NARROWEST: Final = 60
 """Fewest columns that a table is made for."""
-_UNITS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
-"""Units of time from the largest on, in seconds, with their signs."""
 
 
 def clean(value: object) -> str:
@@ -25,29 +23,6 @@ def clean(value: object) -> str:
     from warren.model.errors import printable
 
     return printable(text)
-
-
-def span(seconds: float | None) -> str:
-    """Return a time in its two largest units: 12 s, 4 min 30 s, 2 h 5 min, 3 d 4 h."""
-    if seconds is None:
-        return ""
-    whole = max(0, int(seconds))
-    for size, unit in _UNITS:
-        if whole >= size:
-            smaller = {"d": (3_600, "h"), "h": (60, "min"), "min": (1, "s")}[unit]
-            rest = int(whole % size) // smaller[0]
-            return f"{int(whole // size)} {unit}" + (f" {rest} {smaller[1]}" if rest else "")
-    return f"{whole} s"
-
-
-def size(count: float | None) -> str:
-    """Return bytes in the unit that suits them: 512 MB, 80 GB."""
-    if count is None:
-        return ""
-    for unit, value in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= value:
-            return f"{count / value:.3g} {unit}"
-    return f"{count:.0f} B"
 
 
 def moment(seconds: float | None) -> str:

@@ -13,7 +13,8 @@ from warren.serve.api.endpoint import Call
 from warren.serve.api.routes.hosts import DeviceJob, HostDeviceRow, HostRow
 from warren.serve.api.routes.users import UserRow
 from warren.serve.api.service import may_see
-from warren.serve.page.text import duration, gibibytes, moment
+from warren.serve.client.shown import size
+from warren.serve.page.text import duration, moment
 from warren.serve.queue.state import Queue
 from warren.serve.queue.views import JobShown, ServiceJobRow, preempted_text
 from warren.serve.records.jobs import Attempt, JobState, ServiceJob, resume_of
@@ -219,7 +220,7 @@ def used(user: UserRow) -> str:
 def host_part(host: HostRow) -> HostPart:
     """Return a host for its page."""
     about = (
-        f"{host.processors} processors, {gibibytes(host.memory_bytes)} memory, "
+        f"{host.processors} processors, {size(host.memory_bytes)} memory, "
         f"limits by {host.limits}, Warren {host.version}"
     )
     why = host.reason if not host.connected else (host.drained or "")
@@ -235,7 +236,7 @@ def _device_line(device: HostDeviceRow) -> DeviceLine:
         text = f"{text}: {device.drained}"
     memory = ""
     if device.memory_bytes:
-        memory = f"{device.used_bytes / 1024**3:.1f} of {gibibytes(device.memory_bytes)}"
+        memory = f"{size(device.used_bytes)} of {size(device.memory_bytes)}"
     return DeviceLine(
         device.id, device.type, device.use, text, device.jobs, memory, device.used_bytes,
         device.memory_bytes, device.drained is not None,

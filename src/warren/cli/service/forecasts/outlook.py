@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from warren.cli.service.declare import JSON, SERVER, Argument, Option, command
-from warren.cli.service.text import clean, span, table, width
+from warren.cli.service.text import clean, table, width
 from warren.serve.client import values
 from warren.serve.client.address import refused
 from warren.serve.client.client import Client, quoted
+from warren.serve.client.shown import span
 
 TYPE_CHECKING = False  # not from typing, which takes long to load
 
