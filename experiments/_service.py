@@ -19,6 +19,8 @@ PATIENCE_S = 120.0
 """Seconds after which what has not come counts as lost."""
 LOOK_S = 0.005
 """Seconds between two looks at what must come or go."""
+# A shell lets what it starts in the background ignore SIGINT; an experiment saves what it has then.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Service:
