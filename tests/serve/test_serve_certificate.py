@@ -6,13 +6,22 @@ import json
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from certificate_evidence import (
+    EVERY,
+    OTHER,
+    STEPS,
+    WHOLE,
+    Resumed,
+    apart,
+    found,
+    step,
+    values,
+)
 from msgspec.structs import replace
 
 from warren.serve.certificate import verdict
@@ -21,87 +30,12 @@ from warren.serve.certificate.evidence import (
     CheckedRun,
     CheckedStep,
     CheckpointFile,
-    Judgement,
     Save,
     StoppedRun,
 )
 from warren.serve.certificate.files import last_files
 from warren.serve.certificate.folder_events import FolderEvent
 from warren.serve.certificate.saves import drawn_stop, newest_saves, saves_of
-
-STEPS, EVERY, EPOCH = 20, 4, 8
-Change = Callable[[int, CheckedStep], CheckedStep]
-
-
-def step(k: int, mark: str = "") -> CheckedStep:
-    """Step ``k`` (from 0) of a whole run; with a mark, one that came to other parameters."""
-    return CheckedStep(
-        before=f"weights {k}{mark if k else ''}",
-        after=f"weights {k + 1}{mark}",
-        types=["torch.float32"],
-        state=f"state {k}{mark}" if k else "",
-        state_kinds=["momentum: torch.float32"] if k else [],
-        grads=f"grads {k}{mark}",
-        norm=1.0005,
-        lr=[0.1 / (k + 1)],
-        rng={"torch": f"rng {k}", "python": "never drawn from"},
-        inputs=[("x", f"batch {k}", [f"row {k % EPOCH}", f"row {k % EPOCH + 1}"])],
-        time=float(k),
-    )
-
-
-def values(**named: Any) -> dict[str, CheckpointFile]:
-    """A checkpoint of one file."""
-    usual: dict[str, Any] = {
-        "net.weight": ["torch.float32", [2], "w"],
-        "opt.state.0.momentum": ["torch.float32", [2], "m"],
-        "step": ["int", [], STEPS],
-    }
-    return {"last.pt": CheckpointFile(written=99.0, format="torch_file", values=usual | named)}
-
-
-WHOLE = CheckedRun(
-    lanes={"0": [step(k) for k in range(STEPS)]},
-    files=values(),
-    saves=tuple(Save(k, k) for k in range(EVERY, STEPS + 1, EVERY)),
-)
-
-
-@dataclass
-class Resumed:
-    """A run that was stopped after step 10 and goes on from the save of step 8, unless changed."""
-
-    began: int = 8
-    stop: int = 10
-    files: dict[str, CheckpointFile] | None = None
-    at_stop: dict[str, CheckpointFile] | None = None
-
-    def judged(self, steps: list[CheckedStep] | None = None, **rest: Any) -> Judgement:
-        lane = [step(k) for k in range(self.began, STEPS)] if steps is None else steps
-        run = replace(WHOLE, lanes={"0": lane}, files=self.files or values(), **rest)
-        at_stop = values() if self.at_stop is None else self.at_stop
-        stop = StoppedRun(
-            by="kill",
-            place="between saves",
-            steps=self.stop,
-            newest=((self.stop - 1) // EVERY * EVERY,),
-            files=at_stop,
-            resumed=run,
-        )
-        return verdict.judged(WHOLE, stop)
-
-
-def apart(**changed: Any) -> list[CheckedStep]:
-    """Steps after step 8 that come to other parameters; the first of them with these changes."""
-    first = replace(step(8), after="weights 9 other", **changed)
-    return [first, *(step(k, " other") for k in range(9, STEPS))]
-
-
-OTHER = values(**{"net.weight": ["torch.float32", [2], "other"]})
-
-
-def found(judgement: Judgement) -> tuple[str, list[str]]:
-    return judgement.level, [cause.kind for cause in judgement.causes]
 
 
 def test_the_same_steps_and_values_after_the_newest_save_are_exact() -> None:
@@ -152,7 +86,10 @@ def test_a_run_that_saves_only_at_its_end_loses_all_of_it() -> None:
     ("steps", "level", "kinds"),
     [
         (apart(state="", state_kinds=[]), "loses", ["optimizer"]),
-        (apart(state="state 4"), "loses", ["torn file"]),
+        (apart(state="state 4"), "loses", ["torn pair"]),
+        (apart(others=["a copy of weights 8"], grads="other", norm=1.5), "loses",
+         ["values beside the model"]),
+        (apart(rng={"torch": "rng 8 after its masks"}, grads="other"), "restarts", ["RNG"]),
         (
             apart(state="cast", state_kinds=["momentum: torch.bfloat16"]),
             "equal order",

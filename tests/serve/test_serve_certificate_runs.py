@@ -15,8 +15,11 @@ from typing import Any
 import pytest
 
 from warren.model.errors import SpecError
-from warren.serve.certificate.certificate import Certificate, CertificateCheck
+from warren.serve.certificate import verdict
+from warren.serve.certificate.certificate import CertificateCheck
 from warren.serve.certificate.command_run import CommandRun
+from warren.serve.certificate.report import Certificate
+from warren.serve.certificate.saves import PlannedStop
 
 pytestmark = pytest.mark.live
 
@@ -60,6 +63,29 @@ while step < 12:
     if step % 3 == 0:
         kept = {"net": net.state_dict(), "opt": opt.state_dict(), "step": step}
         torch.save(kept, path + ".part")
+        os.rename(path + ".part", path)
+"""
+
+COUNTED = """
+import os, torch
+path = os.path.join(os.environ["WARREN_CHECKPOINT_DIR"], "last.pt")
+torch.manual_seed(1)
+net = torch.nn.Linear(4, 4)
+opt = torch.optim.SGD(net.parameters(), lr=0.01)
+step = count = skip = 0
+if os.path.exists(path):
+    kept = torch.load(path)
+    net.load_state_dict(kept["net"])
+    step, skip = kept["step"], kept["count"]
+for number in range(skip, 99):
+    if step == 12:
+        break
+    opt.zero_grad()
+    net(torch.full((2, 4), 0.1 * number)).square().sum().backward()
+    opt.step()
+    step, count = step + 1, count + 1
+    if step % 3 == 0:
+        torch.save({"net": net.state_dict(), "step": step, "count": count}, path + ".part")
         os.rename(path + ".part", path)
 """
 
@@ -128,6 +154,22 @@ def test_the_steps_of_a_training_script_tell_why_it_differs(folder: Path) -> Non
     assert began is not None
     assert found.first_difference["tensor"] == "net.0.weight"
     assert found.first_difference["step"] == began + 1
+
+
+def test_a_second_stop_shows_a_place_that_is_counted_from_the_resume(folder: Path) -> None:
+    script = folder / "script.py"
+    script.write_text(COUNTED)
+    check = CertificateCheck([sys.executable, str(script)])
+    check._base = folder
+    ended = check._whole("whole run")
+    whole = ended.result(check._read([ended.checkpoints])[0])
+    stop = check._try_stop(whole, "kill", PlannedStop(5, False, 0.0, again=4))
+    assert stop is not None
+    assert (stop.steps, stop.newest) == (7, (6,))
+    assert stop.place == "between saves, and again after the resume"
+    judgement = verdict.judged(whole, stop)
+    assert (judgement.level, judgement.began) == ("restarts", 6)
+    assert [cause.kind for cause in judgement.causes] == ["data order"]
 
 
 def test_processes_that_left_the_session_are_gone_before_the_resume(folder: Path) -> None:

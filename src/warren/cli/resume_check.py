@@ -11,7 +11,8 @@ import typer
 from warren.cli.streams import answer, print_json, say
 from warren.model.errors import Problem, SpecError
 from warren.model.units import parse_time_s
-from warren.serve.certificate.certificate import Certificate, CertificateCheck, as_mapping
+from warren.serve.certificate.certificate import CertificateCheck
+from warren.serve.certificate.report import Certificate, as_mapping
 
 Resume = Annotated[
     bool,

@@ -7,7 +7,13 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from warren.serve.certificate.evidence import Cause, CheckedRun, CheckedStep, StoppedRun
-from warren.serve.certificate.files import has_optimizer, last_files, torn_files
+from warren.serve.certificate.files import (
+    has_optimizer,
+    last_files,
+    parts_apart,
+    states_step,
+    torn_files,
+)
 
 _ROUNDING: Final = 1e-3
 """Largest relative difference of two gradients that other kernels may make."""
@@ -26,14 +32,19 @@ class Alignment(NamedTuple):
 def aligned(whole: Sequence[CheckedStep], resumed: Sequence[CheckedStep], stop: int) -> Alignment:
     """Return where a resumed run went on, by its parameters; by the number of its steps if not."""
     first = resumed[0]
-    same = [
-        k
-        for k, one in enumerate(whole)
-        if one.before == first.before and one.optimizer == first.optimizer
-    ]
+    same = [k for k, one in enumerate(whole) if one.before == first.before]
     if same:
-        # Parameters stay the same at a rate of zero: then the batch decides, then the place.
-        best = max(same, key=lambda k: (whole[k].batch == first.batch, k <= stop, -abs(stop - k)))
+        # Parameters stay the same at a rate of zero: then the batch decides, then the place. The
+        # first optimizer of a resumed run may be the second one of a whole run.
+        best = max(
+            same,
+            key=lambda k: (
+                whole[k].optimizer == first.optimizer,
+                whole[k].batch == first.batch,
+                k <= stop,
+                -abs(stop - k),
+            ),
+        )
         return Alignment(best, True)
     batches = [k for k, one in enumerate(whole) if one.batch and one.batch == first.batch]
     counted = len(whole) - len(resumed)
@@ -74,8 +85,10 @@ def lost_work(whole: CheckedRun, stop: StoppedRun, began: int) -> Iterator[Cause
     """Yield why steps were done again that a checkpoint had held, if they were."""
     torn = torn_files(stop.files, whole.files)
     newest = max(stop.newest, default=0)
-    if began and (began in stop.newest or _is_stored(began, whole, stop)):
-        return  # from the newest file of some kind, though one of another kind is newer
+    if began and (began in stop.newest or states_step(last_files(stop.files, ()), began)):
+        # From the newest file of some kind, though one of another kind is newer; or it was written
+        # a while after its step.
+        return
     if began < newest and torn:
         yield Cause(
             "loses",
@@ -98,15 +111,21 @@ def lost_work(whole: CheckedRun, stop: StoppedRun, began: int) -> Iterator[Cause
         )
 
 
-def _is_stored(began: int, whole: CheckedRun, stop: StoppedRun) -> bool:
-    """Tell whether a newest checkpoint states the step itself: it may be written a while later."""
-    files = last_files(stop.files, whole.first)
-    values = [value for file in files.values() for value in file.values.values()]
-    return any(value[0] == "int" and value[2] == began for value in values)
-
-
 def _saves_between(whole: CheckedRun) -> bool:
     return any(save.begun < whole.steps for save in whole.saves)
+
+
+def torn_pair(whole: CheckedRun, stop: StoppedRun) -> Iterator[Cause]:
+    """Yield which two files of a checkpoint are of two saves, if some are."""
+    found = parts_apart(stop.written, whole.files, whole.first)
+    if found is not None:
+        one, other = sorted(found, key=lambda name: -stop.written[name])
+        yield Cause(
+            "loses",
+            "torn pair",
+            f"parts of the checkpoint do not agree: {one} is of step {stop.written[one]}, {other} "
+            f"of step {stop.written[other]}; a stop between two files left a torn pair",
+        )
 
 
 def wrong_count(whole: CheckedRun, resumed: CheckedRun, began: int) -> Iterator[Cause]:
@@ -143,30 +162,53 @@ def _place_of(whole: Sequence[CheckedStep], step: CheckedStep) -> int | None:
 
 
 def state_causes(
-    whole: CheckedRun, stop: StoppedRun, place: Alignment, lane: str
+    whole: CheckedRun, stop: StoppedRun, place: Alignment, until: int, lane: str
 ) -> Iterator[Cause]:
-    """Yield what the state at the first resumed step of a rank lacks."""
+    """Yield what the state at the first resumed step of a rank lacks.
+
+    It is looked at once more at the first step of the optimizer whose parameters are the first to
+    differ, in step ``until``.
+    """
     began = place.began
-    steps = whole.lanes[lane]
-    one, other = steps[began], stop.resumed.lanes[lane][0]
+    steps, resumed = whole.lanes[lane], stop.resumed.lanes[lane]
+    one, other = steps[began], resumed[0]
     if not place.same_weights:
         yield from _weights(whole, stop, one)
-    if one.state and not other.state:
-        held = "is in the file, but is not loaded" if has_optimizer(stop.files) else "not in a file"
-        yield Cause(
-            "loses", "optimizer", f"optimizer state not restored: it {_is(held)} (step {began})"
-        )
-    elif one.state != other.state and place.same_weights:
-        yield _other_state(steps, one, other, began)
-    if one.settings != other.settings:
-        yield Cause(
-            "loses", "optimizer", "settings of the optimizer are not those of the whole run"
-        )
-    if one.buffers != other.buffers and place.same_weights:
+    late = next(k for k, s in enumerate(resumed) if s.optimizer == resumed[until].optimizer)
+    for k in sorted({0, late}):
+        same = place.same_weights and steps[began + k].before == resumed[k].before
+        yield from _optimizer_causes(steps, resumed[k], began + k, stop, same=same)
+    if not place.same_weights:
+        return
+    if one.buffers != other.buffers:
         yield Cause(
             "loses",
             "buffers",
             "buffers of the model, such as running means, are not restored",
+        )
+    if len(one.others) == len(other.others) and one.others != other.others:
+        yield Cause(
+            "loses",
+            "values beside the model",
+            "weights beside the model, such as those of a teacher or an average, are not restored",
+        )
+
+
+def _optimizer_causes(
+    steps: Sequence[CheckedStep], other: CheckedStep, at: int, stop: StoppedRun, *, same: bool
+) -> Iterator[Cause]:
+    """Yield what an optimizer lacks at its first resumed step, which is step ``at``."""
+    one = steps[at]
+    if one.state and not other.state:
+        held = "is in the file, but is not loaded" if has_optimizer(stop.files) else "not in a file"
+        yield Cause(
+            "loses", "optimizer", f"optimizer state not restored: it {_is(held)} (step {at})"
+        )
+    elif one.state != other.state and same:
+        yield _other_state(steps, one, other, at)
+    if one.settings != other.settings:
+        yield Cause(
+            "loses", "optimizer", "settings of the optimizer are not those of the whole run"
         )
 
 
@@ -196,7 +238,7 @@ def _other_state(
     if elsewhere is not None:
         return Cause(
             "loses",
-            "torn file",
+            "torn pair",
             f"parts of the checkpoint do not agree: weights of step {began}, optimizer state of "
             f"step {elsewhere}; a stop between two files left a torn pair",
         )
@@ -250,7 +292,7 @@ def data_causes(
             break
     for k, (one, other) in enumerate(pairs):
         if not same_batch(one, other):
-            yield _data(mine, one, other, began + k)
+            yield _cut_sum(one, other, began + k) or _data(mine, one, other, began + k)
             return
     one, other = pairs[-1]
     used = used_streams(mine)
@@ -260,6 +302,20 @@ def data_causes(
 
 def _power(scale: float | None) -> str:
     return "unknown" if scale is None else f"{scale:g}"
+
+
+def _cut_sum(one: CheckedStep, other: CheckedStep, done: int) -> Cause | None:
+    """Return the cause if a resumed step begins amid the batches whose gradients are added up."""
+    mine, theirs = one.batch, other.batch
+    if not theirs or theirs[0] not in mine[1:] or theirs[0] == mine[0]:
+        return None
+    lost = mine.index(theirs[0])
+    return Cause(
+        "loses",
+        "accumulation",
+        f"gradient accumulation was cut: step {done + 1} begins after {lost} of its {len(mine)} "
+        "inputs, and their gradients are lost; save after an optimizer step alone",
+    )
 
 
 def _data(whole: Sequence[CheckedStep], one: CheckedStep, other: CheckedStep, done: int) -> Cause:
@@ -306,6 +362,14 @@ def _random(
     used: frozenset[str],
 ) -> Iterator[Cause]:
     differing = sorted(k for k in used if one.rng.get(k) != other.rng.get(k))
+    if differing and all(one.rng_at_step.get(k) == other.rng.get(k) for k in differing):
+        yield Cause(
+            "restarts",
+            "RNG",
+            f"RNG of {', '.join(differing)} from within a step: the checkpoint was saved between "
+            "the forward pass and the end of a step, which is done again with the state after it",
+        )
+        return
     if not differing:
         if abs(one.norm - other.norm) > _ROUNDING * abs(one.norm):
             yield Cause(

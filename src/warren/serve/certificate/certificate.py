@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,18 +20,27 @@ from numpy.random import Generator, default_rng
 
 from warren.model.errors import Problem, SpecError
 from warren.serve.certificate import verdict
+from warren.serve.certificate.causes import aligned
 from warren.serve.certificate.command_run import INJECTED, CommandRun
 from warren.serve.certificate.evidence import (
     CheckedRun,
+    CheckedStep,
     CheckpointFile,
     Difference,
     Judgement,
-    Level,
     StoppedRun,
 )
+from warren.serve.certificate.files import saved_after
 from warren.serve.certificate.injected.sitecustomize import (
     folder_files,
     state_of_files,
+)
+from warren.serve.certificate.report import (
+    Certificate,
+    shown_difference,
+    stop_line,
+    stop_report,
+    worst_of,
 )
 from warren.serve.certificate.saves import PlannedStop, drawn_stop, newest_saves, saves_of
 
@@ -39,54 +49,13 @@ GRACE_S: Final = 30.0
 _TRIES: Final = 5
 """Most draws of one stop: a stop that comes after the run's own end is drawn again."""
 _PATIENT: Final = 1
-"""Number of a draw after which a late one shortens the grace."""
+"""Number of a draw from which on a late one shortens the grace."""
+_EARLY: Final = 0.3
+"""Share of the time from a signal to the own end of a run after which the next one is killed."""
 _QUICK_S: Final = 0.01
 """Time below which a run is stopped where it waits, in seconds."""
 _START_S: Final = 60.0
 """Time that a resumed run may take beyond five times a whole one, in seconds."""
-
-
-class StopReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One stop: how, where, after which step, where the resume began, and what that showed."""
-
-    by: Literal["signal", "kill"]
-    place: str
-    step: int
-    began: int | None
-    level: Level
-    tensor: str | None
-    differs_at: int | None
-    causes: tuple[str, ...]
-
-
-class KindReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The worst that stops of one kind have shown; no level without a stop."""
-
-    level: Level | None
-    first_difference: dict[str, str | int | None] | None
-    likely_cause: str | None
-    stops: int
-
-
-class Certificate(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict on a command; its fields are those of ``warren check --resume --json``.
-
-    ``level`` is None if two whole runs differ already, if weights are not finite, or if no stop
-    could be made.
-    ``steps`` and ``saves`` are those of a whole run.
-    """
-
-    level: Level | None
-    first_difference: dict[str, str | int | None] | None
-    likely_cause: str | None
-    by_signal: KindReport | None
-    by_kill: KindReport | None
-    signal: str
-    seed: int
-    steps: int
-    saves: int
-    stops: list[StopReport]
-    notes: list[str]
 
 
 class _Ended(NamedTuple):
@@ -109,6 +78,33 @@ class _Ended(NamedTuple):
             seconds=self.seconds,
             last_line=self.run.last_line(),
         )
+
+
+class _Part(NamedTuple):
+    """A part of a run that was stopped; ``before`` is the number of steps before its own."""
+
+    ended: _Ended
+    before: int = 0
+
+    @property
+    def steps(self) -> list[CheckedStep]:
+        """Steps of the first rank."""
+        lanes = self.ended.run.lanes()
+        return lanes[min(lanes)] if lanes else []
+
+    @property
+    def done(self) -> int:
+        """Number of steps that were done at the stop."""
+        return self.before + self.ended.run.steps_seen()
+
+    def follows(self, whole: CheckedRun) -> bool:
+        """Tell whether its steps are those of a whole run."""
+        pairs = zip(whole.first[self.before :], self.steps, strict=False)
+        return all(one.after == other.after for one, other in pairs)
+
+    def newest(self, files: Mapping[str, CheckpointFile]) -> tuple[int, ...]:
+        """Return after which steps checkpoints were saved last."""
+        return tuple(self.before + step for step in newest_saves(self.steps, files))
 
 
 class CertificateCheck:
@@ -151,6 +147,7 @@ class CertificateCheck:
         self._base = Path()
         self._interpreter: tuple[str, list[str]] | None = None
         self._grace_now_s = GRACE_S if grace_s is None else grace_s
+        self._asked_s = float("inf")
         self._notes: list[str] = []
         self._number = 0
 
@@ -279,71 +276,141 @@ class CertificateCheck:
         for by in kinds:
             for number in range(self._stops):
                 chance = default_rng([self._seed, kinds.index(by), number])
-                stop = self._one_stop(whole, by, number, chance)
+                # A second stop says something where one alone loses nothing.
+                twice = all(one.level == "exact" for stop, one in found if stop.by == by)
+                stop = self._one_stop(whole, by, number, chance, twice=twice)
                 if stop is None:
                     continue
                 judgement = verdict.judged(whole, stop, volatile)
                 found.append((stop, judgement))
-                self._say(_line(stop, judgement))
+                self._say(stop_line(stop, judgement))
         return self._certificate(whole, found)
 
     def _one_stop(
-        self, whole: CheckedRun, by: Literal["signal", "kill"], number: int, chance: Generator
+        self,
+        whole: CheckedRun,
+        by: Literal["signal", "kill"],
+        number: int,
+        chance: Generator,
+        *,
+        twice: bool,
     ) -> StoppedRun | None:
         for tries in range(_TRIES):
             plan = drawn_stop(whole, number, tries, chance)
             if plan is None:
                 break
-            stop = self._try_stop(whole, by, plan)
+            stop = self._try_stop(whole, by, plan if twice else plan._replace(again=0))
             if stop is not None:
                 return stop
-            # A command may need the whole grace; one that never ends by the signal gets less.
+            # A command may need the whole grace; a command that ignores the signal gets less.
             if self._grace_s is None and by == "signal" and tries >= _PATIENT:
-                self._grace_now_s = max(0.5, min(self._grace_now_s, 0.25 * whole.seconds))
-            self._say(f"a stop by {by} came after the run's own end: another is drawn")
+                self._grace_now_s = min(self._grace_now_s, _EARLY * self._asked_s)
+            self._say(f"a stop by {by} tested nothing: another is drawn")
         self._note(f"a stop by {by} could not be made before the run's own end")
         return None
 
     def _try_stop(
         self, whole: CheckedRun, by: Literal["signal", "kill"], plan: PlannedStop
     ) -> StoppedRun | None:
-        """Stop a run and resume it; None if it had reached its own end."""
+        """Stop a run, once or twice, and resume it; None if it had reached its own end."""
         self._fresh()
         with self._start(by, 1, pause=(plan.step, plan.write)) as run:
-            if self._reach(run, whole, plan):
+            if not self._stop(run, whole, by, plan):
                 return None
-            if by == "signal":
-                run.ask(self._signum)
-                run.go()
-                if not run.wait(self._grace_now_s):
-                    self._note_once(
-                        f"the command goes on for {self._grace_now_s:g} s after the signal, and is "
-                        "killed then"
-                    )
-            run.end()
-        stopped = self._ended(run)
-        files = None if whole.steps else self._read([stopped.checkpoints])[0]
+        first = part = _Part(self._ended(run))
+        files = None if whole.steps else self._read([part.ended.checkpoints])[0]
         if self._came_too_late(whole, run, files):
             return None
-        with self._start("resumed", 2) as resumed:
-            hangs = not resumed.wait(5 * whole.seconds + _START_S)
-        ended = self._ended(resumed)
-        waiting = [ended] if files is not None else [stopped, ended]
+        final, hangs = None, False
+        if plan.again:
+            second, is_stopped = self._once_more(whole, by, plan, first.done)
+            if is_stopped and not second.follows(whole):
+                return self._apart_already(whole, by, plan, first, second)
+            if is_stopped and second.done >= whole.steps:
+                return None
+            part, final = (second, None) if is_stopped else (first, second.ended)
+        if final is None:
+            with self._start("resumed", 2 if part is first else 3) as resumed:
+                hangs = not resumed.wait(5 * whole.seconds + _START_S)
+            final = self._ended(resumed)
+        waiting = [final] if files is not None else [part.ended, final]
         *rest, at_end = self._read([one.checkpoints for one in waiting])
-        result = ended.result(at_end)
+        result = final.result(at_end)
         if hangs:
             result = msgspec.structs.replace(result, last_line="it did not end and was killed")
-        lanes = run.lanes()
+        left = rest[0] if files is None else files
+        known = {**whole.files, **left}
+        written = {name: saved_after(name, one, part.steps) or 0 for name, one in left.items()}
+        return StoppedRun(
+            by=by,
+            place=plan.place if part is first else f"{plan.place}, and again after the resume",
+            steps=part.done,
+            newest=part.newest(known) or first.newest(known),
+            written=written if part is first else {},
+            files=left,
+            resumed=result,
+            saves=len(saves_of(part.ended.run.events, [])),
+            status=part.ended.run.status,
+        )
+
+    def _apart_already(
+        self,
+        whole: CheckedRun,
+        by: Literal["signal", "kill"],
+        plan: PlannedStop,
+        first: _Part,
+        second: _Part,
+    ) -> StoppedRun:
+        """Return a run whose resumed part was stopped after it had left the way of a whole run.
+
+        Steps of the whole run stand for those that it had not made yet.
+        """
+        lanes = {
+            lane: [*steps, *whole.lanes.get(lane, [])[second.before + len(steps) :]]
+            for lane, steps in second.ended.run.lanes().items()
+        }
         return StoppedRun(
             by=by,
             place=plan.place,
-            steps=run.steps_seen(),
-            newest=newest_saves(lanes[min(lanes)], whole.files) if lanes else (),
-            files=rest[0] if files is None else files,
-            resumed=result,
-            saves=len(saves_of(run.events, [])),
-            status=run.status,
+            steps=first.done,
+            newest=first.newest(whole.files),
+            files=self._read([first.ended.checkpoints])[0],
+            resumed=CheckedRun(lanes=lanes, files=whole.files, status=whole.status),
+            status=first.ended.run.status,
         )
+
+    def _once_more(
+        self, whole: CheckedRun, by: Literal["signal", "kill"], plan: PlannedStop, done: int
+    ) -> tuple[_Part, bool]:
+        """Resume a run that was stopped after some steps, and stop it, too.
+
+        Returns that part of the run, and whether it was stopped before its own end.
+        """
+        with self._start(f"{by}-again", 2, pause=(plan.again, 0)) as run:
+            is_stopped = self._stop(run, whole, by, PlannedStop(plan.again, False, plan.delay_s))
+        part = _Part(self._ended(run))
+        if part.steps and whole.first:
+            part = part._replace(before=aligned(whole.first, part.steps, done).began)
+        return part, is_stopped
+
+    def _stop(
+        self, run: CommandRun, whole: CheckedRun, by: Literal["signal", "kill"], plan: PlannedStop
+    ) -> bool:
+        """Let a run go on to its stop, and end it there; return whether it got there."""
+        if self._reach(run, whole, plan):
+            return False
+        if by == "signal":
+            asked = time.monotonic()
+            run.ask(self._signum)
+            run.go()
+            if not run.wait(self._grace_now_s):
+                self._note_once(
+                    f"the command goes on for {self._grace_now_s:.2g} s after the signal, and is "
+                    "killed then"
+                )
+            self._asked_s = time.monotonic() - asked
+        run.end()
+        return True
 
     def _reach(self, run: CommandRun, whole: CheckedRun, plan: PlannedStop) -> bool:
         """Let a run go on to the place of its stop; return whether it has ended before."""
@@ -379,7 +446,7 @@ class CertificateCheck:
     ) -> Certificate:
         return Certificate(
             level=None,
-            first_difference=_shown(difference),
+            first_difference=shown_difference(difference),
             likely_cause=cause,
             by_signal=None,
             by_kill=None,
@@ -395,10 +462,10 @@ class CertificateCheck:
         self, whole: CheckedRun, found: Sequence[tuple[StoppedRun, Judgement]]
     ) -> Certificate:
         by_kind = {
-            by: _worst([judgement for stop, judgement in found if stop.by == by])
+            by: worst_of([judgement for stop, judgement in found if stop.by == by])
             for by in ("signal", "kill")
         }
-        total = _worst([judgement for _, judgement in found])
+        total = worst_of([judgement for _, judgement in found])
         return Certificate(
             level=total.level,
             first_difference=total.first_difference,
@@ -409,51 +476,6 @@ class CertificateCheck:
             seed=self._seed,
             steps=whole.steps,
             saves=len(whole.saves),
-            stops=[_report(stop, judgement) for stop, judgement in found],
+            stops=[stop_report(stop, judgement) for stop, judgement in found],
             notes=self._notes,
         )
-
-
-def _worst(found: Sequence[Judgement]) -> KindReport:
-    if not found:
-        return KindReport(level=None, first_difference=None, likely_cause=None, stops=0)
-    level = verdict.worst([judgement.level for judgement in found])
-    shown = next(judgement for judgement in found if judgement.level == level)
-    return KindReport(
-        level=level,
-        first_difference=_shown(shown.difference),
-        likely_cause="; ".join(cause.text for cause in shown.causes) or None,
-        stops=len(found),
-    )
-
-
-def _shown(found: Difference | None) -> dict[str, str | int | None] | None:
-    if found is None:
-        return None
-    return {"tensor": found.tensor, "step": found.step, "file": found.file}
-
-
-def _report(stop: StoppedRun, judgement: Judgement) -> StopReport:
-    found = judgement.difference
-    return StopReport(
-        by=stop.by,
-        place=stop.place,
-        step=stop.steps,
-        began=judgement.began,
-        level=judgement.level,
-        tensor=None if found is None else found.tensor,
-        differs_at=None if found is None else found.step,
-        causes=tuple(cause.text for cause in judgement.causes),
-    )
-
-
-def _line(stop: StoppedRun, judgement: Judgement) -> str:
-    began = "" if judgement.began is None else f", resumed after step {judgement.began}"
-    causes = "".join(f"; {cause.text}" for cause in judgement.causes[:1])
-    return f"{stop.by} {stop.place}, at step {stop.steps}{began}: {judgement.level}{causes}"
-
-
-def as_mapping(certificate: Certificate) -> Mapping[str, object]:
-    """Return a certificate as JSON holds it."""
-    found: dict[str, object] = msgspec.to_builtins(certificate)
-    return found

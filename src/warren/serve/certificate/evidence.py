@@ -20,11 +20,13 @@ class CheckedStep(msgspec.Struct, frozen=True, kw_only=True):
 
     ``before`` and ``after`` are the parameters around the step, ``state`` is the optimizer's state
     before it (empty if it has none), ``norm`` the length of the gradient, ``rng`` the random states
-    before the batch went into the model. ``inputs`` has name, hash and hashes of rows of each
-    tensor of the batch. ``finite`` says whether the parameters after it are numbers. ``folder``
-    changes with the checkpoint folder; ``changed`` names its files that changed since the step
-    before, and ``writes`` counts files opened and renamed there. ``time`` is in seconds since the
-    epoch.
+    before the batch went into the model, and ``rng_at_step`` those when the gradients were there.
+    ``buffers`` are what the model holds beside trained weights, ``others`` what each module holds
+    that was called beside it and is not trained. ``inputs`` has name, hash and hashes of rows of
+    each tensor of the batch. ``finite`` says whether the parameters after it are numbers.
+    ``folder`` changes with the checkpoint folder; ``changed`` names its files that changed since
+    the step before, and ``writes`` counts files opened and renamed there. ``time`` is in seconds
+    since the epoch.
     """
 
     before: str
@@ -38,7 +40,9 @@ class CheckedStep(msgspec.Struct, frozen=True, kw_only=True):
     lr: list[float] = []
     settings: str = ""
     rng: dict[str, str] = {}
+    rng_at_step: dict[str, str] = {}
     buffers: str = ""
+    others: list[str] = []
     inputs: list[tuple[str, str, list[str]]] = []
     scale: float | None = None
     finite: bool = True
@@ -103,7 +107,8 @@ class StoppedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run that was stopped after ``steps`` steps and ``saves`` saves, and resumed once.
 
     ``files`` are the files at the stop, ``status`` is the exit status of the part before it.
-    ``newest`` are the steps after which each kind of checkpoint file was last saved whole.
+    ``newest`` are the steps after which each kind of checkpoint file was last saved whole;
+    ``written`` are the steps that were done when each file at the stop was written.
     """
 
     by: Literal["signal", "kill"]
@@ -112,6 +117,7 @@ class StoppedRun(msgspec.Struct, frozen=True, kw_only=True):
     files: Mapping[str, CheckpointFile]
     resumed: CheckedRun
     newest: tuple[int, ...] = ()
+    written: Mapping[str, int] = {}
     saves: int = 0
     status: int = 0
 

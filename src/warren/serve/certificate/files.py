@@ -3,14 +3,55 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import Any, Final, NamedTuple
 
 from warren.serve.certificate.evidence import CheckedStep, CheckpointFile
 
+_MARGIN_S: Final = 0.01
+"""Largest error of the time of a file beside that of a step, in seconds."""
 _TORCH_RNG: Final = ("torch.uint8", "array uint8")
 _RNG_SHAPES: Final = ([5056], [16], [816])
 """Sizes of PyTorch's random states on a processor and on a GPU, in bytes."""
+_NOTES: Final = frozenset(
+    [
+        "attempt",
+        "attempts",
+        "restart",
+        "restarts",
+        "resume",
+        "resumes",
+        "resumed",
+        "preemptions",
+        "requeues",
+        "elapsed",
+        "time",
+        "times",
+        "timestamp",
+        "date",
+        "duration",
+        "wall",
+        "walltime",
+        "uptime",
+        "seconds",
+        "pid",
+        "host",
+        "hostname",
+    ]
+)
+"""Words in names of single values that tell of a run, and not of its training."""
+_PLACES: Final = frozenset(
+    ["step", "steps", "iter", "iters", "iteration", "iterations", "update", "updates", "done"]
+)
+_NO_PLACES: Final = frozenset(
+    ["size", "every", "per", "max", "total", "num", "warmup", "interval", "param", "groups"]
+)
+"""Words in names of numbers that are a place in the training, and of those that are none."""
+_BESIDE: Final = frozenset(
+    ["ema", "avg", "average", "averages", "averaged", "swa", "teacher", "shadow"]
+)
+"""Words in names of values that training reads beside the weights that it trains."""
 
 
 class ChangedValue(NamedTuple):
@@ -25,6 +66,11 @@ class ChangedValue(NamedTuple):
     def is_array(self) -> bool:
         """Tell whether it has elements: a tensor, an array, bytes or many numbers."""
         return any(one is not None and bool(one[1]) for one in (self.one, self.other))
+
+    @property
+    def is_note(self) -> bool:
+        """Tell whether it tells of the run alone, such as its time or its number of starts."""
+        return not self.is_array and bool(_NOTES & set(_words(self.name)))
 
     @property
     def is_random_state(self) -> bool:
@@ -44,6 +90,20 @@ def pattern(name: str) -> str:
 def numbers_in(name: str) -> list[int]:
     """Return the numbers in a name, in order: by them 10 comes behind 9."""
     return [int(one) for one in re.findall(r"\d+", name)]
+
+
+def saved_after(name: str, file: CheckpointFile, steps: Sequence[CheckedStep]) -> int | None:
+    """Return after which step of a run a file was last saved; None if it is not known."""
+    if not steps:
+        return None
+    if file.written + _MARGIN_S > steps[-1].time:
+        return len(steps)
+    found = [
+        k
+        for k, step in enumerate(steps)
+        if any(one == name or one.startswith(f"{name}/") for one in step.changed)
+    ]
+    return max(found, default=None)
 
 
 def steps_at(time: float, steps: Sequence[CheckedStep]) -> int:
@@ -76,14 +136,29 @@ def _counts(description: list[Any]) -> bool:
     return description[0] not in ("str", "NoneType")
 
 
+def _words(name: str) -> list[str]:
+    return re.split(r"[^a-z]+", name.lower())
+
+
 def changed_values(
-    one: Mapping[str, CheckpointFile], other: Mapping[str, CheckpointFile]
+    one: Mapping[str, CheckpointFile],
+    other: Mapping[str, CheckpointFile],
+    of_one_step: Callable[[str, str], bool] = lambda *_: True,
 ) -> Iterator[ChangedValue]:
-    """Yield the values of ``one`` that differ in ``other``, in the order of the files."""
+    """Yield the values of ``one`` that differ in ``other``, in the order of the files.
+
+    A file is compared with the one of its name. A name may hold a time or the number of a run: then
+    it is the last file whose name differs in numbers alone. ``of_one_step`` tells whether two files
+    were saved after the same step; others are not compared.
+    """
+    alike = {pattern(name): name for name in sorted(other, key=numbers_in)}
     for name, file in one.items():
         if file.format == "json_file":
             continue
-        found = other.get(name)
+        partner = name if name in other else alike.get(pattern(name), name)
+        found = other.get(partner)
+        if found is not None and not of_one_step(name, partner):
+            continue
         if found is None or bool(found.error) != bool(file.error):
             yield ChangedValue(name, "", ["file", [1], ""], None)
             continue
@@ -124,3 +199,64 @@ def torn_files(
     """Return the files that could not be read at a stop, though a whole run has readable ones."""
     readable = {pattern(name) for name, file in whole.items() if not file.error}
     return [name for name, file in at_stop.items() if file.error and pattern(name) in readable]
+
+
+def states_step(files: Mapping[str, CheckpointFile], step: int) -> bool:
+    """Tell whether a file states that it is of this step."""
+    return any(
+        value[0] == "int" and value[2] == step and _is_place(name)
+        for file in files.values()
+        for name, value in file.values.items()
+    )
+
+
+def _is_place(name: str) -> bool:
+    words = set(_words(name))
+    return bool(words & _PLACES) and not words & _NO_PLACES
+
+
+def incomplete_folders(
+    at_stop: Mapping[str, CheckpointFile], whole: Mapping[str, CheckpointFile]
+) -> list[str]:
+    """Return folders at a stop without files that each such folder of a whole run has."""
+    needed: dict[str, set[str]] = {}
+    for folder, names in _by_folder(whole).items():
+        needed[pattern(folder)] = needed.get(pattern(folder), names) & names
+    found = _by_folder(at_stop).items()
+    return [one for one, names in found if one and needed.get(pattern(one), set()) - names]
+
+
+def _by_folder(files: Mapping[str, CheckpointFile]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for name in files:
+        folder, _, own = name.rpartition("/")
+        found.setdefault(folder, set()).add(pattern(own))
+    return found
+
+
+def parts_apart(
+    written: Mapping[str, int], whole: Mapping[str, CheckpointFile], steps: Sequence[CheckedStep]
+) -> tuple[str, str] | None:
+    """Return two files that a whole run always saves together, and that are of two saves at a stop.
+
+    Parameters
+    ----------
+    written
+        The steps that were done when each file at the stop was written.
+    whole, steps
+        Files and steps of a whole run.
+    """
+    saves = {
+        name: [k for k, step in enumerate(steps) if name in step.changed]
+        for name in sorted(written)
+        if name in whole
+    }
+    for name, other in combinations(saves, 2):
+        if saves[name] == saves[other] and abs(written[name] - written[other]) > 1:
+            return name, other
+    return None
+
+
+def is_beside_model(name: str) -> bool:
+    """Tell whether a value is none of a model or an optimizer, by the words of its name."""
+    return bool(_BESIDE & set(_words(name))) and not is_of_optimizer(name)

@@ -17,6 +17,10 @@ _PAUSE_S: Final = 0.1
 """Shortest time between two saves where no steps are seen, in seconds."""
 _SLOW_S: Final = 0.05
 """Time of a save from which on it can be hit by waiting, in seconds."""
+_TWICE: Final = 2
+"""Number of the stop after which a resumed run is stopped once more."""
+_TRIES_WITHIN: Final = 3
+"""Most draws of a stop within a save; it comes between saves then."""
 
 
 class PlannedStop(NamedTuple):
@@ -24,7 +28,8 @@ class PlannedStop(NamedTuple):
 
     ``step`` is the optimizer step after which it waits (0: no steps are seen), or the step before a
     save if it waits at its ``write``, the number of a file opened or renamed. The stop comes
-    ``delay_s`` later. ``after_saves`` and ``delay_s`` are all there is without steps.
+    ``delay_s`` later. ``after_saves`` and ``delay_s`` are all there is without steps. A resumed run
+    is stopped once more after ``again`` steps of its own (0: it is not).
     """
 
     step: int
@@ -32,6 +37,7 @@ class PlannedStop(NamedTuple):
     delay_s: float
     write: int = 0
     after_saves: int = 0
+    again: int = 0
 
     @property
     def place(self) -> str:
@@ -130,6 +136,8 @@ def _save(chain: Sequence[int], steps: Sequence[CheckedStep]) -> Save:
 def drawn_stop(whole: CheckedRun, number: int, tries: int, chance: Generator) -> PlannedStop | None:
     """Return where to stop; None if the run is too short for a stop.
 
+    The third stop comes early, and is followed by another one after the resume.
+
     Parameters
     ----------
     whole
@@ -141,14 +149,23 @@ def drawn_stop(whole: CheckedRun, number: int, tries: int, chance: Generator) ->
     chance
         Where the draw comes from.
     """
-    share = 0.9 * 0.6**tries
     if not whole.steps:
-        return _stop_by_saves(whole, share, chance)
+        return _stop_by_saves(whole, 0.9 * 0.6**tries, chance)
+    if number != _TWICE:
+        return _drawn(whole, number, tries, chance)
+    plan = _drawn(whole, number, tries + 1, chance)
+    again = int(chance.integers(max(1, whole.steps // 6), max(2, whole.steps // 3)))
+    return None if plan is None else plan._replace(again=again)
+
+
+def _drawn(whole: CheckedRun, number: int, tries: int, chance: Generator) -> PlannedStop | None:
+    share = 0.9 * 0.6**tries
     inner = [save for save in whole.saves if 0 < save.begun < whole.steps]
     first = inner[0].ended if inner else 0
     last = max(first + 1, min(int(whole.steps * share), whole.steps - 2))
     later = [save for save in inner[1:] if save.begun <= max(last, inner[1].begun)]
-    if number % 2 == 1 and later:
+    # A command that saves by the clock may not save there again.
+    if number % 2 == 1 and later and tries < _TRIES_WITHIN:
         return _within(later[int(chance.integers(len(later)))], chance)
     if whole.steps < 3 or last >= whole.steps:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
+from typing import Final
 
 from warren.serve.certificate import causes as causing
 from warren.serve.certificate.evidence import (
@@ -20,9 +21,15 @@ from warren.serve.certificate.files import (
     ChangedValue,
     changed_values,
     in_order,
+    incomplete_folders,
+    is_beside_model,
     last_files,
+    saved_after,
     torn_files,
 )
+
+_COUNTS: Final = ("steps repeated", "steps skipped", "scheduler")
+"""Kinds of causes that another part of a checkpoint than the weights brings about."""
 
 
 def worst(levels: Sequence[Level]) -> Level:
@@ -49,11 +56,19 @@ def difference_of_whole_runs(one: CheckedRun, other: CheckedRun) -> Difference |
 
 def why_whole_runs_differ(one: CheckedRun, other: CheckedRun) -> str:
     """Return the likely cause of a difference between two whole runs, in a sentence."""
+    used = causing.used_streams(one.first)
     for a, b in zip(one.first, other.first, strict=False):
         if a.after == b.after:
             continue
-        if a.before != b.before or a.rng != b.rng or a.batch != b.batch:
-            what = "the first weights" if a.before != b.before else "random numbers or batches"
+        drawn = [name for name in used if a.rng.get(name) != b.rng.get(name)]
+        if a.before == b.before and not drawn and a.batch != b.batch:
+            return (
+                "batches differ already in two whole runs though the usual random states are the "
+                "same: the order of a set of texts (set PYTHONHASHSEED), the order of files in a "
+                "folder, or a generator with a seed from the clock"
+            )
+        if a.before != b.before or drawn:
+            what = "the first weights" if a.before != b.before else "random numbers"
             return (
                 f"{what} differ already in two whole runs: a seed is missing, or is taken from the "
                 "clock"
@@ -98,10 +113,13 @@ def judged(
     volatile
         File and name of values that are not compared.
     """
+    place = causing.Alignment(0, False)
+    if whole.first and stop.resumed.first:
+        place = causing.aligned(whole.first, stop.resumed.first, stop.steps)
     changed = [
         value
-        for value in changed_at_end(whole, stop.resumed)
-        if (value.file, value.name) not in volatile
+        for value in changed_at_end(whole, stop.resumed, place.began)
+        if (value.file, value.name) not in volatile and not value.is_note
     ]
     if stop.resumed.status != whole.status:
         return _failed(whole, stop, changed)
@@ -109,13 +127,14 @@ def judged(
         return _by_files(whole, stop, changed)
     if not stop.resumed.lanes:
         return _without_steps(whole, stop, changed)
-    place = causing.aligned(whole.first, stop.resumed.first, stop.steps)
     found = list(causing.lost_work(whole, stop, place.began))
     found += causing.wrong_count(whole, stop.resumed, place.began)
     apart = causing.first_divergence(whole, stop.resumed, place.began)
     if apart is not None:
         found += _of_steps(whole, stop, place, *apart)
-        found = _without_effects(found)
+        if any(cause.kind in _COUNTS for cause in found):
+            found += causing.torn_pair(whole, stop)
+        found = _without_effects(_named_state(found, whole))
     elif changed:
         found += _beside(changed, found)
     elif not found:
@@ -136,7 +155,7 @@ def _of_steps(
     whole: CheckedRun, stop: StoppedRun, place: causing.Alignment, until: int, lanes: Sequence[str]
 ) -> Iterator[Cause]:
     for lane in lanes:
-        yield from causing.state_causes(whole, stop, place, lane)
+        yield from causing.state_causes(whole, stop, place, until, lane)
         yield from causing.data_causes(whole, stop.resumed, place.began, until, lane)
 
 
@@ -144,12 +163,14 @@ def _without_effects(found: Sequence[Cause]) -> list[Cause]:
     """Leave out causes that another one explains.
 
     Another scale of gradients overflows at other steps, which are left out then: rates and batches
-    are those of other steps. Where the parts of a checkpoint do not agree, the count comes from
-    another part than the weights. Gradients that ranks average differ on all of them.
+    are those of other steps. Where the parts of a checkpoint do not agree, nothing else does.
+    Gradients that ranks average differ on all of them.
     """
     kinds = {cause.kind for cause in found}
+    if "torn pair" in kinds:
+        return [cause for cause in found if cause.kind == "torn pair"][:1]
     effects: set[str] = set()
-    if kinds & {"scaler", "torn file"}:
+    if kinds & {"scaler", "torn file", "accumulation"}:
         effects |= {"steps skipped", "steps repeated"}
     if "scaler" in kinds:
         effects |= {"scheduler", "data order"}
@@ -164,9 +185,22 @@ def _by_weight(found: Sequence[Cause]) -> tuple[Cause, ...]:
     return tuple(sorted(once.values(), key=lambda cause: -LEVELS.index(cause.level)))
 
 
-def changed_at_end(one: CheckedRun, other: CheckedRun) -> list[ChangedValue]:
-    """Return the values of the last checkpoint that differ, as they are named to a person."""
-    return in_order(list(changed_values(last_files(one.files, one.first), other.files)))
+def changed_at_end(one: CheckedRun, other: CheckedRun, began: int = 0) -> list[ChangedValue]:
+    """Return the values of the last checkpoint that differ, as they are named to a person.
+
+    A command that saves by the clock ends with checkpoints of other steps: they are not compared.
+    ``began`` is the number of steps before those of ``other``.
+    """
+
+    def of_one_step(mine: str, theirs: str) -> bool:
+        first = saved_after(mine, one.files[mine], one.first)
+        second = saved_after(theirs, other.files[theirs], other.first)
+        if first is None or second is None:
+            return True
+        return first == began + second or (first == one.steps and second == other.steps)
+
+    files = last_files(one.files, one.first)
+    return in_order(list(changed_values(files, other.files, of_one_step)))
 
 
 def _difference(changed: Sequence[ChangedValue], step: int, is_apart: bool) -> Difference | None:
@@ -221,9 +255,9 @@ def _shown(value: list[object] | None) -> str:
 
 
 def _failed(whole: CheckedRun, stop: StoppedRun, changed: Sequence[ChangedValue]) -> Judgement:
-    torn = torn_files(stop.files, whole.files)
+    torn = torn_files(stop.files, whole.files) or incomplete_folders(stop.files, whole.files)
     what = f"the resumed command failed (exit status {stop.resumed.status}"
-    text = f"{what}): {stop.resumed.last_line}"
+    text = f"{what}) after a stop {stop.place}: {stop.resumed.last_line}"
     cause = Cause("loses", "failed", text)
     if torn:
         cause = Cause(
@@ -289,3 +323,17 @@ def _changed_alone(changed: Sequence[ChangedValue]) -> Iterator[Cause]:
             "the last values differ; no optimizer step of PyTorch was seen, so the cause may be "
             "the RNG, the data order or a state that is not saved",
         )
+
+
+def _named_state(found: Sequence[Cause], whole: CheckedRun) -> list[Cause]:
+    """Name what a hidden state may be, where the checkpoints hold values beside the model."""
+    names = [name for file in whole.files.values() for name, one in file.values.items() if one[1]]
+    beside = next((name for name in names if is_beside_model(name)), None)
+    if beside is None:
+        return list(found)
+    text = (
+        f"gradients differ though weights, batch and random states are the same: values beside the "
+        f"model, such as '{beside}', are not restored"
+    )
+    named = Cause("loses", "values beside the model", text)
+    return [named if cause.kind == "hidden state" else cause for cause in found]

@@ -22,7 +22,9 @@ from typing import Any
 _FOLDER = os.environ.get("WARREN_CHECK_NOTES", "")
 _CHECKPOINTS = os.path.abspath(os.environ.get("WARREN_CHECKPOINT_DIR", "."))
 _ROWS = 64
-_INPUTS = 16
+_INPUTS = 64
+_OTHERS = 8
+_FEW = 1 << 24
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -37,6 +39,7 @@ class _Probe:
         self.optimizers: list[Any] = []
         self.inputs: list[Any] = []
         self.forward: dict[str, Any] = {}
+        self.others: list[str] = []
         self.before: dict[str, Any] = {}
         self.scale: float | None = None
         self.writes = 0
@@ -157,13 +160,33 @@ def _compiling() -> bool:
     return bool(torch.compiler.is_compiling())
 
 
+def _held(module: Any, *, fixed: bool) -> Any:
+    """Yield buffers and weights of a module up to a size; with ``fixed`` no trained weights."""
+    left = _FEW
+    for one in itertools.chain(module.buffers(), module.parameters()):
+        if not (fixed and one.requires_grad):
+            left -= one.numel()
+            if left < 0:
+                return
+            yield one
+
+
 def _before_forward(module: Any, _arguments: Any) -> None:
     if _compiling():
         return
     _PROBE.depth += 1
+    if _PROBE.depth > 1:
+        return
     torch = sys.modules["torch"]
-    if _PROBE.depth == 1 and torch.is_grad_enabled() and not _PROBE.forward:
-        _PROBE.forward = {"rng": _random_states(), "buffers": _hash(module.buffers())}
+    learns = torch.is_grad_enabled() and any(one.requires_grad for one in module.parameters())
+    if torch.is_grad_enabled() and not _PROBE.forward:
+        _PROBE.forward = {"rng": _random_states()}
+    if learns:
+        if "buffers" not in _PROBE.forward:
+            _PROBE.forward["buffers"] = _hash(_held(module, fixed=True))
+    elif len(_PROBE.others) < _OTHERS and next(_held(module, fixed=False), None) is not None:
+        # A teacher, an average, a loss with a memory, or the model itself in an evaluation.
+        _PROBE.others.append(_hash(_held(module, fixed=False)))
 
 
 def _after_forward(_module: Any, arguments: Any, named: Any, _result: Any) -> None:
@@ -228,6 +251,7 @@ def _before_step(optimizer: Any, arguments: Any, named: Any) -> None:
         "types": sorted({str(one.dtype) for one in parameters}),
         "state": state,
         "state_kinds": kinds,
+        "rng_at_step": _random_states(),
         # A closure computes the gradients within the step.
         "grads": "" if len(arguments) > 1 or named else _gradients(optimizer),
         "lr": [float(group.get("lr", 0.0)) for group in optimizer.param_groups],
@@ -262,6 +286,7 @@ def _after_step(optimizer: Any, *_: Any) -> None:
     number = next(k for k, one in enumerate(_PROBE.optimizers) if one is optimizer)
     note = dict(before, optimizer=number, after=_hash(_parameters(optimizer)))
     note.update(_PROBE.forward, inputs=_PROBE.inputs, scale=_PROBE.scale, time=time.time())
+    note["others"] = _PROBE.others
     note["finite"] = all(bool(one.isfinite().all()) for one in _parameters(optimizer))
     files, known = folder_files(_CHECKPOINTS), _PROBE.files or {}
     changed = [name for name in files if files[name] != known.get(name)]
@@ -270,7 +295,7 @@ def _after_step(optimizer: Any, *_: Any) -> None:
     note["grads"] = note["grads"] or _gradients(optimizer)
     note["norm"] = _norm(optimizer)
     note.setdefault("rng", _random_states())
-    _PROBE.before, _PROBE.forward, _PROBE.inputs = {}, {}, []
+    _PROBE.before, _PROBE.forward, _PROBE.inputs, _PROBE.others = {}, {}, [], []
     if _PROBE.steps == 0:
         _PROBE.write({"rank": _rank()})
     _PROBE.write(note)
