@@ -13,6 +13,7 @@ from pathlib import Path
 import processes
 
 from warren.serve.hosts.agents import AgentHosts
+from warren.serve.hosts.messages import Welcome
 from warren.serve.hosts.port import (
     AgentJoined,
     CommandEnded,
@@ -23,17 +24,20 @@ from warren.serve.hosts.port import (
 
 HOST = "here"
 PYTHON = sys.executable
+NOTHING_ASKED = Welcome()
 
 
 class World:
     """Hosts with the agent of this machine, and all that was reported."""
 
-    def __init__(self, home: Path, lost_s: float = 60.0) -> None:
+    def __init__(self, home: Path, lost_s: float = 60.0, welcome: Welcome = NOTHING_ASKED) -> None:
         self.home = home
         self.reports: list[Report] = []
         self.lines: list[str] = []
         self._came = asyncio.Event()
-        self.hosts = AgentHosts(home, name=HOST, lost_s=lost_s, say=self.lines.append)
+        self.hosts = AgentHosts(
+            home, name=HOST, lost_s=lost_s, welcome=welcome, say=self.lines.append
+        )
 
     async def open(self) -> None:
         await self.hosts.open(self.take)
@@ -108,10 +112,12 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def world(home: Path, lost_s: float = 60.0) -> AsyncIterator[World]:
+async def world(
+    home: Path, lost_s: float = 60.0, welcome: Welcome = NOTHING_ASKED
+) -> AsyncIterator[World]:
     """A world whose agent has joined; nothing of it is left afterwards."""
     processes.adopt_orphans()  # so that what a killed agent leaves is seen by the tests
-    made = World(home, lost_s)
+    made = World(home, lost_s, welcome)
     await made.open()
     try:
         yield made

@@ -46,7 +46,10 @@ OWN: Final = {
     ("GET", "/v1/jobs/{job}/log"): None,
 }
 """Routes for the user of a job and for admins."""
-RUNNING: Final = {("POST", "/v1/jobs/{job}/preempt"): None}
+RUNNING: Final = {
+    ("POST", "/v1/jobs/{job}/preempt"): None,
+    ("POST", "/v1/jobs/{job}/extend"): {},
+}
 """Routes for the same, of jobs that run."""
 ADMINS: Final = {
     ("POST", "/v1/hosts/{host}/drain"): {},

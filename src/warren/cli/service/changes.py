@@ -1,4 +1,4 @@
-"""``warren cancel``, ``preempt``, ``hold``, ``release`` and ``priority``: changes of jobs."""
+"""``warren cancel``, ``preempt``, ``hold``, ``release``, ``priority``, ``extend``."""
 
 from __future__ import annotations
 
@@ -71,6 +71,23 @@ def hold(*, jobs: tuple[str, ...], server: str | None, json_: bool) -> None:
 def release(*, jobs: tuple[str, ...], server: str | None, json_: bool) -> None:
     """Let held jobs start again."""
     _answer(_change(server, jobs, "release"), json_)
+
+
+@command(
+    Argument("job", "ID", "Id of a running job or an array, or the name of a job of yours."),
+    Argument("time", "TIME", "For how long, such as 30m or 4h. Default: 2h.", values.seconds,
+             required=False),
+    SERVER,
+    JSON,
+    examples=("warren extend 12", "warren extend 12 8h"),
+)  # fmt: skip
+def extend(*, job: str, time: float | None, server: str | None, json_: bool) -> None:
+    """Let a running job do nothing for some time.
+
+    A service with `warren serve --idle` warns of jobs whose devices do nothing, and ends them an
+    hour later. An extended job is left alone until its time is over, and is then warned again.
+    """
+    _answer(_change(server, [job], "extend", {"time_s": time}), json_)
 
 
 @command(

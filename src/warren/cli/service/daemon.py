@@ -67,6 +67,9 @@ def _endpoint(text: str) -> str:
            _endpoint),
     Option("--log-limit", "Most that the log of a job takes on disk, or none. Beyond it the middle "
            "of the log is left out, and its two ends stay. Default: 10GB.", "SIZE", _log_limit),
+    Option("--idle", "Warn of a job whose devices do nothing for this time, such as 2h, and end it "
+           "an hour later unless it works again or is extended. Default: never.", "TIME",
+           values.seconds, name="idle_s"),
     Option("--stop-jobs", "End all jobs when the service ends. By default they go on."),
     Option("--print-unit", "Print a unit for systemd with these options, and start nothing."),
     Option("--user", "Of an account's own systemd, without root; with --print-unit."),
@@ -88,6 +91,7 @@ def serve(
     listen: str | None,
     agents_listen: str | None,
     log_limit: int | None,
+    idle_s: float | None,
     stop_jobs: bool,
     print_unit: bool,
     user: bool,
@@ -117,6 +121,7 @@ def serve(
             "--listen": listen,
             "--agents-listen": agents_listen,
             "--log-limit": None if log_limit is None else f"{log_limit}B" if log_limit else "none",
+            "--idle": None if idle_s is None else f"{idle_s:.15g}s",
         }
         _print_unit("serve", options, *["--preempt"] * preempt, user=user)
         return
@@ -141,6 +146,7 @@ def serve(
         agents_listen=agents_listen,
         stop_jobs=stop_jobs,
         log_limit_bytes=(LOG_LIMIT if log_limit is None else log_limit) or None,
+        idle_s=idle_s,
     )
 
 

@@ -21,6 +21,7 @@ JOBS: Final = {
     "hold": ("changes", "Keep queued jobs from starting."),
     "release": ("changes", "Let held jobs start again."),
     "priority": ("changes", "Change the priority of a job."),
+    "extend": ("changes", "Let a running job do nothing for some time."),
     "top": ("machines", "Show all machines, their devices and the jobs on them."),
 }
 """File in ``warren.cli.service`` and line of help of each command that people use every day."""

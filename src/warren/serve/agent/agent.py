@@ -12,11 +12,13 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
 from warren.serve.agent import cgroups, processes
+from warren.serve.agent.care.activity import IdleWatch, RunningAttempt
 from warren.serve.agent.devices import Devices, machine
 from warren.serve.agent.folders import AgentHome, AttemptFolder, closed_folders
 from warren.serve.agent.forks import fork_cleaner, fork_runner
@@ -33,8 +35,15 @@ from warren.serve.hosts.messages import (
     StartAttempt,
     StopAttempt,
     ToAgent,
+    Welcome,
 )
-from warren.serve.hosts.port import CommandEnded, CommandStarted, DevicesSeen, StartOrder
+from warren.serve.hosts.port import (
+    AttemptIdle,
+    CommandEnded,
+    CommandStarted,
+    DevicesSeen,
+    StartOrder,
+)
 from warren.serve.records.machines import DeviceUse
 
 _REPEAT_S: Final = 5.0
@@ -87,6 +96,7 @@ class Agent:
         self._kill_rounds = 0
         self._link = DaemonLink(self._loop, target, self)
         self._gpus = GpuWatch(self._loop, devices, self._runners, self._uses_changed)
+        self._idle = IdleWatch(self._loop, devices, self._running, self._idles)
 
     def run(self) -> int:
         """Work until the daemon of this machine has gone, or a signal comes; attempts go on.
@@ -119,9 +129,10 @@ class Agent:
         described = machine(self._name, self._devices, self._limits.text)
         return Hello(described, tuple(self._live), self._home.id)
 
-    def welcomed(self) -> None:
+    def welcomed(self, welcome: Welcome) -> None:
         """Repeat all reports."""
         self._check_home()
+        self._idle.watch(welcome.idle_s)
         if self._gpus.uses:
             self._uses_changed(self._gpus.uses)
         for live in list(self._live.values()):
@@ -385,6 +396,18 @@ class Agent:
 
     def _uses_changed(self, uses: tuple[DeviceUse, ...]) -> None:
         self._link.send(DevicesSeen(self._name, uses))
+
+    def _running(self) -> Iterator[RunningAttempt]:
+        """Yield the attempts whose commands run."""
+        for name, live in self._live.items():
+            if live.runner and live.started_ns is not None and live.end is None:
+                yield RunningAttempt(name, live.devices, live.runner, self._limits.group(name))
+
+    def _idles(self, attempt: str, since_s: float | None, stirs: bool) -> None:
+        since_ns = None
+        if since_s is not None:
+            since_ns = time.time_ns() - int((time.monotonic() - since_s) * 1e9)
+        self._link.send(AttemptIdle(self._name, attempt, since_ns, stirs))
 
     def _read_notices(self) -> None:
         """Read which commands run."""

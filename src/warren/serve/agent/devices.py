@@ -82,6 +82,19 @@ class Devices:
             return None
         return GpuState(used, tuple(sorted(found)))
 
+    def utilization(self, device: str) -> float | None:
+        """Return the share of time in which a GPU computed just now; None: it is not known.
+
+        Of the parts of a divided GPU the driver does not know it.
+        """
+        handle = self._handles.get(device)
+        if handle is None:
+            return None
+        try:
+            return float(self._nvml.nvmlDeviceGetUtilizationRates(handle).gpu) / 100
+        except self._nvml.NVMLError:
+            return None
+
     def _asked(self, ask: Callable[[Any], Any], handle: Any) -> list[Any]:
         try:
             return list(ask(handle))

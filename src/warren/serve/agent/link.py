@@ -92,7 +92,7 @@ class Handler(Protocol):
     def hello(self) -> Hello:
         """Return what to say first."""
 
-    def welcomed(self) -> None:
+    def welcomed(self, welcome: Welcome) -> None:
         """Repeat all reports: the daemon listens from now on."""
 
     def take(self, message: ToAgent) -> None:
@@ -235,7 +235,7 @@ class DaemonLink:
             if not self._target.is_local:
                 _say(f"connected to {self._target.host}:{self._target.port}")
             self._wait_s = _FIRST_WAIT_S
-            self._handler.welcomed()
+            self._handler.welcomed(message)
         elif not isinstance(message, Beat):
             self._handler.take(message)
 

@@ -62,6 +62,20 @@ def parent(pid: int) -> int | None:
     return int(fields[1]) if fields else None
 
 
+def used_s(pid: int) -> float | None:
+    """Return the processor time of a process and of the children it has waited for, in seconds.
+
+    None if there is no such process.
+    """
+    fields = _stat(pid)
+    return sum(map(int, fields[11:15])) / _ticks_per_s() if fields else None
+
+
+@cache
+def _ticks_per_s() -> int:
+    return os.sysconf("SC_CLK_TCK")
+
+
 def name_of(pid: int) -> str:
     """Return the name of a process; empty if there is no such process."""
     try:

@@ -18,8 +18,16 @@ import msgspec
 from warren.model.errors import one_line
 from warren.model.units import NS_PER_S
 from warren.serve.daemon.changes import Changes
+from warren.serve.daemon.idle import IdleReaper
 from warren.serve.daemon.orders import start_order
-from warren.serve.hosts.port import AgentJoined, AgentLost, CommandEnded, Hosts, Report
+from warren.serve.hosts.port import (
+    AgentJoined,
+    AgentLost,
+    AttemptIdle,
+    CommandEnded,
+    Hosts,
+    Report,
+)
 from warren.serve.journal.journal import Journal, JournalWriteError
 from warren.serve.queue.reports import events_of
 from warren.serve.queue.requests import cancel
@@ -28,6 +36,7 @@ from warren.serve.records.events import (
     AnyEvent,
     AttemptBegun,
     CancelAsked,
+    IdleEndAsked,
     MachineLost,
     PreemptAsked,
 )
@@ -76,6 +85,8 @@ class Daemon:
         Most bytes that the log of an attempt takes on disk; None: no limit.
     tick_s
         Time between two looks at what no event announces, in seconds.
+    ends_idle
+        Whether jobs that did nothing since their warning are ended.
     say
         Called with each line that an operator should read.
     """
@@ -92,6 +103,7 @@ class Daemon:
         account_of: Callable[[str], str | None] = lambda _: None,
         log_limit_bytes: int | None = None,
         tick_s: float = TICK_S,
+        ends_idle: bool = False,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.journal = journal
@@ -107,6 +119,7 @@ class Daemon:
         self._log_limit_bytes = log_limit_bytes
         self._tick_s = tick_s
         self._say = say
+        self._idle = IdleReaper(ends_idle)
         self._reports: deque[Report] = deque()
         self._unused: dict[str, AgentJoined] = {}
         self._turn: asyncio.Handle | None = None
@@ -235,6 +248,8 @@ class Daemon:
         """Look now and then: for what has waited for the disk, and what depends on time alone."""
         while True:
             await asyncio.sleep(self._tick_s)
+            with suppress(JournalWriteError):  # said already; the next tick tries again
+                self.record(self._idle.due(self.queue, self.now_ns()))
             self._soon()
 
     def _append(self, events: Sequence[AnyEvent]) -> None:
@@ -259,7 +274,7 @@ class Daemon:
             if isinstance(event, AttemptBegun):
                 job = self.queue.jobs[event.job]
                 self._order_start(job, job.attempts[event.attempt - 1])
-            elif isinstance(event, CancelAsked | PreemptAsked):
+            elif isinstance(event, CancelAsked | PreemptAsked | IdleEndAsked):
                 self._order_stop(self.queue.jobs[event.job])
         self.changed.note()
         self._soon()
@@ -275,7 +290,8 @@ class Daemon:
         if attempt is None or attempt.ended_ns is not None:
             return
         name = attempt_id(job.id, attempt.number)
-        if job.cancelled_by is None and resume is not None:
+        is_preempted = job.cancelled_by is None and not job.idle.end_reason
+        if is_preempted and resume is not None:
             self.hosts.stop(attempt.host, name, resume.grace_s, preempt=True)
         else:
             self.hosts.stop(attempt.host, name, job.spec.grace_s)
@@ -324,6 +340,8 @@ class Daemon:
                 return []
             if abs(getattr(report, "time_ns", 0)) >= _LATEST_NS:
                 raise ValueError("its clock is wrong")
+            if isinstance(report, AttemptIdle):
+                self._idle.note(report, self.now_ns())
             return events_of(self.queue, report, self.now_ns())
         except Exception as error:  # one host must not stop the others
             self._say(f"a report of a host is left out: {report!r:.200}: {one_line(error)}")
@@ -390,7 +408,8 @@ class Daemon:
         for job, attempt in self._running_on(host):
             if attempt_id(job.id, attempt.number) not in report.attempts:
                 self._order_start(job, attempt)
-            if job.cancelled_by is not None or attempt.preempt_ns is not None:
+            asked = job.cancelled_by is not None or bool(job.idle.end_reason)
+            if asked or attempt.preempt_ns is not None:
                 self._order_stop(job)
 
     def _running_on(self, host: str) -> list[tuple[ServiceJob, Attempt]]:

@@ -18,6 +18,7 @@ from warren.model.errors import Problem, SpecError
 from warren.serve.daemon.daemon import Daemon, Order
 from warren.serve.daemon.home import home_of_service, remove_socket
 from warren.serve.hosts.agents import AgentHosts
+from warren.serve.hosts.messages import Welcome
 from warren.serve.hosts.port import Hosts
 from warren.serve.hosts.tls import credentials
 from warren.serve.journal.journal import Journal, JournalWriteError
@@ -45,6 +46,7 @@ def run_service(
     agents_listen: str | None = None,
     stop_jobs: bool = False,
     log_limit_bytes: int | None = None,
+    idle_s: float | None = None,
     hosts: Hosts | None = None,
     say: Callable[[str], None] = lambda line: print(f"warren: {line}", file=sys.stderr, flush=True),
 ) -> None:
@@ -68,6 +70,9 @@ def run_service(
         Whether the jobs that run are cancelled first, with their grace.
     log_limit_bytes
         Most bytes that the log of an attempt takes on disk; None: no limit.
+    idle_s
+        Time in seconds after which a job whose devices do nothing is warned, and then ended; None:
+        it never is.
     hosts
         Other hosts than those of agents, such as fake ones.
     say
@@ -92,7 +97,7 @@ def run_service(
     ):
         _check_attempts(own, journal)
         rules = _Rules(order, policy, preempts)
-        service = _Service(own, journal, rules=rules, as_root=as_root, say=say)
+        service = _Service(own, journal, rules=rules, as_root=as_root, idle_s=idle_s, say=say)
         with closing(service):
             service.listen(listen, agents_listen)
             runner.run(service.run(hosts, stop_jobs=stop_jobs, log_limit_bytes=log_limit_bytes))
@@ -124,10 +129,11 @@ class _Service:
         *,
         rules: _Rules,
         as_root: bool,
+        idle_s: float | None,
         say: Callable[[str], None],
     ) -> None:
         self._home, self._journal, self._rules, self._say = home, journal, rules, say
-        self._as_root = as_root
+        self._as_root, self._idle_s = as_root, idle_s
         self._own = _account(os.geteuid())
         self._sockets: list[socket.socket] = []
         self._agents_at: tuple[str, int] | None = None
@@ -165,13 +171,17 @@ class _Service:
         from warren.serve.api.app import make_app
         from warren.serve.api.server import ApiServer
 
-        hosts = hosts or AgentHosts(self._home, listen=self._agents_at, say=self._say)
+        welcome = Welcome(idle_s=self._idle_s)
+        hosts = hosts or AgentHosts(
+            self._home, listen=self._agents_at, welcome=welcome, say=self._say
+        )
         daemon = Daemon(
             self._journal,
             hosts,
             **self._rules._asdict(),
             account_of=self._account_of,
             log_limit_bytes=log_limit_bytes,
+            ends_idle=self._idle_s is not None,
             say=self._say,
         )
         app = make_app(

@@ -78,6 +78,8 @@ class AgentHosts:
         Whether this machine has an agent, too.
     lost_s
         Silence of an agent after which its host counts as lost, in seconds.
+    welcome
+        What agents are welcomed with: what they are to report.
     say
         Called with each line that an operator should read.
     """
@@ -90,11 +92,13 @@ class AgentHosts:
         listen: tuple[str, int] | None = None,
         local: bool = True,
         lost_s: float = LOST_S,
+        welcome: Welcome = Welcome(),  # noqa: B008 - a frozen value
         say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
     ) -> None:
         self._home = home
         self._name = name or socket.gethostname() or "localhost"
         self._listen, self._lost_s, self.say = listen, lost_s, say
+        self._welcome = welcome
         self._servers: list[asyncio.Server] = []
         self._connected: dict[str, _Connection] = {}
         self._strangers: set[_Connection] = set()
@@ -242,7 +246,7 @@ class AgentHosts:
         if other is not None:
             other.drop("its agent has connected again")
         self._connected[host] = connection
-        connection.send(Welcome())
+        connection.send(self._welcome)
         self._report(AgentJoined(hello.machine, hello.attempts))
 
     def reported(self, report: Report) -> None:

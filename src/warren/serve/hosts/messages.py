@@ -11,7 +11,13 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
-from warren.serve.hosts.port import CommandEnded, CommandStarted, DevicesSeen, StartOrder
+from warren.serve.hosts.port import (
+    AttemptIdle,
+    CommandEnded,
+    CommandStarted,
+    DevicesSeen,
+    StartOrder,
+)
 from warren.serve.records.machines import Machine
 
 PROTOCOL: Final = 1
@@ -45,8 +51,13 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", omit_defaults=True):
     protocol: int = PROTOCOL
 
 
-class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
-    """The daemon accepts the agent, which repeats its reports now."""
+class Welcome(msgspec.Struct, frozen=True, tag="welcome", omit_defaults=True):
+    """The daemon accepts the agent, which repeats its reports now.
+
+    Attempts whose devices do nothing for ``idle_s`` seconds are reported; None: they are not.
+    """
+
+    idle_s: float | None = None
 
 
 class HelloRefused(msgspec.Struct, frozen=True, tag="refused"):
@@ -99,7 +110,9 @@ class LogPiece(msgspec.Struct, frozen=True, tag="piece", omit_defaults=True):
 ToAgent: TypeAlias = (
     Welcome | HelloRefused | Beat | StartAttempt | StopAttempt | ForgetRecord | ReadLog
 )
-FromAgent: TypeAlias = Hello | CommandStarted | CommandEnded | DevicesSeen | LogPiece | Beat
+FromAgent: TypeAlias = (
+    Hello | CommandStarted | CommandEnded | DevicesSeen | AttemptIdle | LogPiece | Beat
+)
 
 _T = TypeVar("_T")
 _ENCODER: Final = msgspec.json.Encoder()

@@ -82,7 +82,21 @@ class DevicesSeen(msgspec.Struct, frozen=True, tag="devices"):
     devices: tuple[DeviceUse, ...]
 
 
-Report: TypeAlias = AgentJoined | AgentLost | CommandStarted | CommandEnded | DevicesSeen
+class AttemptIdle(msgspec.Struct, frozen=True, tag="idle", omit_defaults=True):
+    """The devices of an attempt do nothing since ``since_ns``; None: they work again.
+
+    It is repeated while they do nothing. ``stirs``: they worked in the last minute.
+    """
+
+    host: str
+    attempt: str
+    since_ns: int | None = None
+    stirs: bool = False
+
+
+Report: TypeAlias = (
+    AgentJoined | AgentLost | CommandStarted | CommandEnded | DevicesSeen | AttemptIdle
+)
 
 
 class Hosts(Protocol):

@@ -46,6 +46,12 @@ async def release(call: Call, form: Form, job: str) -> Page:
     return message(f"Job {job} waits for devices again.")
 
 
+async def extend(call: Call, form: Form, job: str) -> Page:
+    """Let a job do nothing for two hours."""
+    await jobs.extend_job(call, job, jobs.ExtendBody())
+    return message(f"Job {job} is not ended for doing nothing in the next two hours.")
+
+
 async def drain(call: Call, form: Form, host: str) -> Page:
     """Drain a host or a device."""
     device = form.get("device") or None
@@ -107,6 +113,7 @@ ACTIONS: Final[Mapping[str, Action]] = {
     "/page/jobs/{job}/cancel": cancel,
     "/page/jobs/{job}/hold": hold,
     "/page/jobs/{job}/release": release,
+    "/page/jobs/{job}/extend": extend,
     "/page/hosts/{host}/drain": drain,
     "/page/hosts/{host}/undrain": undrain,
     "/page/hosts/{host}/remove": remove_host,

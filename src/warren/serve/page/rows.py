@@ -52,6 +52,7 @@ class JobLine:
     waited: str
     ran: str
     may_change: bool
+    is_idle: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,7 @@ def job_line(job: ServiceJob, seen: ServiceJobRow, caller: Caller, now_ns: int) 
         waited=duration(waited_to_ns - job.submitted_ns),
         ran=_ran(attempt, now_ns) if attempt else "",
         may_change=not job.state.ended and may_see(job, caller),
+        is_idle=job.idle.since_ns is not None,
     )
 
 

@@ -22,9 +22,10 @@ def attempt_ends(queue: Queue, attempts: Sequence[AttemptEnded]) -> list[AnyEven
     """Return the ends of attempts, with the ends of jobs that follow from them.
 
     A job that failed while it ran is tried again up to ``retries`` times, but not after its time
-    limit or once it was cancelled. An attempt that never ran counts for nothing: the job waits
-    again, and fails after ``START_TRIES`` attempts of this kind in a row. A job that was preempted,
-    or asked to be started again, waits again, and nothing is counted.
+    limit, once it was cancelled, or ended since it did nothing. An attempt that never ran counts
+    for nothing: the job waits again, and fails after ``START_TRIES`` attempts of this kind in a
+    row. A job that was preempted, or asked to be started again, waits again, and nothing is
+    counted.
     """
     ends = (_job_end(queue.jobs[ended.job], ended) for ended in attempts)
     return [*attempts, *queue.dependencies.failures(end for end in ends if end is not None)]
@@ -64,7 +65,7 @@ def _job_end(job: ServiceJob, ended: AttemptEnded) -> JobEnded | None:
             tries += 1
         return None if tries < START_TRIES else _end(ended, JobState.FAILED, reason)
     failures = 1 + sum(one.ran and one.cause not in NO_STRIKE for one in job.attempts[:-1])
-    if ended.cause != "time" and failures <= job.spec.retries:
+    if ended.cause not in ("time", "idle") and failures <= job.spec.retries:
         return None
     return _end(ended, JobState.FAILED, reason)
 
@@ -103,6 +104,8 @@ def reason_of(job: ServiceJob, ended: AttemptEnded) -> str:
             return f"could not be started: {ended.reason or 'no reason given'}"
         case "host":
             return ended.reason or "its host was lost"
+        case "idle":
+            return ended.reason
         case _:
             if ended.signal is not None:
                 return f"signal {ended.signal}"

@@ -7,12 +7,14 @@ from typing import Final
 from warren.serve.hosts.port import (
     AgentJoined,
     AgentLost,
+    AttemptIdle,
     CommandEnded,
     CommandStarted,
     DevicesSeen,
     Report,
 )
 from warren.serve.queue.ends import attempt_ends
+from warren.serve.queue.idleness import idle_events
 from warren.serve.queue.state import Queue
 from warren.serve.records.events import (
     AnyEvent,
@@ -50,6 +52,8 @@ def events_of(queue: Queue, report: Report, now_ns: int) -> list[AnyEvent]:
             return _ended(queue, report)
         case DevicesSeen():
             return _seen(queue, report, now_ns)
+        case AttemptIdle():
+            return idle_events(_under_way(queue, report.host, report.attempt), report, now_ns)
 
 
 def forgettable(queue: Queue, attempt: str) -> bool:
@@ -111,14 +115,15 @@ def _ended(queue: Queue, report: CommandEnded) -> list[AnyEvent]:
     job = _under_way(queue, report.host, report.attempt)
     if job is None:
         return []
+    cause = _cause(job, report)
     ended = AttemptEnded(
         time_ns=report.time_ns,
         job=job.id,
         attempt=job.attempts[-1].number,
-        cause=_cause(job, report),
+        cause=cause,
         exit_code=report.exit_code,
         signal=report.signal,
-        reason=report.reason,
+        reason=job.idle.end_reason if cause == "idle" else report.reason,
         ran=report.ran,
         saved=report.saved,
         save_s=report.save_s,
@@ -134,6 +139,8 @@ def _cause(job: ServiceJob, report: CommandEnded) -> EndCause:
     """
     if report.cause == "exit" and report.exit_code in REQUEUE_CODES:
         return "requeue"
+    if report.cause == "cancel" and job.cancelled_by is None and job.idle.end_reason:
+        return "idle"
     asked = job.attempts[-1].preempt_ns is not None
     if report.cause == "cancel" and job.cancelled_by is None and asked:
         return "preempt"

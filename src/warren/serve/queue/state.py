@@ -25,8 +25,11 @@ from warren.serve.records.events import (
     CancelAsked,
     DevicesUsed,
     Drained,
+    IdleEndAsked,
     JobEnded,
+    JobExtended,
     JobHeld,
+    JobIdle,
     JobReleased,
     JobSubmitted,
     MachineJoined,
@@ -41,7 +44,9 @@ from warren.serve.records.events import (
     UserSet,
 )
 from warren.serve.records.jobs import (
+    NOT_IDLE,
     Attempt,
+    Idleness,
     JobState,
     ServiceJob,
     keeps_checkpoints_on_host,
@@ -278,7 +283,7 @@ def _attempt_ended(queue: Queue, event: AttemptEnded) -> None:
     attempt.saved, attempt.save_s, attempt.lost_s = event.saved, event.save_s, event.lost_s
     _count(queue, job.user, queue.running.pop(job.id), -1, event.time_ns)
     queue.machines[attempt.host].let_go(job.id, attempt.devices)
-    job.state = JobState.QUEUED
+    job.state, job.idle = JobState.QUEUED, NOT_IDLE
     if attempt.ran and keeps_checkpoints_on_host(job.spec):
         job.tied_to = attempt.host
     if job.cancelled_by is None:
@@ -376,6 +381,23 @@ def _used(queue: Queue, event: DevicesUsed) -> None:
     state.refresh()
 
 
+def _idle(queue: Queue, event: JobIdle) -> None:
+    _attempt(queue, event.job, event.attempt)
+    job = queue.jobs[event.job]
+    job.idle = msgspec.structs.replace(job.idle, since_ns=event.since_ns, ends_ns=event.ends_ns)
+
+
+def _extended(queue: Queue, event: JobExtended) -> None:
+    job = _expected(queue, event.job, JobState.RUNNING)
+    job.idle = Idleness(extended_ns=event.until_ns)
+
+
+def _idle_end(queue: Queue, event: IdleEndAsked) -> None:
+    _attempt(queue, event.job, event.attempt)
+    job = queue.jobs[event.job]
+    job.idle = msgspec.structs.replace(job.idle, end_reason=event.reason)
+
+
 def _user(queue: Queue, event: UserSet) -> None:
     queue.users[event.user.name] = event.user
 
@@ -428,6 +450,9 @@ _APPLY: dict[type[Any], Callable[[Queue, Any], None]] = {
     Drained: _drained,
     Undrained: _undrained,
     DevicesUsed: _used,
+    JobIdle: _idle,
+    JobExtended: _extended,
+    IdleEndAsked: _idle_end,
     UserSet: _user,
     UserRemoved: _user_removed,
     QuotaSet: _quota,

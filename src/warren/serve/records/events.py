@@ -91,8 +91,9 @@ class AttemptEnded(ServiceEvent, frozen=True, tag="ended"):
     ``cause``: ``exit`` by itself, ``time`` at its time limit, ``cancel`` by a user, ``memory`` at
     its memory limit, ``host`` where its machine started again or was lost, ``start`` where it could
     not be started (``reason`` says why), ``preempt`` after the signal of a preemption, ``requeue``
-    where the command asked to be started again. ``ran`` is false if the command surely never ran.
-    After a preemption ``saved`` says whether a complete checkpoint came after the signal:
+    where the command asked to be started again, ``idle`` by the service, since its devices did
+    nothing. ``ran`` is false if the command surely never ran. After a preemption ``saved`` says
+    whether a complete checkpoint came after the signal:
     ``save_s`` seconds after it, or else ``lost_s`` seconds of work are lost.
     """
 
@@ -157,6 +158,33 @@ class DevicesUsed(ServiceEvent, frozen=True, tag="used"):
     devices: tuple[DeviceUse, ...]
 
 
+class JobIdle(ServiceEvent, frozen=True, tag="idle"):
+    """The devices of a running job do nothing since ``since_ns``; None: they work again.
+
+    The job is ended at ``ends_ns``, unless it works again or is extended before.
+    """
+
+    job: str
+    attempt: int
+    since_ns: int | None = None
+    ends_ns: int | None = None
+
+
+class JobExtended(ServiceEvent, frozen=True, tag="extended"):
+    """A running job may do nothing until ``until_ns``."""
+
+    job: str
+    until_ns: int
+
+
+class IdleEndAsked(ServiceEvent, frozen=True, tag="idle-end"):
+    """A job that did nothing shall end; ``reason`` says for how long it did nothing."""
+
+    job: str
+    attempt: int
+    reason: str
+
+
 class UserSet(ServiceEvent, frozen=True, tag="user"):
     """A user was added or changed."""
 
@@ -199,6 +227,9 @@ AnyEvent: TypeAlias = (
     | Drained
     | Undrained
     | DevicesUsed
+    | JobIdle
+    | JobExtended
+    | IdleEndAsked
     | UserSet
     | UserRemoved
     | QuotaSet

@@ -105,7 +105,7 @@ class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 
 EndCause: TypeAlias = Literal[
-    "exit", "time", "cancel", "memory", "host", "start", "preempt", "requeue"
+    "exit", "time", "cancel", "memory", "host", "start", "preempt", "requeue", "idle"
 ]
 """Why an attempt ended; ``AttemptEnded`` says what each means."""
 NO_STRIKE: Final = ("preempt", "requeue")
@@ -141,6 +141,23 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     preempt_for: str | None = None
 
 
+class Idleness(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the service knows about a running job that does nothing. Times are ns since 1970.
+
+    Its devices do nothing since ``since_ns``, and it is ended at ``ends_ns``; None while they work.
+    It is left alone until ``extended_ns``. ``end_reason``: it was asked to end, and why.
+    """
+
+    since_ns: int | None = None
+    ends_ns: int | None = None
+    extended_ns: int = 0
+    end_reason: str = ""
+
+
+NOT_IDLE: Final = Idleness()
+"""What is known about a job whose devices work."""
+
+
 class ServiceJob(msgspec.Struct, omit_defaults=True):
     """A job of the queue, as its events have left it. Times are nanoseconds since 1970.
 
@@ -160,6 +177,7 @@ class ServiceJob(msgspec.Struct, omit_defaults=True):
     ended_ns: int | None = None
     reason: str = ""
     tied_to: str | None = None
+    idle: Idleness = NOT_IDLE
 
     @property
     def attempt(self) -> Attempt | None:

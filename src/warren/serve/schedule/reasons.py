@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 
+from warren.serve.queue.idleness import idle_text
 from warren.serve.queue.machines import MachineState
 from warren.serve.queue.state import Queue
 from warren.serve.queue.submissions import never
@@ -47,8 +48,8 @@ NO_WAIT: Final = WaitReason("", "")
 def why(queue: Queue, job: ServiceJob, now_ns: int, order: Order = "strict") -> WaitReason:
     """Return why a job waits; a job that runs or has ended does not.
 
-    For a job that still runs after its cancel, or is to save and leave, the text says so, without a
-    code.
+    For a job that still runs after its cancel, is to save and leave, or does nothing, the text says
+    so, without a code.
 
     Parameters
     ----------
@@ -71,6 +72,8 @@ def why(queue: Queue, job: ServiceJob, now_ns: int, order: Order = "strict") -> 
         return WaitReason("", _preempted(job))
     if job.state is JobState.RUNNING and job.attempts[-1].started_ns is None:
         return WaitReason("starting", f"host {job.attempts[-1].host} is starting it")
+    if job.state is JobState.RUNNING:
+        return WaitReason("", idle_text(job, now_ns))
     if job.state is not JobState.QUEUED:
         return NO_WAIT
     if job.id in queue.dependencies.unmet:

@@ -10,6 +10,7 @@ import msgspec
 from warren.serve.api.endpoint import SUBMISSIONS_MAX_BYTES, Call, Route
 from warren.serve.api.errors import Failure
 from warren.serve.queue import requests
+from warren.serve.queue.idleness import extend
 from warren.serve.queue.views import JobShown, ServiceJobRow, row
 from warren.serve.records.events import AnyEvent
 from warren.serve.records.jobs import JobState, Submission
@@ -39,6 +40,12 @@ class PriorityBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A priority; higher ones start first."""
 
     priority: int
+
+
+class ExtendBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """For how long a running job may do nothing from now on, in seconds; None: two hours."""
+
+    time_s: float | None = None
 
 
 class SubmittedIds(msgspec.Struct, frozen=True):
@@ -125,12 +132,25 @@ async def set_job_priority(call: Call, job: str, body: PriorityBody) -> JobsChan
     return _changed(call, "set_priority", job, body.priority)
 
 
+async def extend_job(call: Call, job: str, body: ExtendBody) -> JobsChanged:
+    """Let a running job do nothing for some time, without being ended for it."""
+    events = call.service.ask(
+        lambda queue, now: extend(queue, [job], body.time_s, call.caller, now),
+        call.caller, f"extend job {job}",
+    )  # fmt: skip
+    return _ids_of(events)
+
+
 def _changed(call: Call, name: str, job: str, *more: int) -> JobsChanged:
     change = getattr(requests, name)
     events: list[AnyEvent] = call.service.ask(
         lambda queue, now: change(queue, [job], *more, call.caller, now),
         call.caller, f"{name.replace('_', ' ')} of job {job}",
     )  # fmt: skip
+    return _ids_of(events)
+
+
+def _ids_of(events: list[AnyEvent]) -> JobsChanged:
     return JobsChanged(list(dict.fromkeys(event.job for event in events if hasattr(event, "job"))))
 
 
@@ -144,5 +164,6 @@ ROUTES: Final = (
     Route("POST", "/v1/jobs/{job}/hold", hold_job),
     Route("POST", "/v1/jobs/{job}/release", release_job),
     Route("POST", "/v1/jobs/{job}/priority", set_job_priority),
+    Route("POST", "/v1/jobs/{job}/extend", extend_job),
 )
 """Routes of jobs."""
