@@ -30,13 +30,24 @@ NOTHING_ASKED = Welcome()
 class World:
     """Hosts with the agent of this machine, and all that was reported."""
 
-    def __init__(self, home: Path, lost_s: float = 60.0, welcome: Welcome = NOTHING_ASKED) -> None:
+    def __init__(
+        self,
+        home: Path,
+        lost_s: float = 60.0,
+        welcome: Welcome = NOTHING_ASKED,
+        self_test: str | None = None,
+    ) -> None:
         self.home = home
         self.reports: list[Report] = []
         self.lines: list[str] = []
         self._came = asyncio.Event()
         self.hosts = AgentHosts(
-            home, name=HOST, lost_s=lost_s, welcome=welcome, say=self.lines.append
+            home,
+            name=HOST,
+            lost_s=lost_s,
+            welcome=welcome,
+            self_test=self_test,
+            say=self.lines.append,
         )
 
     async def open(self) -> None:
@@ -113,11 +124,14 @@ class World:
 
 @contextlib.asynccontextmanager
 async def world(
-    home: Path, lost_s: float = 60.0, welcome: Welcome = NOTHING_ASKED
+    home: Path,
+    lost_s: float = 60.0,
+    welcome: Welcome = NOTHING_ASKED,
+    self_test: str | None = None,
 ) -> AsyncIterator[World]:
     """A world whose agent has joined; nothing of it is left afterwards."""
     processes.adopt_orphans()  # so that what a killed agent leaves is seen by the tests
-    made = World(home, lost_s, welcome)
+    made = World(home, lost_s, welcome, self_test)
     await made.open()
     try:
         yield made

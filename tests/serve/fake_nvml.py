@@ -1,6 +1,7 @@
 """GPUs that are a file: what ``pynvml`` answers is read from the file FAKE_NVML names, each time.
 
-The file is a list of objects with ``uuid``, ``name``, ``total``, ``used`` and ``pids``.
+The file is a list of objects with ``uuid``, ``name``, ``total``, ``used`` and ``pids``; some also
+have ``share``, the percentage of time in which they compute, and ``xids``, errors that come.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ class NVMLError(Exception):
 
 
 Handle = int | tuple[int, int]
+nvmlEventTypeXidCriticalError = 8  # noqa: N816 - its name in NVML
+taken: dict[str, int] = {}
+"""Errors of each GPU that were taken."""
 
 
 def _gpu(handle: Handle) -> dict:
@@ -66,6 +70,30 @@ def nvmlDeviceGetName(handle: Handle) -> bytes:
 def nvmlDeviceGetMemoryInfo(handle: Handle) -> SimpleNamespace:
     gpu = _gpu(handle)
     return SimpleNamespace(total=gpu["total"], used=gpu["used"])
+
+
+def nvmlDeviceGetUtilizationRates(handle: Handle) -> SimpleNamespace:
+    if "share" not in _gpu(handle):
+        raise NVMLError("not supported")
+    return SimpleNamespace(gpu=_gpu(handle)["share"])
+
+
+def nvmlEventSetCreate() -> str:
+    return "events"
+
+
+def nvmlDeviceRegisterEvents(handle: Handle, types: int, events: str) -> None:
+    if _gpu(handle).get("xids") is None:
+        raise NVMLError("not supported")
+
+
+def nvmlEventSetWait_v2(events: str, timeout_ms: int) -> SimpleNamespace:
+    for index, gpu in enumerate(_gpus()):
+        at, xids = taken.get(gpu["uuid"], 0), gpu.get("xids") or []
+        if at < len(xids):
+            taken[gpu["uuid"]] = at + 1
+            return SimpleNamespace(device=index, eventType=8, eventData=xids[at])
+    raise NVMLError("timeout")
 
 
 def nvmlDeviceGetComputeRunningProcesses(handle: Handle) -> list[SimpleNamespace]:

@@ -48,6 +48,25 @@ def _endpoint(text: str) -> str:
     return text
 
 
+def _command_line(text: str) -> str:
+    """Return a command line for no shell."""
+    import shlex
+
+    if not shlex.split(text):
+        raise ValueError("the command is empty; write `off` for no test")
+    return text
+
+
+SELF_TEST: Final = Option(
+    "--self-test",
+    "Command that tests a GPU of this machine before its first job and after a fault; exit code 0: "
+    "it is sound. WARREN_DEVICE names the GPU. `off`: no test. Default: a test of a few seconds, "
+    "if this Python has PyTorch.",
+    "COMMAND",
+    _command_line,
+)
+
+
 @command(
     Option("--home", f"Folder of the queue, its journal and its socket. Default: {HOME}.", "DIR",
            str),
@@ -70,6 +89,7 @@ def _endpoint(text: str) -> str:
     Option("--idle", "Warn of a job whose devices do nothing for this time, such as 2h, and end it "
            "an hour later unless it works again or is extended. Default: never.", "TIME",
            values.seconds, name="idle_s"),
+    SELF_TEST,
     Option("--stop-jobs", "End all jobs when the service ends. By default they go on."),
     Option("--print-unit", "Print a unit for systemd with these options, and start nothing."),
     Option("--user", "Of an account's own systemd, without root; with --print-unit."),
@@ -92,6 +112,7 @@ def serve(
     agents_listen: str | None,
     log_limit: int | None,
     idle_s: float | None,
+    self_test: str | None,
     stop_jobs: bool,
     print_unit: bool,
     user: bool,
@@ -122,6 +143,7 @@ def serve(
             "--agents-listen": agents_listen,
             "--log-limit": None if log_limit is None else f"{log_limit}B" if log_limit else "none",
             "--idle": None if idle_s is None else f"{idle_s:.15g}s",
+            "--self-test": self_test,
         }
         _print_unit("serve", options, *["--preempt"] * preempt, user=user)
         return
@@ -147,6 +169,7 @@ def serve(
         stop_jobs=stop_jobs,
         log_limit_bytes=(LOG_LIMIT if log_limit is None else log_limit) or None,
         idle_s=idle_s,
+        self_test=self_test,
     )
 
 
@@ -157,6 +180,7 @@ def serve(
            "WARREN_AGENT_TOKEN.", "FILE", str),
     Option("--home", f"Folder of the jobs of this machine. Default: {AGENT_HOME}.", "DIR", str),
     Option("--name", "Name of this machine in the service. Default: its host name.", "NAME", str),
+    SELF_TEST,
     Option("--print-unit", "Print a unit for systemd with these options, and start nothing."),
     Option("--user", "Of an account's own systemd, without root; with --print-unit."),
     examples=("warren agent --connect gpu1:8444#sha256=HEX --token-file token",),
@@ -167,6 +191,7 @@ def agent(
     token_file: str | None,
     home: str | None,
     name: str | None,
+    self_test: str | None,
     print_unit: bool,
     user: bool,
 ) -> int:
@@ -179,7 +204,12 @@ def agent(
         raise refused("agent: --connect is missing; `warren serve` prints its value", "wrong")
     folder = _path(home or AGENT_HOME)
     if print_unit:
-        options = {"--connect": connect, "--home": str(folder), "--name": name}
+        options = {
+            "--connect": connect,
+            "--home": str(folder),
+            "--name": name,
+            "--self-test": self_test,
+        }
         if token_file is not None:
             options["--token-file"] = str(_path(token_file))
         _print_unit("agent", options, user=user)
@@ -191,7 +221,14 @@ def agent(
     from warren.serve.agent.main import run_agent
 
     fingerprint = pin.removeprefix("sha256=")
-    return run_agent(folder, place, token=token, fingerprint=fingerprint, name=name or "")
+    return run_agent(
+        folder,
+        place,
+        token=token,
+        fingerprint=fingerprint,
+        name=name or "",
+        self_test=self_test,
+    )
 
 
 def _path(text: str) -> Path:

@@ -68,7 +68,7 @@ def _device(host: dict[str, Any], devices: list[tuple[int, dict[str, Any]]]) -> 
     )
     foreign = ", ".join(one["foreign"])
     drained = one.get("drained") if one.get("drained") is not None else host.get("drained")
-    by = jobs or foreign or drained or ""
+    by = jobs or foreign or drained or one.get("fault") or ""
     label = str(index) if len(devices) == 1 else f"{len(devices)} of them"
     memory = ""
     if one["kind"] == "gpu":

@@ -19,6 +19,8 @@ import msgspec
 
 from warren.serve.agent import cgroups, processes
 from warren.serve.agent.care.activity import IdleWatch, RunningAttempt
+from warren.serve.agent.care.self_test import SelfTests
+from warren.serve.agent.care.xids import XidWatch
 from warren.serve.agent.devices import Devices, machine
 from warren.serve.agent.folders import AgentHome, AttemptFolder, closed_folders
 from warren.serve.agent.forks import fork_cleaner, fork_runner
@@ -34,6 +36,7 @@ from warren.serve.hosts.messages import (
     ReadLog,
     StartAttempt,
     StopAttempt,
+    TestDevice,
     ToAgent,
     Welcome,
 )
@@ -42,7 +45,9 @@ from warren.serve.hosts.port import (
     CommandEnded,
     CommandStarted,
     DevicesSeen,
+    DeviceTested,
     StartOrder,
+    XidSeen,
 )
 from warren.serve.records.machines import DeviceUse
 
@@ -83,9 +88,18 @@ class Agent:
         Name of this machine.
     devices
         Its devices.
+    self_test
+        The command that tests a GPU; empty: none can be tested.
     """
 
-    def __init__(self, home: AgentHome, target: Target, name: str, devices: Devices) -> None:
+    def __init__(
+        self,
+        home: AgentHome,
+        target: Target,
+        name: str,
+        devices: Devices,
+        self_test: tuple[str, ...] = (),
+    ) -> None:
         self._home, self._name, self._devices = home, name, devices
         self._limits = cgroups.find_limits(home.path)
         self._live: dict[str, Live] = {}
@@ -95,8 +109,10 @@ class Agent:
         self._repeats = self._said_closed = False
         self._kill_rounds = 0
         self._link = DaemonLink(self._loop, target, self)
+        self._tests = SelfTests(self._loop, self_test, self._tested)
         self._gpus = GpuWatch(self._loop, devices, self._runners, self._uses_changed)
         self._idle = IdleWatch(self._loop, devices, self._running, self._idles)
+        self._xids = XidWatch(self._loop, devices.xid_events(), self._on, self._has_xid)
 
     def run(self) -> int:
         """Work until the daemon of this machine has gone, or a signal comes; attempts go on.
@@ -120,19 +136,21 @@ class Agent:
         try:
             return loop.run()
         finally:
+            self._tests.close()
             self._link.close()
 
     # What the link asks for.
 
     def hello(self) -> Hello:
         """Return the description of this machine, and the names of all attempts with a record."""
-        described = machine(self._name, self._devices, self._limits.text)
+        described = machine(self._name, self._devices, self._limits.text, self._tests.works)
         return Hello(described, tuple(self._live), self._home.id)
 
     def welcomed(self, welcome: Welcome) -> None:
         """Repeat all reports."""
         self._check_home()
         self._idle.watch(welcome.idle_s)
+        self._xids.watch(welcome.xids)
         if self._gpus.uses:
             self._uses_changed(self._gpus.uses)
         for live in list(self._live.values()):
@@ -156,6 +174,8 @@ class Agent:
                 self._start(order)
             case StopAttempt(attempt, grace_s, preempt):
                 self._stop(attempt, grace_s, preempt)
+            case TestDevice(device):
+                self._tests.begin(device)
             case ForgetRecord(attempt):
                 self._forget(attempt)
             case ReadLog(number, attempt, offset, limit):
@@ -315,6 +335,7 @@ class Agent:
         os.close(live.pidfd)
         live.pidfd, live.runner = -1, 0
         self._reap()
+        self._xids.look()  # an error that ended the command is to be known before its end
         record = live.folder.record()
         self._started(live, record.started_ns)
         end = record.end
@@ -409,6 +430,17 @@ class Agent:
             since_ns = time.time_ns() - int((time.monotonic() - since_s) * 1e9)
         self._link.send(AttemptIdle(self._name, attempt, since_ns, stirs))
 
+    def _on(self, device: str) -> tuple[str, ...]:
+        """Return the names of the attempts on a device."""
+        live = self._live.items()
+        return tuple(name for name, one in live if device in one.devices and one.end is None)
+
+    def _has_xid(self, device: str, number: int) -> bool:
+        return self._link.send(XidSeen(self._name, device, number))
+
+    def _tested(self, device: str, passed: bool | None, text: str) -> None:
+        self._link.send(DeviceTested(self._name, device, passed, text))
+
     def _read_notices(self) -> None:
         """Read which commands run."""
         with contextlib.suppress(BlockingIOError):
@@ -422,10 +454,12 @@ class Agent:
     # Processes.
 
     def _runners(self) -> frozenset[int]:
-        return frozenset(live.runner for live in self._live.values() if live.runner)
+        """Return the processes that belong to this agent: runners, and tests of GPUs."""
+        runners = frozenset(live.runner for live in self._live.values() if live.runner)
+        return runners | self._tests.pids
 
     def _reap(self) -> None:
-        processes.reap()
+        self._tests.ended(processes.reap()[0])
 
 
 def _say(line: str) -> None:

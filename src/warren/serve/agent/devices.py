@@ -18,6 +18,7 @@ import msgspec
 
 from warren import __version__
 from warren.serve.agent import processes
+from warren.serve.agent.care.xids import XidEvents
 from warren.serve.agent.command import CPU_PREFIX
 from warren.serve.records.machines import DeviceUse, HostDevice, Machine
 
@@ -51,6 +52,8 @@ class Devices:
     def __init__(self, nvml: Any = None) -> None:
         self._nvml = nvml
         self._handles: dict[str, Any] = {}
+        self._wholes: dict[str, Any] = {}
+        self._ids_of: dict[str, list[str]] = {}
         self.devices = self._gpus() or _processors()
 
     @property
@@ -82,6 +85,10 @@ class Devices:
             return None
         return GpuState(used, tuple(sorted(found)))
 
+    def xid_events(self) -> XidEvents:
+        """Return the errors that the driver reports of these GPUs from now on."""
+        return XidEvents(self._nvml, self._wholes if self.has_gpus else {}, self._ids_of)
+
     def utilization(self, device: str) -> float | None:
         """Return the share of time in which a GPU computed just now; None: it is not known.
 
@@ -109,6 +116,8 @@ class Devices:
         try:
             for index in range(nvml.nvmlDeviceGetCount()):
                 whole = nvml.nvmlDeviceGetHandleByIndex(index)
+                whole_uuid = _text(nvml.nvmlDeviceGetUUID(whole))
+                self._wholes[whole_uuid] = whole
                 for handle in self._parts(whole) or (whole,):
                     uuid = _text(nvml.nvmlDeviceGetUUID(handle))
                     if not _is_visible(index, uuid):
@@ -117,6 +126,7 @@ class Devices:
                     total = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
                     found.append(HostDevice(uuid, "gpu", short_name(name), total))
                     self._handles[uuid] = handle
+                    self._ids_of.setdefault(whole_uuid, []).append(uuid)
         except nvml.NVMLError as error:
             self._handles.clear()
             print(f"warren agent: the GPUs do not answer: {error}", flush=True)
@@ -166,8 +176,8 @@ def load_nvml() -> Any:
     return nvml
 
 
-def machine(name: str, devices: Devices, limits: str) -> Machine:
-    """Return the description of this machine."""
+def machine(name: str, devices: Devices, limits: str, tests: bool = False) -> Machine:
+    """Return the description of this machine; ``tests``: its GPUs can be tested."""
     return Machine(
         name=name,
         devices=devices.devices,
@@ -176,6 +186,7 @@ def machine(name: str, devices: Devices, limits: str) -> Machine:
         memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         limits=limits,
         version=__version__,
+        tests=tests and devices.has_gpus,
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from warren.serve.agent.agent import Agent
+from warren.serve.agent.care.self_test import command_of
 from warren.serve.agent.devices import Devices, load_nvml, own_name
 from warren.serve.agent.folders import AgentHome, AgentInUse
 from warren.serve.agent.link import CannotConnect, parse_target
@@ -19,7 +20,13 @@ _RETRY_S: Final = 0.02
 
 
 def run_agent(
-    home: Path, connect: str, *, token: str = "", fingerprint: str = "", name: str = ""
+    home: Path,
+    connect: str,
+    *,
+    token: str = "",
+    fingerprint: str = "",
+    name: str = "",
+    self_test: str | None = None,
 ) -> int:
     """Run an agent until it is ended by a signal, or its daemon of this machine has gone.
 
@@ -35,6 +42,8 @@ def run_agent(
         Fingerprint of the daemon's certificate: SHA-256, in hexadecimal digits.
     name
         Name of this machine; empty: its host name.
+    self_test
+        Command line that tests a GPU, or ``off``; None: the program that Warren brings.
 
     Returns
     -------
@@ -45,15 +54,19 @@ def run_agent(
         target = parse_target(
             connect, token or os.environ.pop("WARREN_AGENT_TOKEN", ""), fingerprint
         )
+        test = command_of(self_test)
         own = _home(home)
     except (CannotConnect, AgentInUse) as error:
         print(f"warren agent: {error}", file=sys.stderr)
+        return 2
+    except ValueError as error:
+        print(f"warren agent: --self-test: {error}", file=sys.stderr)
         return 2
     except OSError as error:
         print(f"warren agent: {home}: {error.strerror or error}", file=sys.stderr)
         return 2
     os.umask(0o022)  # accounts of jobs go through the folders
-    return Agent(own, target, name or own_name(), Devices(load_nvml())).run()
+    return Agent(own, target, name or own_name(), Devices(load_nvml()), test).run()
 
 
 def _home(path: Path) -> AgentHome:
@@ -70,7 +83,9 @@ def _home(path: Path) -> AgentHome:
 
 def main(arguments: list[str]) -> int:
     """Run the agent of a command line: ``--home DIR --connect WHERE [--token T ...]``."""
-    known = {"--home": "", "--connect": "", "--token": "", "--fingerprint": "", "--name": ""}
+    known = dict.fromkeys(
+        ("--home", "--connect", "--token", "--fingerprint", "--name", "--self-test"), ""
+    )
     for option, value in zip(arguments[::2], arguments[1::2], strict=False):
         if option not in known:
             print(f"warren agent: {option} is unknown; use {', '.join(known)}", file=sys.stderr)
@@ -85,4 +100,5 @@ def main(arguments: list[str]) -> int:
         token=known["--token"],
         fingerprint=known["--fingerprint"],
         name=known["--name"],
+        self_test=known["--self-test"] or None,
     )

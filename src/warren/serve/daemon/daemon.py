@@ -20,6 +20,7 @@ from warren.model.units import NS_PER_S
 from warren.serve.daemon.changes import Changes
 from warren.serve.daemon.idle import IdleReaper
 from warren.serve.daemon.orders import start_order
+from warren.serve.daemon.self_tests import TestOrders
 from warren.serve.hosts.port import (
     AgentJoined,
     AgentLost,
@@ -120,6 +121,7 @@ class Daemon:
         self._tick_s = tick_s
         self._say = say
         self._idle = IdleReaper(ends_idle)
+        self._tests = TestOrders(hosts)
         self._reports: deque[Report] = deque()
         self._unused: dict[str, AgentJoined] = {}
         self._turn: asyncio.Handle | None = None
@@ -250,6 +252,7 @@ class Daemon:
             await asyncio.sleep(self._tick_s)
             with suppress(JournalWriteError):  # said already; the next tick tries again
                 self.record(self._idle.due(self.queue, self.now_ns()))
+            self._tests.order(self.queue, self.now_ns())
             self._soon()
 
     def _append(self, events: Sequence[AnyEvent]) -> None:
@@ -405,6 +408,8 @@ class Daemon:
     def _meet(self, report: AgentJoined) -> None:
         """Give orders again that a host may have missed while it was not connected."""
         host = report.machine.name
+        self._tests.joined(host)
+        self._tests.order(self.queue, self.now_ns())
         for job, attempt in self._running_on(host):
             if attempt_id(job.id, attempt.number) not in report.attempts:
                 self._order_start(job, attempt)

@@ -47,6 +47,7 @@ def run_service(
     stop_jobs: bool = False,
     log_limit_bytes: int | None = None,
     idle_s: float | None = None,
+    self_test: str | None = None,
     hosts: Hosts | None = None,
     say: Callable[[str], None] = lambda line: print(f"warren: {line}", file=sys.stderr, flush=True),
 ) -> None:
@@ -73,6 +74,8 @@ def run_service(
     idle_s
         Time in seconds after which a job whose devices do nothing is warned, and then ended; None:
         it never is.
+    self_test
+        Command that tests a GPU of this machine; None: the one that its agent brings.
     hosts
         Other hosts than those of agents, such as fake ones.
     say
@@ -97,7 +100,15 @@ def run_service(
     ):
         _check_attempts(own, journal)
         rules = _Rules(order, policy, preempts)
-        service = _Service(own, journal, rules=rules, as_root=as_root, idle_s=idle_s, say=say)
+        service = _Service(
+            own,
+            journal,
+            rules=rules,
+            as_root=as_root,
+            idle_s=idle_s,
+            self_test=self_test,
+            say=say,
+        )
         with closing(service):
             service.listen(listen, agents_listen)
             runner.run(service.run(hosts, stop_jobs=stop_jobs, log_limit_bytes=log_limit_bytes))
@@ -130,10 +141,11 @@ class _Service:
         rules: _Rules,
         as_root: bool,
         idle_s: float | None,
+        self_test: str | None,
         say: Callable[[str], None],
     ) -> None:
         self._home, self._journal, self._rules, self._say = home, journal, rules, say
-        self._as_root, self._idle_s = as_root, idle_s
+        self._as_root, self._idle_s, self._self_test = as_root, idle_s, self_test
         self._own = _account(os.geteuid())
         self._sockets: list[socket.socket] = []
         self._agents_at: tuple[str, int] | None = None
@@ -171,9 +183,12 @@ class _Service:
         from warren.serve.api.app import make_app
         from warren.serve.api.server import ApiServer
 
-        welcome = Welcome(idle_s=self._idle_s)
         hosts = hosts or AgentHosts(
-            self._home, listen=self._agents_at, welcome=welcome, say=self._say
+            self._home,
+            listen=self._agents_at,
+            welcome=Welcome(idle_s=self._idle_s, xids=True),
+            self_test=self._self_test,
+            say=self._say,
         )
         daemon = Daemon(
             self._journal,

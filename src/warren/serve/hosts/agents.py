@@ -41,6 +41,7 @@ from warren.serve.hosts.messages import (
     ReadLog,
     StartAttempt,
     StopAttempt,
+    TestDevice,
     ToAgent,
     Welcome,
     decode_report,
@@ -80,6 +81,8 @@ class AgentHosts:
         Silence of an agent after which its host counts as lost, in seconds.
     welcome
         What agents are welcomed with: what they are to report.
+    self_test
+        Command that tests a GPU of this machine; None: the test of its agent.
     say
         Called with each line that an operator should read.
     """
@@ -93,6 +96,7 @@ class AgentHosts:
         local: bool = True,
         lost_s: float = LOST_S,
         welcome: Welcome = Welcome(),  # noqa: B008 - a frozen value
+        self_test: str | None = None,
         say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
     ) -> None:
         self._home = home
@@ -110,7 +114,9 @@ class AgentHosts:
         self.port: int | None = None
         """Port on which agents of other machines are awaited."""
         self.agent = (
-            LocalAgent(home / "agent", home / "agent.sock", self._name, say) if local else None
+            LocalAgent(home / "agent", home / "agent.sock", self._name, say, self_test)
+            if local
+            else None
         )
         """The agent of this machine; None where it has none."""
 
@@ -166,6 +172,10 @@ class AgentHosts:
     def stop(self, host: str, attempt: str, grace_s: float, *, preempt: bool = False) -> None:
         """Have a host end an attempt, by a cancel or by the signal of a job that is preempted."""
         self._send(host, StopAttempt(attempt, grace_s, preempt))
+
+    def test(self, host: str, device: str) -> None:
+        """Have a host test a GPU, which takes some seconds; it answers with ``DeviceTested``."""
+        self._send(host, TestDevice(device))
 
     def forget(self, host: str, attempt: str) -> None:
         """Let a host delete the record of an attempt whose end is in the journal; not its log."""

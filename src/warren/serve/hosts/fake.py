@@ -21,6 +21,7 @@ from warren.serve.hosts.port import (
     AgentLost,
     CommandEnded,
     CommandStarted,
+    DeviceTested,
     Report,
     StartOrder,
 )
@@ -29,6 +30,8 @@ from warren.serve.records.machines import HostDevice, Machine
 
 _REPEAT_S: Final = 2.0
 """Time after which the end of an attempt is reported again until it is forgotten, in seconds."""
+_TEST_S: Final = 5.0
+"""Time that the test of a GPU takes, in seconds."""
 _BY_SIGNAL: Final = ("cancel", "time", "preempt")
 """Causes of ends that a signal has asked for."""
 
@@ -98,7 +101,8 @@ class FakeHosts:
         The clock of the reports, in nanoseconds since 1970.
 
     ``starts`` names each attempt as often as its command was started, ``clashes`` each attempt
-    that was given a device of a running attempt.
+    that was given a device of a running attempt. ``tested`` has each device as often as it was
+    tested; ``faulty`` says of a device why it does not pass, or None: it cannot be tested.
     """
 
     def __init__(
@@ -112,6 +116,8 @@ class FakeHosts:
     ) -> None:
         self.starts: list[str] = []
         self.clashes: list[str] = []
+        self.tested: list[str] = []
+        self.faulty: dict[str, str | None] = {}
         self._hosts = {machine.name: _Host(machine) for machine in machines}
         self._plays = plays
         self._trouble = trouble
@@ -144,6 +150,18 @@ class FakeHosts:
     def stop(self, host: str, attempt: str, grace_s: float, *, preempt: bool = False) -> None:
         """Have a host end an attempt."""
         self._send(host, lambda it: self._stop(it, attempt, grace_s, preempt))
+
+    def test(self, host: str, device: str) -> None:
+        """Have a host test a GPU; the answer comes some seconds later."""
+        self.tested.append(device)
+        text = self.faulty.get(device, "")
+        passed = None if text is None else not text
+        answer = DeviceTested(host, device, passed, text or "")
+
+        def begin(it: _Host) -> None:
+            asyncio.get_running_loop().call_later(_TEST_S, lambda: self._tell(it, answer))
+
+        self._send(host, begin)
 
     def forget(self, host: str, attempt: str) -> None:
         """Let a host forget an attempt that has ended."""

@@ -32,12 +32,22 @@ class LocalAgent:
         Name of this machine.
     say
         Called with each line that an operator should read.
+    self_test
+        Command that tests a GPU; None: its own.
     """
 
-    def __init__(self, home: Path, socket: Path, name: str, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        home: Path,
+        socket: Path,
+        name: str,
+        say: Callable[[str], None],
+        self_test: str | None = None,
+    ) -> None:
         self._command = [
             *(sys.executable, "-P", "-m", "warren.serve.agent", "--home", str(home)),
             *("--connect", f"unix:{socket}", "--name", name),
+            *(() if self_test is None else ("--self-test", self_test)),
         ]
         self._say = say
         self._process: subprocess.Popen[bytes] | None = None

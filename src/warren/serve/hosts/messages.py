@@ -16,7 +16,9 @@ from warren.serve.hosts.port import (
     CommandEnded,
     CommandStarted,
     DevicesSeen,
+    DeviceTested,
     StartOrder,
+    XidSeen,
 )
 from warren.serve.records.machines import Machine
 
@@ -55,9 +57,11 @@ class Welcome(msgspec.Struct, frozen=True, tag="welcome", omit_defaults=True):
     """The daemon accepts the agent, which repeats its reports now.
 
     Attempts whose devices do nothing for ``idle_s`` seconds are reported; None: they are not.
+    ``xids``: errors that the driver reports of GPUs are reported, too.
     """
 
     idle_s: float | None = None
+    xids: bool = False
 
 
 class HelloRefused(msgspec.Struct, frozen=True, tag="refused"):
@@ -84,6 +88,12 @@ class StopAttempt(msgspec.Struct, frozen=True, tag="stop"):
     preempt: bool = False
 
 
+class TestDevice(msgspec.Struct, frozen=True, tag="test"):
+    """Test a GPU; only an agent that said it can is asked."""
+
+    device: str
+
+
 class ForgetRecord(msgspec.Struct, frozen=True, tag="forget"):
     """Delete the record of an attempt that has ended, and keep its log."""
 
@@ -108,10 +118,18 @@ class LogPiece(msgspec.Struct, frozen=True, tag="piece", omit_defaults=True):
 
 
 ToAgent: TypeAlias = (
-    Welcome | HelloRefused | Beat | StartAttempt | StopAttempt | ForgetRecord | ReadLog
+    Welcome | HelloRefused | Beat | StartAttempt | StopAttempt | TestDevice | ForgetRecord | ReadLog
 )
 FromAgent: TypeAlias = (
-    Hello | CommandStarted | CommandEnded | DevicesSeen | AttemptIdle | LogPiece | Beat
+    Hello
+    | CommandStarted
+    | CommandEnded
+    | DevicesSeen
+    | AttemptIdle
+    | XidSeen
+    | DeviceTested
+    | LogPiece
+    | Beat
 )
 
 _T = TypeVar("_T")

@@ -82,6 +82,23 @@ class DevicesSeen(msgspec.Struct, frozen=True, tag="devices"):
     devices: tuple[DeviceUse, ...]
 
 
+class XidSeen(msgspec.Struct, frozen=True, tag="xid"):
+    """The driver reported an error of a GPU."""
+
+    host: str
+    device: str
+    xid: int
+
+
+class DeviceTested(msgspec.Struct, frozen=True, tag="tested", omit_defaults=True):
+    """The test of a GPU has ended; ``passed`` None: it could not be tested. ``text`` says why."""
+
+    host: str
+    device: str
+    passed: bool | None
+    text: str = ""
+
+
 class AttemptIdle(msgspec.Struct, frozen=True, tag="idle", omit_defaults=True):
     """The devices of an attempt do nothing since ``since_ns``; None: they work again.
 
@@ -95,7 +112,14 @@ class AttemptIdle(msgspec.Struct, frozen=True, tag="idle", omit_defaults=True):
 
 
 Report: TypeAlias = (
-    AgentJoined | AgentLost | CommandStarted | CommandEnded | DevicesSeen | AttemptIdle
+    AgentJoined
+    | AgentLost
+    | CommandStarted
+    | CommandEnded
+    | DevicesSeen
+    | AttemptIdle
+    | XidSeen
+    | DeviceTested
 )
 
 
@@ -116,6 +140,9 @@ class Hosts(Protocol):
 
         With ``preempt`` the leader gets the signal of the job instead, and the end says so.
         """
+
+    def test(self, host: str, device: str) -> None:
+        """Have a host test a GPU, which takes some seconds; it answers with ``DeviceTested``."""
 
     def forget(self, host: str, attempt: str) -> None:
         """Let a host delete the record of an attempt whose end is in the journal; not its log."""

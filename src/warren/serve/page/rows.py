@@ -236,6 +236,8 @@ def _device_line(device: HostDeviceRow) -> DeviceLine:
         text = f"{text}: {', '.join(device.foreign)}"
     elif device.drained:
         text = f"{text}: {device.drained}"
+    elif device.fault:
+        text = f"{text}; {device.fault}"
     memory = ""
     if device.memory_bytes:
         memory = f"{size(device.used_bytes)} of {size(device.memory_bytes)}"

@@ -9,9 +9,12 @@ from warren.model.units import NS_PER_S
 from warren.serve.queue.state import Queue
 from warren.serve.records.events import AnyEvent, AttemptEnded, JobEnded
 from warren.serve.records.jobs import NO_STRIKE, Attempt, JobState, ServiceJob
+from warren.serve.records.xid import blames_hardware, xid
 
 START_TRIES: Final = 3
 """Attempts in a row that never ran, after which a job fails."""
+FAULT_TRIES: Final = 3
+"""Attempts ended by faults of devices that do not count as failures of a job."""
 REQUEUE_TRIES: Final = 10
 """Short attempts in a row that asked to be started again, after which a job fails."""
 REQUEUE_SHORT_S: Final = 10.0
@@ -25,7 +28,8 @@ def attempt_ends(queue: Queue, attempts: Sequence[AttemptEnded]) -> list[AnyEven
     limit, once it was cancelled, or ended since it did nothing. An attempt that never ran counts
     for nothing: the job waits again, and fails after ``START_TRIES`` attempts of this kind in a
     row. A job that was preempted, or asked to be started again, waits again, and nothing is
-    counted.
+    counted. Of a job with retries, the first ``FAULT_TRIES`` attempts that a fault of a GPU has
+    ended do not count.
     """
     ends = (_job_end(queue.jobs[ended.job], ended) for ended in attempts)
     return [*attempts, *queue.dependencies.failures(end for end in ends if end is not None)]
@@ -65,6 +69,13 @@ def _job_end(job: ServiceJob, ended: AttemptEnded) -> JobEnded | None:
             tries += 1
         return None if tries < START_TRIES else _end(ended, JobState.FAILED, reason)
     failures = 1 + sum(one.ran and one.cause not in NO_STRIKE for one in job.attempts[:-1])
+    ends = [
+        *((one.cause, one.xid) for one in job.attempts[:-1]),
+        (ended.cause, job.attempts[-1].xid),
+    ]
+    faults = sum(cause == "host" and blames_hardware(number) for cause, number in ends)
+    if job.spec.retries:
+        failures -= min(faults, FAULT_TRIES)
     if ended.cause not in ("time", "idle") and failures <= job.spec.retries:
         return None
     return _end(ended, JobState.FAILED, reason)
@@ -107,6 +118,16 @@ def reason_of(job: ServiceJob, ended: AttemptEnded) -> str:
         case "idle":
             return ended.reason
         case _:
-            if ended.signal is not None:
-                return f"signal {ended.signal}"
-            return f"exit code {ended.exit_code}" if ended.exit_code is not None else ended.reason
+            return _with_xid(job, _exit(ended))
+
+
+def _exit(ended: AttemptEnded) -> str:
+    if ended.signal is not None:
+        return f"signal {ended.signal}"
+    return f"exit code {ended.exit_code}" if ended.exit_code is not None else ended.reason
+
+
+def _with_xid(job: ServiceJob, reason: str) -> str:
+    """Return a reason after the error that the driver of the job's GPUs has reported, if any."""
+    number = job.attempts[-1].xid
+    return reason if number is None else f"{xid(number)}; {reason}"

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from warren.serve.records.machines import DeviceUse, HostDevice, Machine
 
 SHARERS_MOST: Final = 4
 """Most jobs that hold one device at once where all of them share."""
+
+
+BEFORE_USE: Final = "it is tested before its first job"
+"""Reason of the drain of a GPU whose machine has come or started again."""
+
+
+class Quarantine(NamedTuple):
+    """The drain of a GPU by the service itself: faults since it began, and the time of the last.
+
+    No fault: the GPU is to be tested before its first job.
+    """
+
+    faults: int
+    time_ns: int
 
 
 class MachineState:
@@ -25,6 +39,10 @@ class MachineState:
         Type to the number of devices of that type, to its kind, and to the bytes of one.
     drained
         Device id to the reason of its drain; the key None stands for the whole host.
+    quarantined
+        Devices that the service has drained itself.
+    xids
+        Device id to the last error of its driver that was no fault of a program, and its time.
     uses
         What each device does, as the agent has seen it last.
     holders
@@ -44,6 +62,8 @@ class MachineState:
         self.connected = False
         self.reason = ""
         self.drained: dict[str | None, str] = {}
+        self.quarantined: dict[str, Quarantine] = {}
+        self.xids: dict[str, tuple[int, int]] = {}
         self.uses: dict[str, DeviceUse] = {}
         self.holders: dict[str, dict[str, bool]] = {}
         self.attempts: dict[str, None] = {}
@@ -70,6 +90,27 @@ class MachineState:
             if isinstance(value, dict):
                 setattr(other, name, {key: _copied(one) for key, one in value.items()})
         return other
+
+    def drain(self, device: str | None, reason: str, time_ns: int, *, by_itself: bool) -> None:
+        """Let no job start on a device, or on the whole host; an admin's drain is the stronger."""
+        self.drained[device] = reason
+        if device is not None and by_itself:
+            before = self.quarantined.get(device, Quarantine(0, 0)).faults
+            faults = 0 if reason == BEFORE_USE else before + 1
+            self.quarantined[device] = Quarantine(faults, time_ns)
+        elif device is not None:
+            self.quarantined.pop(device, None)
+        self.refresh()
+
+    def undrain(self, device: str | None) -> None:
+        """Let jobs start on a device, or on the whole host and all its devices."""
+        if device is None:
+            self.drained.clear()
+            self.quarantined.clear()
+        else:
+            self.drained.pop(device, None)
+            self.quarantined.pop(device, None)
+        self.refresh()
 
     def most(self, device_type: str | None) -> int:
         """Return the most devices of one type that this machine has, among types that fit."""

@@ -11,10 +11,13 @@ from warren.serve.hosts.port import (
     CommandEnded,
     CommandStarted,
     DevicesSeen,
+    DeviceTested,
     Report,
+    XidSeen,
 )
 from warren.serve.queue.ends import attempt_ends
 from warren.serve.queue.idleness import idle_events
+from warren.serve.queue.quarantine import first_tests, tested_events, xid_events
 from warren.serve.queue.state import Queue
 from warren.serve.records.events import (
     AnyEvent,
@@ -25,6 +28,7 @@ from warren.serve.records.events import (
     MachineLost,
 )
 from warren.serve.records.jobs import EndCause, JobState, ServiceJob, attempt_id
+from warren.serve.records.xid import blames_hardware, xid
 
 REQUEUE_CODES: Final = (75, 85, 99)
 """Exit codes that ask for another start: EX_TEMPFAIL, and those of HTCondor and Grid Engine."""
@@ -54,6 +58,10 @@ def events_of(queue: Queue, report: Report, now_ns: int) -> list[AnyEvent]:
             return _seen(queue, report, now_ns)
         case AttemptIdle():
             return idle_events(_under_way(queue, report.host, report.attempt), report, now_ns)
+        case XidSeen():
+            return xid_events(queue, report, now_ns)
+        case DeviceTested():
+            return tested_events(queue, report, now_ns)
 
 
 def forgettable(queue: Queue, attempt: str) -> bool:
@@ -69,8 +77,9 @@ def _joined(queue: Queue, report: AgentJoined, now_ns: int) -> list[AnyEvent]:
     name = report.machine.name
     joined = MachineJoined(time_ns=now_ns, machine=report.machine)
     state = queue.machines.get(name)
+    tests = first_tests(state, report.machine, now_ns)
     if state is None:
-        return [joined]
+        return [joined, *tests]
     again = state.machine.boot_id != report.machine.boot_id
     recorded = frozenset(report.attempts)
     ended = [
@@ -78,7 +87,7 @@ def _joined(queue: Queue, report: AgentJoined, now_ns: int) -> list[AnyEvent]:
         for job in map(queue.jobs.__getitem__, state.attempts)
         if attempt_id(job.id, job.attempts[-1].number) not in recorded
     ]
-    return [joined, *attempt_ends(queue, [one for one in ended if one is not None])]
+    return [joined, *tests, *attempt_ends(queue, [one for one in ended if one is not None])]
 
 
 def _unrecorded(job: ServiceJob, again: bool, now_ns: int) -> AttemptEnded | None:
@@ -123,7 +132,7 @@ def _ended(queue: Queue, report: CommandEnded) -> list[AnyEvent]:
         cause=cause,
         exit_code=report.exit_code,
         signal=report.signal,
-        reason=job.idle.end_reason if cause == "idle" else report.reason,
+        reason=_reason(job, cause, report),
         ran=report.ran,
         saved=report.saved,
         save_s=report.save_s,
@@ -139,12 +148,25 @@ def _cause(job: ServiceJob, report: CommandEnded) -> EndCause:
     """
     if report.cause == "exit" and report.exit_code in REQUEUE_CODES:
         return "requeue"
+    is_failure = report.cause == "exit" and report.exit_code != 0
+    if is_failure and blames_hardware(job.attempts[-1].xid):
+        return "host"
     if report.cause == "cancel" and job.cancelled_by is None and job.idle.end_reason:
         return "idle"
     asked = job.attempts[-1].preempt_ns is not None
     if report.cause == "cancel" and job.cancelled_by is None and asked:
         return "preempt"
     return report.cause
+
+
+def _reason(job: ServiceJob, cause: EndCause, report: CommandEnded) -> str:
+    """Return why an attempt ended, in a few words, where its host does not know it."""
+    number = job.attempts[-1].xid
+    if cause == "idle":
+        return job.idle.end_reason
+    if cause == "host" and report.cause == "exit" and number is not None:
+        return str(xid(number))
+    return report.reason
 
 
 def _under_way(queue: Queue, host: str, attempt: str) -> ServiceJob | None:

@@ -23,6 +23,7 @@ from warren.serve.records.events import (
     AttemptEnded,
     AttemptStarted,
     CancelAsked,
+    DeviceFaulted,
     DevicesUsed,
     Drained,
     IdleEndAsked,
@@ -52,6 +53,7 @@ from warren.serve.records.jobs import (
     keeps_checkpoints_on_host,
 )
 from warren.serve.records.users import Quota, User
+from warren.serve.records.xid import worst, xid
 
 
 class TypeTotal(NamedTuple):
@@ -362,23 +364,26 @@ def _count_types(queue: Queue) -> None:
 
 def _drained(queue: Queue, event: Drained) -> None:
     state = queue.machines[event.host]
-    state.drained[event.device] = event.reason
-    state.refresh()
+    state.drain(event.device, event.reason, event.time_ns, by_itself=not event.by)
 
 
 def _undrained(queue: Queue, event: Undrained) -> None:
-    state = queue.machines[event.host]
-    if event.device is None:
-        state.drained.clear()
-    else:
-        state.drained.pop(event.device, None)
-    state.refresh()
+    queue.machines[event.host].undrain(event.device)
 
 
 def _used(queue: Queue, event: DevicesUsed) -> None:
     state = queue.machines[event.host]
     state.uses = {use.id: use for use in event.devices}
     state.refresh()
+
+
+def _faulted(queue: Queue, event: DeviceFaulted) -> None:
+    state = queue.machines[event.host]
+    if xid(event.xid).kind != "program":
+        state.xids[event.device] = (event.xid, event.time_ns)
+    for job in state.holders.get(event.device, ()):
+        attempt = queue.jobs[job].attempts[-1]
+        attempt.xid = worst((attempt.xid, event.xid))
 
 
 def _idle(queue: Queue, event: JobIdle) -> None:
@@ -450,6 +455,7 @@ _APPLY: dict[type[Any], Callable[[Queue, Any], None]] = {
     Drained: _drained,
     Undrained: _undrained,
     DevicesUsed: _used,
+    DeviceFaulted: _faulted,
     JobIdle: _idle,
     JobExtended: _extended,
     IdleEndAsked: _idle_end,

@@ -158,6 +158,14 @@ class DevicesUsed(ServiceEvent, frozen=True, tag="used"):
     devices: tuple[DeviceUse, ...]
 
 
+class DeviceFaulted(ServiceEvent, frozen=True, tag="xid"):
+    """The driver of a GPU reported an error; ``records/xid.py`` says what the number means."""
+
+    host: str
+    device: str
+    xid: int
+
+
 class JobIdle(ServiceEvent, frozen=True, tag="idle"):
     """The devices of a running job do nothing since ``since_ns``; None: they work again.
 
@@ -227,6 +235,7 @@ AnyEvent: TypeAlias = (
     | Drained
     | Undrained
     | DevicesUsed
+    | DeviceFaulted
     | JobIdle
     | JobExtended
     | IdleEndAsked

@@ -118,7 +118,8 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     ``number`` counts from 1. ``begun_ns`` is when the scheduler chose host and devices,
     ``started_ns`` when the command ran. ``reason`` says why it ended, where the exit code does not;
     ``cause``, ``ran``, ``saved``, ``save_s`` and ``lost_s`` are those of ``AttemptEnded``;
-    ``preempt_*`` those of ``PreemptAsked``, with the time at which it was asked for.
+    ``preempt_*`` those of ``PreemptAsked``, with the time at which it was asked for. ``xid``: the
+    worst error that the driver of its GPUs reported meanwhile.
     """
 
     number: int
@@ -139,6 +140,7 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     preempt_by: str = ""
     preempt_reason: str = ""
     preempt_for: str | None = None
+    xid: int | None = None
 
 
 class Idleness(msgspec.Struct, frozen=True, omit_defaults=True):

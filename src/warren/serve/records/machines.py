@@ -24,7 +24,7 @@ class Machine(msgspec.Struct, frozen=True):
     """A host, as its agent describes it when it connects.
 
     ``boot_id`` changes when the machine starts again. ``limits`` says how memory and process trees
-    are held together there: ``cgroup`` or ``rlimit``.
+    are held together there: ``cgroup`` or ``rlimit``. ``tests``: its agent can test its GPUs.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Machine(msgspec.Struct, frozen=True):
     memory_bytes: int
     limits: str
     version: str
+    tests: bool = False
 
 
 class DeviceUse(msgspec.Struct, frozen=True):

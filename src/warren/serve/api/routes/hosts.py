@@ -10,6 +10,7 @@ from warren.serve.api.endpoint import Call, Route
 from warren.serve.queue import requests
 from warren.serve.queue.machines import MachineState
 from warren.serve.queue.state import Queue
+from warren.serve.records.xid import xid
 
 
 class DeviceJob(msgspec.Struct, frozen=True):
@@ -24,7 +25,8 @@ class HostDeviceRow(msgspec.Struct, frozen=True):
     """A device and its use.
 
     ``use`` is ``free``, ``jobs`` where jobs hold it, ``foreign`` where processes of no job use it,
-    ``drained``, or ``away`` while its host does not answer. ``drained`` is the reason of its drain.
+    ``drained``, or ``away`` while its host does not answer. ``drained`` is the reason of its drain,
+    ``fault`` the last error that its driver reported and that was not one of a program.
     """
 
     id: str
@@ -36,6 +38,7 @@ class HostDeviceRow(msgspec.Struct, frozen=True):
     used_bytes: int
     foreign: tuple[str, ...]
     drained: str | None
+    fault: str
 
 
 class HostRow(msgspec.Struct, frozen=True):
@@ -82,6 +85,7 @@ def _device_row(queue: Queue, state: MachineState, id_: str) -> HostDeviceRow:
         used_bytes=use.used_bytes if use else 0,
         foreign=use.foreign if use else (),
         drained=state.drained.get(id_),
+        fault=str(xid(state.xids[id_][0])) if id_ in state.xids else "",
     )
 
 
