@@ -51,6 +51,8 @@ RUNNING: Final = {
     ("POST", "/v1/jobs/{job}/extend"): {},
 }
 """Routes for the same, of jobs that run."""
+ONESELF: Final = {("PUT", "/v1/users/{user}/notify"): {"url": ""}}
+"""Routes for the user that they name, and for admins."""
 ADMINS: Final = {
     ("POST", "/v1/hosts/{host}/drain"): {},
     ("POST", "/v1/hosts/{host}/undrain"): {},
@@ -88,7 +90,13 @@ def statuses() -> dict[tuple[str, str, str], int]:
             await asyncio.sleep(1)
             found = {}
             for name, client in callers.items():
-                for (method, route), body in {**OPEN, **OWN, **RUNNING, **ADMINS}.items():
+                for (method, route), body in {
+                    **OPEN,
+                    **OWN,
+                    **RUNNING,
+                    **ONESELF,
+                    **ADMINS,
+                }.items():
                     params = {"timeout_s": 0} if route.endswith("wait") else None
                     answer = await client.request(method, path_of(route), json=body, params=params)
                     found[name, method, route] = answer.status_code
@@ -103,7 +111,7 @@ def statuses() -> dict[tuple[str, str, str], int]:
 
 
 def test_the_table_names_all_routes() -> None:
-    table = {*OPEN, *OWN, *RUNNING, *ADMINS, *FOLLOWED}
+    table = {*OPEN, *OWN, *RUNNING, *ONESELF, *ADMINS, *FOLLOWED}
     assert table == {(route.method, route.path) for route in ROUTES}
 
 
@@ -128,6 +136,13 @@ def test_jobs_are_changed_and_logs_read_by_their_user_and_by_admins(
     assert {statuses["ana", *route] for route in OWN} == {200}
     # What ana has cancelled is over for an admin, too.
     assert {statuses["root", *route] for route in OWN} == {200, 409}
+
+
+def test_a_user_and_admins_say_where_notices_go(
+    statuses: dict[tuple[str, str, str], int],
+) -> None:
+    for name, status in {"ben": 403, "ana": 403, "cleo": 200, "root": 200}.items():
+        assert {statuses[name, *route] for route in ONESELF} == {status}
 
 
 def test_hosts_users_quotas_and_the_audit_are_for_admins(

@@ -19,6 +19,7 @@ _MODULES: Final[Mapping[str, Mapping[str, str]]] = {
     "frames": {"pandas": "pandas"},
     "examples": {"sklearn": "scikit-learn"},
     "serve": {"fastapi": "FastAPI", "uvicorn": "uvicorn"},
+    "notify": {"apprise": "Apprise"},
 }
 """By extra, the modules that it brings, and people's name of each."""
 

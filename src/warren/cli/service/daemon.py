@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from warren.serve.daemon.daemon import Order
+    from warren.serve.schedule.preemption import PreemptionRules
 
 ORDERS: Final = ("strict", "backfill")
 LOG_LIMIT: Final = 10**10
@@ -90,6 +91,9 @@ SELF_TEST: Final = Option(
            "an hour later unless it works again or is extended. Default: never.", "TIME",
            values.seconds, name="idle_s"),
     SELF_TEST,
+    Option("--notify", "URL of Apprise to which notices for admins go: a host is away, a GPU is "
+           "faulty, the disk is full. Repeatable. Default: the variable WARREN_NOTIFY.", "URL", str,
+           many=True),
     Option("--stop-jobs", "End all jobs when the service ends. By default they go on."),
     Option("--print-unit", "Print a unit for systemd with these options, and start nothing."),
     Option("--user", "Of an account's own systemd, without root; with --print-unit."),
@@ -113,6 +117,7 @@ def serve(
     log_limit: int | None,
     idle_s: float | None,
     self_test: str | None,
+    notify: tuple[str, ...],
     stop_jobs: bool,
     print_unit: bool,
     user: bool,
@@ -123,9 +128,8 @@ def serve(
     hold devices of this machine, and of those whose `warren agent` is connected.
     """
     folder = _path(home or HOME)
-    if not preempt and (min_run_s is not None or preempt_limit is not None):
-        given = "--preempt-limit" if min_run_s is None else "--min-run"
-        raise refused(f"serve: {given} is about --preempt; give that, too", "wrong")
+    urls = _urls(notify, print_unit=print_unit)
+    rules = _rules(min_run_s, preempt_limit, preempt=preempt)
     if place is not None:
         from warren.runs.commands.policy_order import command_policy
 
@@ -153,23 +157,45 @@ def serve(
 
     check_serve()
     from warren.serve.daemon.service import run_service
-    from warren.serve.schedule.preemption import RULES
 
-    rules = RULES._replace(
-        minimum_s=RULES.minimum_s if min_run_s is None else min_run_s,
-        daily=preempt_limit or RULES.daily,
-    )
     run_service(
         folder,
         order=order or "strict",
         place=place,
-        preempts=rules if preempt else None,
+        preempts=rules,
         listen=listen,
         agents_listen=agents_listen,
         stop_jobs=stop_jobs,
         log_limit_bytes=(LOG_LIMIT if log_limit is None else log_limit) or None,
         idle_s=idle_s,
         self_test=self_test,
+        notify=urls,
+    )
+
+
+def _urls(notify: tuple[str, ...], *, print_unit: bool) -> tuple[str, ...]:
+    """Return where notices for admins go; neither agents nor jobs keep the variable."""
+    variable = os.environ.pop("WARREN_NOTIFY", "")
+    if notify and print_unit:
+        said = "put WARREN_NOTIFY=URL into a file that only root reads, for EnvironmentFile="
+        raise refused(f"serve: a unit shows --notify to all users; {said}", "wrong")
+    return notify or ((variable,) if variable else ())
+
+
+def _rules(
+    min_run_s: float | None, preempt_limit: int | None, *, preempt: bool
+) -> PreemptionRules | None:
+    """Return by what rules jobs leave for others; None: none does."""
+    if not preempt:
+        if min_run_s is not None or preempt_limit is not None:
+            given = "--preempt-limit" if min_run_s is None else "--min-run"
+            raise refused(f"serve: {given} is about --preempt; give that, too", "wrong")
+        return None
+    from warren.serve.schedule.preemption import RULES
+
+    return RULES._replace(
+        minimum_s=RULES.minimum_s if min_run_s is None else min_run_s,
+        daily=preempt_limit or RULES.daily,
     )
 
 

@@ -52,6 +52,8 @@ NEEDS: Final = (
     Option("--hold", "Keep the job from starting until `warren release`.", name="held"),
     Option("--key", "Answer with the first job of this key, if there is one, and submit none: "
            "makes a script safe to run again.", "KEY", str),
+    Option("--notify", "URL of Apprise, such as mailto://USER:PASSWORD@HOST, to which notices of "
+           "this job go; off: none. Default: what `warren user set` says.", "URL", str),
     Option("--folder", "Working folder. Default: the current one.", "DIR", str),
     Option("--env", "Set a variable, beside those of this shell. Repeatable.", "NAME=VALUE",
            values.setting, many=True),

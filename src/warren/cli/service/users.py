@@ -7,6 +7,7 @@ import sys
 from warren.cli.service.declare import JSON, SERVER, Argument, CommandGroup, Option, command
 from warren.cli.service.text import clean, moment, table, width
 from warren.serve.client import values
+from warren.serve.client.address import refused
 from warren.serve.client.client import Client, query, quoted
 
 TYPE_CHECKING = False  # not from typing, which takes long to load
@@ -104,6 +105,31 @@ def add(
     _shown(server, json_, ("PUT", f"/v1/users/{quoted(name)}", body), lines)
 
 
+@command(
+    Option("--notify", "URL of Apprise to which notices of your jobs go, such as "
+           "mailto://USER:PASSWORD@HOST; off: none.", "URL", str),
+    SERVER,
+    JSON,
+    examples=("warren user set --notify ntfys://my-topic", "warren user set --notify off"),
+)  # fmt: skip
+def set_own(*, notify: str | None, server: str | None, json_: bool) -> None:
+    """Set where notices of your jobs go.
+
+    A notice comes when a job ends, and when it does nothing and is to be ended. The URL is a
+    secret: the service shows only its first word.
+    """
+    if notify is None:
+        raise refused("user set: --notify is missing; write a URL, or off", "wrong")
+
+    def lines(answer: dict[str, Any]) -> list[str]:
+        return [f"notices go by {answer['notify']}" if answer["notify"] else "no notices are sent"]
+
+    with Client(server) as service:
+        name = service.ask("GET", "/v1/service")["caller"]["user"]
+    body = {"url": "" if notify == "off" else notify}
+    _shown(server, json_, ("PUT", f"/v1/users/{quoted(name)}/notify", body), lines)
+
+
 @command(NAME, SERVER, JSON, examples=("warren user remove ana",))
 def remove(*, name: str, server: str | None, json_: bool) -> None:
     """Take a user's token, role and quotas away; jobs stay.
@@ -156,7 +182,7 @@ def audit(*, user: str | None, limit: int | None, server: str | None, json_: boo
 
 user: Final = CommandGroup(
     "Add, remove and list users of the service.",
-    {"add": add, "remove": remove, "list": list_users, "audit": audit},
+    {"add": add, "set": set_own, "remove": remove, "list": list_users, "audit": audit},
     ("warren user add ana", "warren user list"),
 )
 

@@ -1,4 +1,4 @@
-"""The packages that ``warren serve`` needs beside Warren's own."""
+"""The packages that ``warren serve`` and its notices need beside Warren's own."""
 
 from __future__ import annotations
 
@@ -14,3 +14,14 @@ def check_serve() -> None:
         If one is missing; with the command that installs all of them.
     """
     need("serve")
+
+
+def check_notify() -> None:
+    """Refuse to go on without the packages of the extra ``notify``.
+
+    Raises
+    ------
+    SpecError
+        If one is missing; with the command that installs all of them.
+    """
+    need("notify")

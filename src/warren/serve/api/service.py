@@ -130,6 +130,19 @@ class Service:
         except WarrenError as error:
             raise Failure("wrong", str(error)) from None
 
+    def check_notify(self, url: str) -> None:
+        """Look whether notices can go to a URL.
+
+        Raises
+        ------
+        Failure
+            400 if they cannot; the text does not hold the URL.
+        """
+        try:
+            self.daemon.notifier.check(url)
+        except Refusal as refusal:
+            raise Failure(refusal.kind, str(refusal)) from None
+
     def refuse(self, by: str, action: str, reason: str) -> None:
         """Keep a refusal for the audit; of a caller that is refused very often not each one."""
         by = by or UNKNOWN

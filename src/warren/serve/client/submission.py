@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 _SECRET: Final = ("WARREN_TOKEN",)
 """Variables that stay with the caller: a job needs no token, and jobs are kept in a journal."""
 _SHARED: Final = ("devices", "device_type", "share", "host", "memory_bytes", "priority", "retries")
-_FIELDS: Final = (*_SHARED, "name", "time_limit_s", "grace_s", "held", "key", "after", "resume")
+_FIELDS: Final = (
+    *_SHARED,
+    *("name", "time_limit_s", "grace_s", "held", "key", "after", "resume", "notify"),
+)
 """Fields of a command that are sent as they are, where they are given."""
 
 

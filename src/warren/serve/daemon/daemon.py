@@ -30,6 +30,7 @@ from warren.serve.hosts.port import (
     Report,
 )
 from warren.serve.journal.journal import Journal, JournalWriteError
+from warren.serve.notices.notifier import Notifier
 from warren.serve.queue.reports import events_of
 from warren.serve.queue.requests import cancel
 from warren.serve.queue.state import Queue
@@ -88,6 +89,8 @@ class Daemon:
         Time between two looks at what no event announces, in seconds.
     ends_idle
         Whether jobs that did nothing since their warning are ended.
+    notifier
+        Sends notices to users and admins; None: to users alone.
     say
         Called with each line that an operator should read.
     """
@@ -105,6 +108,7 @@ class Daemon:
         log_limit_bytes: int | None = None,
         tick_s: float = TICK_S,
         ends_idle: bool = False,
+        notifier: Notifier | None = None,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.journal = journal
@@ -122,6 +126,7 @@ class Daemon:
         self._say = say
         self._idle = IdleReaper(ends_idle)
         self._tests = TestOrders(hosts)
+        self.notifier = notifier or Notifier(say=say)
         self._reports: deque[Report] = deque()
         self._unused: dict[str, AgentJoined] = {}
         self._turn: asyncio.Handle | None = None
@@ -253,6 +258,7 @@ class Daemon:
             with suppress(JournalWriteError):  # said already; the next tick tries again
                 self.record(self._idle.due(self.queue, self.now_ns()))
             self._tests.order(self.queue, self.now_ns())
+            self.notifier.look(self.queue, self.now_ns())
             self._soon()
 
     def _append(self, events: Sequence[AnyEvent]) -> None:
@@ -262,6 +268,7 @@ class Daemon:
         except JournalWriteError as error:
             if self.disk_error is None:
                 self._say(str(error))
+                self.notifier.disk_refuses(str(error))
             self.disk_error = str(error)
             raise
         if self.disk_error is not None:
@@ -279,6 +286,7 @@ class Daemon:
                 self._order_start(job, job.attempts[event.attempt - 1])
             elif isinstance(event, CancelAsked | PreemptAsked | IdleEndAsked):
                 self._order_stop(self.queue.jobs[event.job])
+        self.notifier.take(self.queue, events)
         self.changed.note()
         self._soon()
 

@@ -9,7 +9,7 @@ import pwd
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -22,6 +22,8 @@ from warren.serve.hosts.messages import Welcome
 from warren.serve.hosts.port import Hosts
 from warren.serve.hosts.tls import credentials
 from warren.serve.journal.journal import Journal, JournalWriteError
+from warren.serve.notices.notifier import Notifier
+from warren.serve.queue.refusals import Refusal
 from warren.serve.schedule.policy_order import PlacePolicy
 from warren.serve.schedule.preemption import PreemptionRules
 
@@ -48,6 +50,7 @@ def run_service(
     log_limit_bytes: int | None = None,
     idle_s: float | None = None,
     self_test: str | None = None,
+    notify: Sequence[str] = (),
     hosts: Hosts | None = None,
     say: Callable[[str], None] = lambda line: print(f"warren: {line}", file=sys.stderr, flush=True),
 ) -> None:
@@ -75,7 +78,9 @@ def run_service(
         Time in seconds after which a job whose devices do nothing is warned, and then ended; None:
         it never is.
     self_test
-        Command that tests a GPU of this machine; None: the one that its agent brings.
+        Command that tests a GPU of this machine; None: the test of its agent.
+    notify
+        URLs to which notices for admins go.
     hosts
         Other hosts than those of agents, such as fake ones.
     say
@@ -91,6 +96,7 @@ def run_service(
     JournalWriteError
         If the disk takes no events at the start.
     """
+    notifier = _notifier(notify, say)
     as_root = os.geteuid() == 0
     policy = None if place is None else PlacePolicy(place)
     with (
@@ -107,9 +113,10 @@ def run_service(
             as_root=as_root,
             idle_s=idle_s,
             self_test=self_test,
+            notifier=notifier,
             say=say,
         )
-        with closing(service):
+        with closing(service), closing(notifier):
             service.listen(listen, agents_listen)
             runner.run(service.run(hosts, stop_jobs=stop_jobs, log_limit_bytes=log_limit_bytes))
 
@@ -142,10 +149,12 @@ class _Service:
         as_root: bool,
         idle_s: float | None,
         self_test: str | None,
+        notifier: Notifier,
         say: Callable[[str], None],
     ) -> None:
         self._home, self._journal, self._rules, self._say = home, journal, rules, say
         self._as_root, self._idle_s, self._self_test = as_root, idle_s, self_test
+        self._notifier = notifier
         self._own = _account(os.geteuid())
         self._sockets: list[socket.socket] = []
         self._agents_at: tuple[str, int] | None = None
@@ -197,6 +206,7 @@ class _Service:
             account_of=self._account_of,
             log_limit_bytes=log_limit_bytes,
             ends_idle=self._idle_s is not None,
+            notifier=self._notifier,
             say=self._say,
         )
         app = make_app(
@@ -264,6 +274,17 @@ class _Service:
     def _log_place(self, host: str, attempt: str) -> str:
         folder = self._home / "agent" / "attempts" / attempt / "output"
         return str(folder) if host == socket.gethostname() else f"{host}:{attempt}"
+
+
+def _notifier(urls: Sequence[str], say: Callable[[str], None]) -> Notifier:
+    """Return what sends notices; raises SpecError if they cannot go to one of these URLs."""
+    notifier = Notifier(urls, say)
+    for url in urls:
+        try:
+            notifier.check(url)
+        except Refusal as refusal:
+            raise _refused("serve", str(refusal)) from None
+    return notifier
 
 
 def _check_attempts(home: Path, journal: Journal) -> None:

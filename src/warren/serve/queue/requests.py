@@ -13,7 +13,14 @@ from warren.serve.queue.ends import attempt_ends, lost_attempts
 from warren.serve.queue.refusals import Refusal as Refusal
 from warren.serve.queue.refusals import admin_only, named_jobs
 from warren.serve.queue.state import Queue
-from warren.serve.queue.submissions import PRIORITY_MOST, checked, device_types, members, placeable
+from warren.serve.queue.submissions import (
+    PRIORITY_MOST,
+    checked,
+    device_types,
+    members,
+    placeable,
+    url_problems,
+)
 from warren.serve.records.events import (
     AnyEvent,
     CancelAsked,
@@ -377,6 +384,22 @@ def set_user(queue: Queue, user: User, caller: Caller, now_ns: int) -> list[AnyE
     if not 0 < user.weight < math.inf:
         raise Refusal("wrong", f"weight: {user.weight:g} is not above 0")
     return [UserSet(time_ns=now_ns, by=caller.user, user=user)]
+
+
+def set_notify(queue: Queue, name: str, url: str, caller: Caller, now_ns: int) -> list[AnyEvent]:
+    """Return the event that sends notices of a user's jobs to a URL from now on; empty: nowhere.
+
+    Raises
+    ------
+    Refusal
+        If the caller is neither the user nor an admin, or the URL is wrong.
+    """
+    if caller.user != name:
+        admin_only(caller, "set where notices of others go")
+    for problem in url_problems(url):
+        raise Refusal("wrong", problem)
+    changed = msgspec.structs.replace(queue.user(name), notify=url)
+    return [UserSet(time_ns=now_ns, by=caller.user, user=changed)]
 
 
 def remove_user(queue: Queue, name: str, caller: Caller, now_ns: int) -> list[AnyEvent]:

@@ -14,6 +14,7 @@ import msgspec
 from warren.serve.queue.refusals import Refusal
 from warren.serve.queue.state import Queue
 from warren.serve.records.jobs import CommandSpec, Submission
+from warren.serve.records.users import NO_NOTICES
 
 ARRAY_MOST: Final = 10_000
 """Most jobs of one array or sweep."""
@@ -27,6 +28,8 @@ COMMAND_BYTES_MOST: Final = 128 * 1024
 """Most bytes of a command with its environment, each in UTF-8; Linux takes no longer argument."""
 ENVIRONMENT_BYTES_MOST: Final = 1024 * 1024
 """Most bytes of an environment in UTF-8."""
+URL_MOST: Final = 2_000
+"""Most characters of the URL of notices."""
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME: Final = re.compile(r"[\w.:@+-]{1,100}")
@@ -81,6 +84,15 @@ def _text_problems(spec: CommandSpec) -> Iterator[str]:
         yield f"name: {spec.name!r} looks like the id of a job; begin it with a letter"
     if spec.key is not None and not 0 < len(spec.key) <= 200:
         yield "key: must have 1 to 200 characters"
+    yield from url_problems(spec.notify)
+
+
+def url_problems(url: str) -> Iterator[str]:
+    """Yield what is wrong with the URL of notices; no text holds it, since it is a secret."""
+    if len(url) > URL_MOST:
+        yield f"notify: the URL has more than {URL_MOST:,} characters"
+    elif url and url != NO_NOTICES and "://" not in url:
+        yield "notify: expected a URL such as mailto://USER:PASSWORD@HOST, or off"
 
 
 def _number_problems(spec: CommandSpec) -> Iterator[str]:

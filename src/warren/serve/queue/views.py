@@ -68,7 +68,7 @@ class JobShown(ServiceJobRow, frozen=True, kw_only=True, gc=True):
     """All of a job. For other users ``command``, ``folder`` and ``environment`` are None.
 
     ``devices`` are the ids that the last attempt was given; ``log`` is the place of its output,
-    which the daemon fills in.
+    which the daemon fills in. ``notify`` is the scheme of the URL of its notices, a secret.
     """
 
     exit_code: int | None
@@ -86,6 +86,7 @@ class JobShown(ServiceJobRow, frozen=True, kw_only=True, gc=True):
     cancelled_by: str | None
     attempts: tuple[AttemptShown, ...]
     environment: dict[str, str] | None
+    notify: str | None
 
 
 def row(
@@ -143,6 +144,7 @@ def shown(
         cancelled_by=job.cancelled_by,
         attempts=tuple(_attempt(one) for one in job.attempts),
         environment=spec.environment if may_see else None,
+        notify=(spec.notify.partition("://")[0] or None) if may_see else None,
     )
 
 

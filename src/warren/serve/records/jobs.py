@@ -69,7 +69,8 @@ class CommandSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     named in ``device_type``; with ``share`` other jobs that share may have them, too.
     ``time_limit_s`` counts running time alone. ``retries``: how often it is started again after it
     failed. ``grace_s``: time between SIGTERM and SIGKILL. ``key``: a second submission of the
-    same user and key is answered with the first one's id.
+    same user and key is answered with the first one's id. ``notify``: the URL, a secret, to which
+    notices of it go, or ``off``; empty: where its user has said.
     """
 
     command: tuple[str, ...]
@@ -89,6 +90,7 @@ class CommandSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     held: bool = False
     key: str | None = None
     resume: Resume | None = None
+    notify: str = ""
 
 
 class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

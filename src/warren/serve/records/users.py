@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
+
+NO_NOTICES: Final = "off"
+"""What stands for no notices in place of a URL."""
 
 Role = Literal["user", "admin"]
 
@@ -27,6 +30,7 @@ class User(msgspec.Struct, frozen=True, omit_defaults=True):
     ``token_hash`` is the scrypt hash of the token for TCP, with its salt. ``weight`` is the share
     of device time that the user should have beside others. ``account`` is the account that its
     commands run as where the service runs as root; empty: the one with the name of the user.
+    ``notify`` is the URL, a secret, to which notices of the user's jobs go.
     """
 
     name: str
@@ -35,6 +39,7 @@ class User(msgspec.Struct, frozen=True, omit_defaults=True):
     weight: float = 1.0
     token_hash: str = ""
     account: str = ""
+    notify: str = ""
 
 
 def account_name(users: Mapping[str, User], user: str) -> str:

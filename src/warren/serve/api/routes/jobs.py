@@ -69,6 +69,8 @@ async def submit_jobs(
     many = body if isinstance(body, list) else [body]
     if not 1 <= len(many) <= SUBMISSIONS_MAX:
         raise Failure("wrong", f"a list has 1 to {SUBMISSIONS_MAX} submissions")
+    for one in many:
+        call.service.check_notify(one.spec.notify)
     done = call.service.ask(
         lambda queue, now: requests.submit(queue, many, call.caller, now), call.caller, "submit"
     )

@@ -11,6 +11,7 @@ from warren.serve.api import tokens
 from warren.serve.api.endpoint import Call, Route
 from warren.serve.api.errors import Failure
 from warren.serve.api.service import Service
+from warren.serve.notices.sender import scheme_of
 from warren.serve.queue import requests
 from warren.serve.records.events import AnyEvent, UserSet
 from warren.serve.records.users import Caller, Operator, Quota, Role, User, account_name
@@ -31,6 +32,18 @@ class UserBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weight: Annotated[float, msgspec.Meta(gt=0)] | None = None
     new_token: bool = False
     account: str | None = None
+
+
+class NotifyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The URL to which notices of a user's jobs go; empty: there are none."""
+
+    url: str
+
+
+class NotifyAnswer(msgspec.Struct, frozen=True):
+    """How notices of a user's jobs go now: the scheme of the URL; None: there are none."""
+
+    notify: str | None
 
 
 class UserRow(msgspec.Struct, frozen=True):
@@ -130,6 +143,7 @@ async def set_user(call: Call, user: str, body: UserBody) -> UserAnswer:
         weight=base.weight if body.weight is None else body.weight,
         token_hash=base.token_hash if token is None else tokens.hash_of(token),
         account=account,
+        notify=base.notify,
     )
     service.ask(
         lambda queue, now: requests.set_user(queue, changed, call.caller, now),
@@ -137,6 +151,17 @@ async def set_user(call: Call, user: str, body: UserBody) -> UserAnswer:
     )  # fmt: skip
     row = next(one for one in user_rows(call) if one.name == user)
     return UserAnswer(row, token)
+
+
+async def set_notify(call: Call, user: str, body: NotifyBody) -> NotifyAnswer:
+    """Set where notices of a user's jobs go; for the user and for admins."""
+    service = call.service
+    service.check_notify(body.url)
+    service.ask(
+        lambda queue, now: requests.set_notify(queue, user, body.url, call.caller, now),
+        call.caller, f"set notices of {user}",
+    )  # fmt: skip
+    return NotifyAnswer(scheme_of(body.url) or None)
 
 
 def _check_account(service: Service, caller: Caller, user: str, account: str) -> None:
@@ -224,12 +249,14 @@ async def read_audit(call: Call, query: AuditQuery) -> list[AuditRow]:
 def audit_row(seq: int, event: AnyEvent) -> AuditRow:
     """Return an event for the audit log, without secrets and environments."""
     if isinstance(event, UserSet):
+        notify = scheme_of(event.user.notify)
         event = msgspec.structs.replace(
-            event, user=msgspec.structs.replace(event.user, token_hash="")
+            event, user=msgspec.structs.replace(event.user, token_hash="", notify=notify)
         )
     details = msgspec.to_builtins(event)
     action = details.pop("type")
     details.get("spec", {}).pop("environment", None)
+    details.get("spec", {}).pop("notify", None)
     for name in ("time_ns", "by"):
         details.pop(name, None)
     return AuditRow(seq, event.time_ns / 1e9, event.by, action, details)
@@ -239,6 +266,7 @@ ROUTES: Final = (
     Route("GET", "/v1/users", list_users),
     Route("PUT", "/v1/users/{user}", set_user),
     Route("DELETE", "/v1/users/{user}", remove_user),
+    Route("PUT", "/v1/users/{user}/notify", set_notify),
     Route("GET", "/v1/quotas", list_quotas),
     Route("PUT", "/v1/quotas", set_quota),
     Route("GET", "/v1/audit", read_audit),

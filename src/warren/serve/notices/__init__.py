@@ -1,0 +1,1 @@
+"""Notices to people, by mail, chat or webhook: what they say, and how they are sent."""
