@@ -57,6 +57,11 @@ def report(
         if check:
             raise SpecError(Problem(file="--check", message="is for the folder of a run"))
         _of_service(recorded, out, json_)
+        if not json_:
+            from warren.serve.replay.read_service import load_week
+
+            for line in load_week(folder, since):
+                answer(line)
         return
     if out is not None:
         message = "is for a service; the files of a run are written into its own folder"

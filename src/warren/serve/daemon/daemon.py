@@ -35,6 +35,7 @@ from warren.serve.queue.reports import events_of
 from warren.serve.queue.requests import cancel
 from warren.serve.queue.state import Queue
 from warren.serve.records.events import (
+    RESTARTED,
     AnyEvent,
     AttemptBegun,
     CancelAsked,
@@ -143,7 +144,7 @@ class Daemon:
         """
         self.record(
             [
-                MachineLost(time_ns=self.now_ns(), host=name, reason="the service started again")
+                MachineLost(time_ns=self.now_ns(), host=name, reason=RESTARTED)
                 for name, machine in self.queue.machines.items()
                 if machine.connected
             ]

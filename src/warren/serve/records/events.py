@@ -7,7 +7,7 @@ names in the journal, so new ones may be added with a default; tags stay as they
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -121,6 +121,10 @@ class MachineJoined(ServiceEvent, frozen=True, tag="joined"):
     """The agent of a host is connected; ``machine`` says what the host has."""
 
     machine: Machine
+
+
+RESTARTED: Final = "the service started again"
+"""Reason for which a host is lost whose agent is to connect to the next service."""
 
 
 class MachineLost(ServiceEvent, frozen=True, tag="lost"):

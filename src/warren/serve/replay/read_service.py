@@ -11,6 +11,7 @@ from warren.serve.journal.journal import Journal
 from warren.serve.replay.found import FILE
 from warren.serve.replay.past_jobs import past_service
 from warren.serve.replay.service_run import PLACE, service_run
+from warren.serve.replay.week import week_lines
 
 
 def load_service(path: str, since: str | None = None, *, ends_count: bool = True) -> ObservedRun:
@@ -43,6 +44,28 @@ def load_service(path: str, since: str | None = None, *, ends_count: bool = True
         when = "" if since is None else f" in the last {since} before its last event"
         raise SpecError(Problem(file=path, message=f"no job ran{when}"))
     return observed(found.run, found.events, PLACE)
+
+
+def load_week(path: str, since: str | None = None) -> list[str]:
+    """Return what an admin asks of the time before a service's last event, in a few lines.
+
+    Parameters
+    ----------
+    path, since
+        As for ``load_service``.
+
+    Raises
+    ------
+    SpecError
+        If the journal cannot be read, or ``since`` is no time.
+    """
+    file = Path(path) / FILE if Path(path).is_dir() else Path(path)
+    span_ns = None if since is None else _span_ns(since)
+    try:
+        with Journal(file, read_only=True) as journal:
+            return week_lines(list(journal.events()), span_ns)
+    except (JournalError, KeyError, IndexError) as error:
+        raise SpecError(Problem(file=path, message=f"its journal: {error}")) from None
 
 
 def _span_ns(since: str) -> int:
