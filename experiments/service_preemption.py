@@ -135,7 +135,11 @@ def played(day: list[Wanted], policy: str | None, *, preempts: bool) -> dict[str
         tempfile.TemporaryDirectory() as folder,
         asyncio.Runner(loop_factory=PlayedTimeLoop) as runner,
     ):
-        jobs = runner.run(main(Path(folder)))
+        return summary(runner.run(main(Path(folder))))
+
+
+def summary(jobs: list[ServiceJob]) -> dict[str, Any]:
+    """Return what became of the commands of the second day."""
     second = jobs[COMMANDS:]
     jct_s = [((job.ended_ns or 0) - job.submitted_ns) / 1e9 for job in second]
     return {

@@ -75,8 +75,8 @@ SELF_TEST: Final = Option(
            "that lets no job before it start later. Default: strict.", "ORDER", _order),
     Option("--place", "Place policy, such as gittins or srtf: the order of jobs of equal priority. "
            "Default: the user with the least use of devices goes first.", "POLICY", str),
-    Option("--preempt", "Let running jobs that can come back leave their devices for jobs of higher "
-           "priority, and for jobs that the place policy prefers."),
+    Option("--preempt", "Let running jobs that can come back leave their devices for jobs of "
+           "higher priority, and for jobs that the place policy prefers."),
     Option("--min-run", "Running time before which no job is preempted, with --preempt. "
            "Default: 10m.", "TIME", values.seconds, name="min_run_s"),
     Option("--preempt-limit", "Most preemptions of a job in 24 hours, with --preempt. Default: 4.",
@@ -130,10 +130,7 @@ def serve(
     folder = _path(home or HOME)
     urls = _urls(notify, print_unit=print_unit)
     rules = _rules(min_run_s, preempt_limit, preempt=preempt)
-    if place is not None:
-        from warren.runs.commands.policy_order import command_policy
-
-        command_policy(place)
+    _check_place(place)
     if print_unit:
         if stop_jobs:
             raise refused("serve: a unit keeps jobs; leave out --stop-jobs", "wrong")
@@ -180,6 +177,14 @@ def _urls(notify: tuple[str, ...], *, print_unit: bool) -> tuple[str, ...]:
         said = "put WARREN_NOTIFY=URL into a file that only root reads, for EnvironmentFile="
         raise refused(f"serve: a unit shows --notify to all users; {said}", "wrong")
     return notify or ((variable,) if variable else ())
+
+
+def _check_place(place: str | None) -> None:
+    """Refuse a policy that cannot order commands."""
+    if place is not None:
+        from warren.runs.commands.policy_order import command_policy
+
+        command_policy(place)
 
 
 def _rules(
