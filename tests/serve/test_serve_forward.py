@@ -25,8 +25,8 @@ from warren.serve.queue import requests
 from warren.serve.queue.requests import set_quota
 from warren.serve.queue.state import Queue
 from warren.serve.queue.waiting import JobGroup
-from warren.serve.records.events import Drained
-from warren.serve.records.jobs import Dependency, JobState, ServiceJob
+from warren.serve.records.events import Drained, PreemptAsked
+from warren.serve.records.jobs import Dependency, JobState, Resume, ServiceJob
 from warren.serve.records.users import Caller, Quota
 from warren.serve.schedule.decide import Order, decide
 
@@ -292,3 +292,16 @@ def test_the_room_under_a_quota_is_that_of_each_second() -> None:
         )
         assert steps.first(after, length, most) == brute
     assert QuotaTimes(service(machine("h1", "H100"))).room_from("ana", "H100", 1, 5, 3) == 3
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_job_that_is_asked_to_leave_gives_its_devices_back_and_waits_again(order: Order) -> None:
+    queue = service(machine("h1", "H100"))
+    victim = add(queue, time_limit_s=100.0, resume=Resume(grace_s=20.0, checkpoints="/c"))
+    start(queue, 0, order)
+    urgent = add(queue, BEN, priority=1, time_limit_s=50.0)
+    asked = PreemptAsked(time_ns=10 * NS, job=victim, attempt=1, for_job=urgent)
+    apply(queue, [asked])
+    found = play_forward(queue, 15 * NS, order)
+    assert found[urgent] == (30 * NS, 80 * NS)
+    assert found[victim] == (80 * NS, 180 * NS)

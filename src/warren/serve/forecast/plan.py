@@ -93,6 +93,10 @@ class _Plan:
             if one.type in self._queue.types:
                 self._quotas.count(job.user, one.type, one.devices, self._now_ns, until_ns)
                 self._turns.count(job.user, one.type, one.devices, until_ns - self._now_ns)
+        if end_ns is not None and job.cancelled_by is None and job.attempts[-1].preempt_ns:
+            self._waits.after_ns[job.id] = end_ns  # it waits again
+            self._turns.add(job)
+            return
         self._settle(job, None if job.cancelled_by else end_ns)
 
     def _begin(self, begun: AttemptBegun) -> None:

@@ -94,4 +94,6 @@ def _end(job: ServiceJob, time_ns: int) -> AttemptEnded:
     number = job.attempts[-1].number
     if job.cancelled_by is not None:
         return AttemptEnded(time_ns=time_ns, job=job.id, attempt=number, cause="cancel")
+    if job.attempts[-1].preempt_ns is not None:  # it waits again
+        return AttemptEnded(time_ns=time_ns, job=job.id, attempt=number, cause="preempt")
     return AttemptEnded(time_ns=time_ns, job=job.id, attempt=number, cause="exit", exit_code=0)

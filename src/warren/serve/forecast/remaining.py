@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
 from warren.model.units import NS_PER_S
-from warren.serve.records.jobs import ServiceJob
+from warren.serve.records.jobs import ServiceJob, resume_of
 
 STARTS_MOST: Final = 2_000
 """Most jobs whose start is looked for; of jobs behind them nothing is known."""
@@ -36,12 +36,18 @@ def by_limits(job: ServiceJob, ran_s: float) -> float | None:
 
 
 def expected_end_ns(job: ServiceJob, now_ns: int, remaining_s: Remaining) -> int | None:
-    """Return when a running job is expected to end; a cancelled one after its grace."""
+    """Return when a running job leaves its devices; if it was asked to, within its grace."""
     attempt = job.attempts[-1]
     ran_ns = 0 if attempt.started_ns is None else max(0, now_ns - attempt.started_ns)
     left_s = remaining_s(job, ran_ns / NS_PER_S)
+    grace_s = None
     if job.cancelled_by is not None:
-        left_s = job.spec.grace_s if left_s is None else min(job.spec.grace_s, left_s)
+        grace_s = job.spec.grace_s
+    elif attempt.preempt_ns is not None and (resume := resume_of(job.spec)) is not None:
+        asked_s = (now_ns - attempt.preempt_ns) / NS_PER_S
+        grace_s = max(OVERDUE_S, resume.grace_s - asked_s)
+    if grace_s is not None:
+        left_s = grace_s if left_s is None else min(grace_s, left_s)
     return after(now_ns, left_s)
 
 
