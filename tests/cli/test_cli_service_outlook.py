@@ -52,6 +52,7 @@ def test_what_if_sends_all_changes_and_prints_the_jobs_that_start_at_another_tim
     script.answers["POST /v1/what-if"] = ROWS
     words = "--cancel 9 --priority 12=high --priority 13=-2 --gpus 12=2 --quota ana:gpu=4 "
     words += "--quota group:vision:H100=0 --drain h3 --undrain h2 --add 4xH100 --order backfill"
+    words += " --place srtf"
     lines = warren("what-if", *words.split()).out.splitlines()
     assert service.asked[-1].body == {
         "cancel": ["9"],
@@ -65,6 +66,7 @@ def test_what_if_sends_all_changes_and_prints_the_jobs_that_start_at_another_tim
         "drain": [{"host": "h3", "from_s": None}],
         "add": [{"devices": 4, "type": "H100"}],
         "order": "backfill",
+        "place": "srtf",
     }
     assert [line.split() for line in lines[:3]] == [
         ["ID", "START", "THEN", "CHANGE"],

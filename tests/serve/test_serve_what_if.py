@@ -13,6 +13,7 @@ from forecast_tools import drawn_queue, waiting
 from queue_tools import ANA, BEN, ROOT, add, apply, machine, refused, service, start
 from test_serve_queue_model import picture
 
+from warren.model.errors import SpecError
 from warren.serve.forecast.what_if import StartChange, TriedChanges, WhatIf
 from warren.serve.queue import requests
 from warren.serve.queue.requests import set_quota
@@ -20,6 +21,7 @@ from warren.serve.queue.state import Queue
 from warren.serve.records.events import AnyEvent, MachineJoined
 from warren.serve.records.users import Caller, Quota
 from warren.serve.schedule.decide import Order
+from warren.serve.schedule.policy_order import PlacePolicy
 
 ORDERS: list[Order] = ["strict", "backfill"]
 
@@ -138,7 +140,7 @@ def test_a_change_that_cannot_be_made_is_refused_in_one_line() -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"add": [{"devices": 0, "type": "H100"}]}, TriedChanges)
     with pytest.raises(msgspec.ValidationError):
-        msgspec.convert({"place": "gittins"}, TriedChanges)
+        msgspec.convert({"stop": 1}, TriedChanges)
 
 
 def test_the_api_tries_changes_for_every_known_caller_and_shows_ids_and_times_alone() -> None:
@@ -165,3 +167,24 @@ def test_the_api_tries_changes_for_every_known_caller_and_shows_ids_and_times_al
             assert w.daemon.journal.last == last
 
     play(main())
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("asked", [0, 50])  # in one plan, or played end by end
+def test_a_place_policy_and_fair_shares_can_be_tried(
+    order: Order, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warren.serve.forecast.forward.ASKED_MOST", asked)
+    queue = busy(order)
+    long = add(queue, devices=2, time_limit_s=900.0)
+    short = add(queue, devices=2, time_limit_s=60.0)
+    assert tried(queue, order, place="srtf") == {long: (100, 160), short: (1000, 100)}
+    assert tried(queue, order, place="fair") == {long: (100, 100), short: (1000, 1000)}
+    assert queue.policy is None
+    by_policy = busy(order)
+    by_policy.policy = PlacePolicy("srtf")
+    add(by_policy, devices=2, time_limit_s=900.0)
+    add(by_policy, devices=2, time_limit_s=60.0)
+    assert tried(by_policy, order, place="fair") == {long: (160, 100), short: (100, 1000)}
+    with pytest.raises(SpecError, match="gittins"):
+        tried(queue, order, place="gitins")

@@ -9,12 +9,17 @@ at ends alone.
 
 Under ``backfill`` a decision takes some milliseconds, too long for one at each end. What starts now
 is what ``decide`` says. For the other jobs there is one plan, which differs from the service in
-what ``plan`` lists. A place policy is asked again at each end, under ``backfill``, too.
+what ``plan`` lists.
+
+A place policy is asked again at each end, under ``backfill``, too, if at most ``ASKED_MOST`` jobs
+wait. If more wait it is asked once, and there is a plan, in which jobs may overtake as under
+``backfill``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from warren.serve.forecast.device_times import Closing
 from warren.serve.forecast.plan import planned
@@ -24,6 +29,9 @@ from warren.serve.forecast.remaining import Remaining, by_limits
 from warren.serve.queue.state import Queue
 from warren.serve.records.events import Drained
 from warren.serve.schedule.decide import Order
+
+ASKED_MOST: Final = 50
+"""Most waiting jobs for which a place policy is asked again at each end."""
 
 
 def play_forward(
@@ -49,7 +57,8 @@ def play_forward(
     later
         Drains that come later.
     """
-    if order == "backfill" and queue.policy is None:
+    asks_again = queue.policy is not None and len(queue.waiting) <= ASKED_MOST
+    if not asks_again and (order == "backfill" or queue.policy is not None):
         closings = [Closing(one.time_ns, one.host, one.device) for one in later]
-        return planned(queue, now_ns, remaining_s, closings)
+        return planned(queue, now_ns, order, remaining_s, closings)
     return played(queue, now_ns, order, remaining_s, later)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -21,9 +22,12 @@ from warren.serve.records.jobs import JobState
 from warren.serve.records.machines import HostDevice, Machine
 from warren.serve.records.users import Caller, Quota
 from warren.serve.schedule.decide import Order
+from warren.serve.schedule.policy_order import PlacePolicy
 
 DEVICES_MOST: Final = 1_000
 """Most devices of a host that is added."""
+FAIR: Final = "fair"
+"""Name of the order by fair shares, in the place of a policy's."""
 CHANGES_MOST: Final = 100
 """Most changes of one kind."""
 
@@ -59,8 +63,13 @@ class NewDevices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TriedChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Changes that are tried, in this order. ``order``: how jobs overtake each other then."""
+    """Changes that are tried, in this order.
 
+    ``order``: how jobs overtake each other then. ``place``: the place policy in whose order they
+    wait then; ``fair``: by fair shares.
+    """
+
+    place: Annotated[str, msgspec.Meta(max_length=100)] | None = None
     order: Literal["strict", "backfill"] | None = None
     cancel: Annotated[tuple[str, ...], msgspec.Meta(max_length=CHANGES_MOST)] = ()
     priority: Annotated[tuple[NewPriority, ...], msgspec.Meta(max_length=CHANGES_MOST)] = ()
@@ -110,6 +119,7 @@ class WhatIf:
         self._order: Order = order
         self._later: list[Drained] = []
         self._changed_order: Order = changes.order or order
+        self._place = changes.place
         caller = Caller(caller.user, "admin")
         for target in changes.cancel:
             ids = _live(queue, target, caller)
@@ -137,7 +147,14 @@ class WhatIf:
         ----------
         remaining_s
             How long jobs run on, in seconds: by default up to their limits.
+
+        Raises
+        ------
+        SpecError
+            If the place policy is unknown, or cannot order commands.
         """
+        if self._place is not None:
+            self._after.policy = None if self._place == FAIR else _policy(self._place)
         before = play_forward(self._before, self._now_ns, self._order, remaining_s)
         after = play_forward(
             self._after, self._now_ns, self._changed_order, remaining_s, later=self._later
@@ -189,6 +206,12 @@ class WhatIf:
         memory = max((one.machine.memory_bytes for one in self._after.machines.values()), default=0)
         machine = Machine(name, devices, "", added.devices, memory, "", "")
         self._after.apply(MachineJoined(time_ns=self._now_ns, machine=machine))
+
+
+@cache
+def _policy(name: str) -> PlacePolicy:
+    """Return a place policy: its first use loads libraries, and may compile for seconds."""
+    return PlacePolicy(name)
 
 
 def _live(queue: Queue, target: str, caller: Caller) -> list[str]:

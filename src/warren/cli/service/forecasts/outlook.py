@@ -19,6 +19,8 @@ PRIORITIES: Final = {"high": 1_000, "low": -1_000}
 _SAME_S: Final = 1.0
 """Difference of two starts below which they count as the same, in seconds."""
 _DAY_S: Final = 86_400
+LOOK_S: Final = 120.0
+"""Longest wait for an answer in seconds: the first question about a policy loads it."""
 
 
 @command(
@@ -167,6 +169,8 @@ def order_name(text: str) -> str:
     Option("--undrain", "Start jobs there again. Repeatable.", "HOST", str, many=True),
     Option("--add", "Add a machine with these devices. Repeatable.", "NxTYPE", added, many=True),
     Option("--order", "Order of the queue: strict or backfill.", "ORDER", order_name),
+    Option("--place", "Place policy in whose order jobs wait; fair stands for fair shares.",
+           "POLICY", str),
     SERVER,
     JSON,
     examples=(
@@ -175,6 +179,7 @@ def order_name(text: str) -> str:
         "warren what-if --drain gpu3 --from 18:00",
         "warren what-if --add 4xH100 --json",
         "warren what-if --quota ana:gpu=4 --order backfill",
+        "warren what-if --place gittins",
     ),
 )  # fmt: skip
 def what_if(
@@ -188,6 +193,7 @@ def what_if(
     undrain: tuple[str, ...],
     add: tuple[dict[str, Any], ...],
     order: str | None,
+    place: str | None,
     server: str | None,
     json_: bool,
 ) -> None:
@@ -209,11 +215,11 @@ def what_if(
         "drain": [{"host": host, "from_s": from_s} for host in drain],
         "add": add,
     }
-    if not any(changes.values()) and order is None:
+    if not any(changes.values()) and order is None and place is None:
         raise refused("what-if: name a change, such as --cancel 12 or --add 4xH100", "wrong")
-    body = {**changes, "order": order}
+    body = {**changes, "order": order, "place": place}
     with Client(server) as service:
-        text = service.ask_text("POST", "/v1/what-if", body)
+        text = service.ask_text("POST", "/v1/what-if", body, timeout_s=LOOK_S)
     if json_:
         print(text.decode(), flush=True)
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from warren.model.errors import SpecError
 from warren.serve.api.endpoint import Call, Route
 from warren.serve.api.errors import Failure
 from warren.serve.forecast.what_if import StartChange, TriedChanges, WhatIf
@@ -25,7 +26,10 @@ async def try_changes(call: Call, body: TriedChanges) -> list[StartChange]:
             tried = WhatIf(service.queue, body, call.caller, service.now_ns, service.daemon.order)
         except Refusal as refusal:
             raise Failure(refusal.kind, str(refusal)) from None
-        return await asyncio.to_thread(tried.answer)
+        try:
+            return await asyncio.to_thread(tried.answer)
+        except SpecError as error:
+            raise Failure("wrong", f"place: {error}") from None
 
 
 ROUTES: Final = (
