@@ -10,7 +10,7 @@ import pytest
 from api_world import submitted, world
 from fake_service import play
 from forecast_tools import drawn_queue, waiting
-from queue_tools import ANA, BEN, ROOT, add, apply, machine, refused, service, start
+from queue_tools import ANA, BEN, ROOT, add, add_array, apply, machine, refused, service, start
 from test_serve_queue_model import picture
 
 from warren.model.errors import SpecError
@@ -111,6 +111,18 @@ def test_a_change_that_is_tried_does_what_the_same_change_does(order: Order) -> 
             after = tried(made, order)
             for one, (_, start_s) in tried(queue, order, **asked).items():
                 assert start_s == after.get(one, (None, None))[1], (seed, asked, one)
+
+
+def test_of_an_array_the_jobs_that_wait_are_changed() -> None:
+    queue = service(machine("h1", "H100", "H100"))
+    jobs = add_array(queue, 0, 2, time_limit_s=100.0, devices=2)
+    unit = jobs[0].partition("_")[0]
+    start(queue)
+    assert tried(queue, devices=[{"job": unit, "devices": 1}]) == {
+        jobs[1]: (100, 100),
+        jobs[2]: (200, 100),
+    }
+    assert tried(queue, cancel=[unit]) == {jobs[1]: (100, None), jobs[2]: (200, None)}
 
 
 def test_nothing_is_changed_and_names_are_those_of_the_caller() -> None:

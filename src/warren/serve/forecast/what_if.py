@@ -31,6 +31,7 @@ FAIR: Final = "fair"
 CHANGES_MOST: Final = 100
 """Most changes of one kind."""
 
+_WAITING: Final = (JobState.QUEUED, JobState.HELD)
 _Count = Annotated[int, msgspec.Meta(ge=1, le=DEVICES_MOST)]
 
 
@@ -162,7 +163,7 @@ class WhatIf:
         return [
             StartChange(job.id, self._start_s(before.get(job.id)), self._start_s(after.get(job.id)))
             for job in self._before.jobs.values()
-            if job.state in (JobState.QUEUED, JobState.HELD)
+            if job.state in _WAITING
         ]
 
     def _start_s(self, forecast: JobForecast | None) -> float | None:
@@ -175,9 +176,11 @@ class WhatIf:
             self._after.apply(event)
 
     def _ask_for(self, ids: Sequence[str], devices: int) -> None:
-        for job in (self._after.jobs[one] for one in ids):
-            if job.state not in (JobState.QUEUED, JobState.HELD):
-                raise Refusal("conflict", f"job {job.id} is {job.state} and keeps its devices")
+        jobs = [self._after.jobs[one] for one in ids]
+        waiting = [job for job in jobs if job.state in _WAITING]
+        if not waiting:
+            raise Refusal("conflict", f"job {ids[0]} is {jobs[0].state} and keeps its devices")
+        for job in waiting:
             placeable(self._after, msgspec.structs.replace(job.spec, devices=devices))
             asks_for(self._after, job, devices=devices)
 
