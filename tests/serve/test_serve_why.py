@@ -249,6 +249,11 @@ def test_the_api_and_the_page_say_why_to_every_known_caller() -> None:
             page = (await ben.get(f"/jobs/{second}")).text
             assert f"devices: {found['evidence']}" in page
             assert "What can be done" in page
+            await w.local("root").post("/v1/hosts/h0/drain", json={})
+            assert "devices: " in (await ben.get(f"/jobs/{second}")).text  # drawn often, so kept
+            assert (await ben.get(f"/v1/jobs/{second}/why")).json()["cause"] == "drained"
+            await asyncio.sleep(30)
+            assert "drained: " in (await ben.get(f"/jobs/{second}")).text
             assert (await ben.get("/v1/jobs/99/why")).status_code == 404
 
     play(main())

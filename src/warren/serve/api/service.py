@@ -13,6 +13,7 @@ import msgspec
 from starlette.requests import Request
 
 from warren.model.errors import WarrenError
+from warren.model.units import NS_PER_S
 from warren.serve.api.callers import Callers
 from warren.serve.api.errors import Failure
 from warren.serve.api.limits import RateLimit
@@ -37,6 +38,8 @@ UNKNOWN: Final = "(unknown)"
 
 _REFUSALS: Final = (30, 60.0)
 """Most refusals of a user that the audit keeps, and the seconds in which they are counted."""
+_WHYS_MAX: Final = 1_000
+"""Most answers to why a job waits that are kept for pages."""
 _ACTION_MAX: Final = 300
 """Most characters of an action or a reason in the audit."""
 
@@ -89,6 +92,7 @@ class Service:
         self.submit_latency = Histogram()
         self._refusals = RateLimit(*_REFUSALS, daemon.now_ns)
         self.one_look = asyncio.Lock()
+        self._whys: dict[str, tuple[int, Why]] = {}
         self.callers = Callers(self._users, os.geteuid(), daemon.now_ns, self.refuse)
 
     @property
@@ -194,12 +198,23 @@ class Service:
             raise Failure("unknown", why_unknown(queue, job, caller.user))
         return found
 
-    async def why(self, job: ServiceJob) -> Why:
-        """Return why a job waits; it is looked for beside the loop, for one request at a time."""
+    async def why(self, job: ServiceJob, fresh_s: float = 0.0) -> Why:
+        """Return why a job waits; it is looked for beside the loop, for one request at a time.
+
+        An answer that is younger than ``fresh_s`` seconds is given again.
+        """
         async with self.one_look:
+            now_ns = self.now_ns
+            kept = self._whys.get(job.id)
+            if kept is not None and now_ns - kept[0] < fresh_s * NS_PER_S:
+                return kept[1]
             queue = copied(self.queue)
             job = queue.jobs.get(job.id, job)
-            return await asyncio.to_thread(explained, queue, job, self.now_ns, self.daemon.order)
+            found = await asyncio.to_thread(explained, queue, job, now_ns, self.daemon.order)
+            self._whys[job.id] = now_ns, found
+            if len(self._whys) > _WHYS_MAX:
+                del self._whys[next(iter(self._whys))]
+            return found
 
     def shown(self, job: ServiceJob, caller: Caller) -> JobShown:
         """Return what a caller may see of a job; of another user's job no command and no log."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -17,6 +17,9 @@ from warren.serve.page.render import Page
 from warren.serve.queue.submissions import device_types
 from warren.serve.queue.views import row
 from warren.serve.records.jobs import JobState
+
+WHY_FRESH_S: Final = 20.0
+"""Time for which a page shows the same reason: it is drawn again after each change, in seconds."""
 
 
 class QueueQuery(msgspec.Struct, frozen=True):
@@ -53,7 +56,7 @@ async def job_page(call: Call, job: str) -> Page:
     return page_of(
         call, "job.html", f"Job {found.id}", "",
         job=rows.job_line(found, seen, caller, now),
-        why=await service.why(found) if waits else None,
+        why=await service.why(found, WHY_FRESH_S) if waits else None,
         facts=list(rows.facts(found, seen, now)),
         attempts=[rows.attempt_line(one, now) for one in found.attempts],
         log=f"/v1/jobs/{found.id}/log?follow=1&tail=200000" if may_see(found, caller) else None,
