@@ -176,6 +176,9 @@ def test_the_api_tries_changes_for_every_known_caller_and_shows_ids_and_times_al
             ]
             assert (await ben.post("/v1/what-if", json={"cancel": ["77"]})).status_code == 404
             assert (await ben.post("/v1/what-if", json={"stop": 1})).status_code == 400
+            policy = await ben.post("/v1/what-if", json={"place": "gitins"})
+            assert policy.status_code == 400
+            assert "did you mean gittins" in policy.json()["error"]
             assert w.daemon.journal.last == last
 
     play(main())

@@ -29,7 +29,7 @@ async def try_changes(call: Call, body: TriedChanges) -> list[StartChange]:
         try:
             return await asyncio.to_thread(tried.answer)
         except SpecError as error:
-            raise Failure("wrong", f"place: {error}") from None
+            raise Failure("wrong", str(error)) from None
 
 
 ROUTES: Final = (
