@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import random
 import tempfile
+from functools import partial
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
@@ -81,6 +82,24 @@ def drawn_day(draw: random.Random, begin_s: float) -> list[Wanted]:
     return sorted(found)
 
 
+async def submit_all(
+    daemon: Daemon, loop: PlayedTimeLoop, day: list[Wanted], lengths_s: dict[str, float]
+) -> None:
+    """Submit all commands, each at its time, and note their lengths by id."""
+    for one in day:
+        await asyncio.sleep(max(0.0, one.at_s - loop.time()))
+        made = CommandSpec(
+            command=("python", f"{one.kind}.py"),
+            folder="/",
+            devices=one.devices,
+            resume=Resume(certificate="exact", checkpoints="/shared"),
+        )
+        caller = Caller(one.user)
+        wanted = partial(submit, submissions=[Submission(made)], caller=caller)
+        answers = daemon.ask(lambda queue, now, ask=wanted: ask(queue, now_ns=now)).answers
+        lengths_s[answers[0].id] = one.length_s
+
+
 def played(day: list[Wanted], policy: str | None, *, preempts: bool) -> dict[str, Any]:
     """Play a service, and return what became of the commands of its second day."""
     lengths_s: dict[str, float] = {}
@@ -111,21 +130,7 @@ def played(day: list[Wanted], policy: str | None, *, preempts: bool) -> dict[str
             )
             daemons.append(daemon)
             await daemon.start()
-            for number, one in enumerate(day):
-                await asyncio.sleep(max(0.0, one.at_s - loop.time()))
-                lengths_s[str(number + 1)] = one.length_s
-                made = CommandSpec(
-                    command=("python", f"{one.kind}.py"),
-                    folder="/",
-                    devices=one.devices,
-                    resume=Resume(certificate="exact", checkpoints="/shared"),
-                )
-                caller = Caller(one.user)
-                daemon.ask(
-                    lambda queue, now, made=made, caller=caller: submit(
-                        queue, [Submission(made)], caller, now
-                    )
-                )
+            await submit_all(daemon, loop, day, lengths_s)
             while not all(job.state.ended for job in daemon.queue.jobs.values()):
                 await daemon.changed.wait(daemon.changed.count)
             await daemon.stop()

@@ -75,8 +75,8 @@ SELF_TEST: Final = Option(
            "that lets no job before it start later. Default: strict.", "ORDER", _order),
     Option("--place", "Place policy, such as gittins or srtf: the order of jobs of equal priority. "
            "Default: the user with the least use of devices goes first.", "POLICY", str),
-    Option("--preempt", "Let running jobs that can come back leave their devices for jobs of "
-           "higher priority, and for jobs that the place policy prefers."),
+    Option("--preempt", "Ask running jobs that can come back to leave for jobs of higher priority, "
+           "and for jobs that the place policy prefers."),
     Option("--min-run", "Running time before which no job is preempted, with --preempt. "
            "Default: 10m.", "TIME", values.seconds, name="min_run_s"),
     Option("--preempt-limit", "Most preemptions of a job in 24 hours, with --preempt. Default: 4.",

@@ -134,7 +134,7 @@ class Daemon:
         self._ticks: asyncio.Task[None] | None = None
         self._starts_jobs = True
         self._fault: str | None = None
-        # When it last looked for jobs to preempt: at which version of the queue, and time.
+        # The latest look for jobs that may be preempted: the version of the queue, and the time.
         self._looked = (-1, 0)
 
     async def start(self) -> None:

@@ -39,7 +39,7 @@ class PlacePolicy:
     name
         Its name.
     takes_back
-        Whether it may prefer a waiting job to one that runs.
+        Whether it may prefer a waiting job to a running one.
     fault
         What was wrong with its last answer; None: nothing ever was.
 
