@@ -226,7 +226,7 @@ def test_an_idle_job_is_warned_once_and_ends_an_hour_later_without_a_retry() -> 
     assert not hear(queue, job, WINDOW_S + 60, 0.0)
     text = str(reason_at(queue, job, WINDOW_S + 60))
     assert text == (
-        "idle: it does nothing since 2 h 1 min; it is ended in 59 min unless it works again, or "
+        "idle: it has done nothing for 2 h 1 min; it is ended in 59 min unless it works again, or "
         f"'warren extend {job}'"
     )
     assert not due(queue, WINDOW_S + GRACE_S - 1)
@@ -391,7 +391,7 @@ def test_the_api_and_the_page_extend_a_job_for_its_user_alone() -> None:
             w.daemon.record([idle])
             assert f"/page/jobs/{job}/extend" in (await ana.get(f"/jobs/{job}")).text
             row = (await ana.get("/v1/jobs")).json()[0]
-            assert row["reason"].startswith("idle: it does nothing since")
+            assert row["reason"].startswith("idle: it has done nothing for")
             answer = await ben.post(f"/v1/jobs/{job}/extend", json={})
             assert answer.status_code == 403
             answer = await ana.post(f"/v1/jobs/{job}/extend", json={"time_s": 60})

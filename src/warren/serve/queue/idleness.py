@@ -118,7 +118,7 @@ def extend(
     """
     wanted_s = EXTEND_S if time_s is None else time_s
     if not 0 < wanted_s <= EXTEND_MOST_S:
-        raise Refusal("wrong", f"time: {wanted_s:g} s is not above 0 and at most 7 d")
+        raise Refusal("wrong", "time: must be above 0 and at most 7 d")
     jobs = named_jobs(queue, ids, caller)
     running = [job for job in jobs if job.state is JobState.RUNNING and not job.idle.end_reason]
     if not running:
@@ -140,7 +140,7 @@ def idle_text(job: ServiceJob, now_ns: int) -> str:
     if idle.since_ns is None or idle.ends_ns is None:
         return ""
     return (
-        f"idle: it does nothing since {duration(now_ns - idle.since_ns)}; it is ended in "
+        f"idle: it has done nothing for {duration(now_ns - idle.since_ns)}; it is ended in "
         f"{duration(idle.ends_ns - now_ns)} unless it works again, or 'warren extend {job.id}'"
     )
 
