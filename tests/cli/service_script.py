@@ -16,7 +16,9 @@ SHOWN = {
     **ROW, "exit_code": None, "devices": ["GPU-1", "GPU-2"], "log": "", "command": ["a", "b c"],
     "folder": "/x", "share": False, "time_limit_s": 14400, "memory_bytes": 16 * 10**9,
     "after": [{"job": "7", "when": "any"}], "retries": 0, "grace_s": 10, "cancelled_by": None,
-    "attempts": [], "environment": {"A": "b"},
+    "attempts": [], "environment": {"A": "b"}, "expected_start_s": None,
+    "expected_start_80_s": None, "expected_end_s": None, "expected_end_80_s": None,
+    "starts_held": None,
 }  # fmt: skip
 
 

@@ -105,6 +105,22 @@ def test_show_prints_times_sizes_and_the_command_for_people(
     assert warren("show", "12", "--json").json == SHOWN
 
 
+def test_show_says_when_a_job_is_expected_to_start_and_how_often_that_held() -> None:
+    from warren.cli.service.listing import show_lines
+    from warren.cli.service.text import moment
+
+    times = {"expected_start_s": 2e9, "expected_start_80_s": [1.9e9, 2.1e9],
+             "expected_end_s": 3e9, "expected_end_80_s": [2.9e9, 3.1e9]}  # fmt: skip
+    lines = show_lines({**SHOWN, **times, "starts_held": [158, 200]})
+    texts = {name: text.strip() for name, text in (line.split("  ", 1) for line in lines)}
+    assert texts["expected start"] == moment(2e9)
+    assert texts["expected start 80"] == f"{moment(1.9e9)} to {moment(2.1e9)}"
+    assert texts["expected end 80"] == f"{moment(2.9e9)} to {moment(3.1e9)}"
+    assert texts["starts held"] == "158 of the last 200 80 % intervals"
+    earlier = {name: value for name, value in SHOWN.items() if not name.startswith("expected_")}
+    assert not [one for one in show_lines({**earlier, "expected_s": None}) if "expected" in one]
+
+
 @pytest.mark.parametrize(("state", "code"), [("finished", 0), ("failed", 1), ("cancelled", 1)])
 def test_wait_exits_by_how_the_job_ended(
     warren: Warren, service: ScriptedService, script: Script, state: str, code: int

@@ -161,6 +161,8 @@ def show(*, job: str, server: str | None, json_: bool) -> None:
 
 
 _HIDDEN: Final = ("attempts", "environment")
+_MOMENTS: Final = ("submitted_s", "started_s", "ended_s", "expected_s")
+_EXPECTED: Final = ("expected_start_s", "expected_end_s")
 
 
 def show_lines(job: dict[str, Any]) -> list[str]:
@@ -169,8 +171,12 @@ def show_lines(job: dict[str, Any]) -> list[str]:
 
     shown = {name: value for name, value in job.items() if name not in _HIDDEN}
     attempts = job["attempts"]
-    for name in ("submitted_s", "started_s", "ended_s", "expected_s"):
-        shown[name] = moment(shown[name])
+    for name in (*_MOMENTS, *_EXPECTED):
+        shown[name] = moment(shown.get(name))
+    for name in _EXPECTED:
+        between = shown.get(f"{name[:-2]}_80_s")
+        shown[f"{name[:-2]}_80_s"] = " to ".join(moment(one) for one in between or ())
+    shown["starts_held"] = _held(shown.get("starts_held"))
     for name in ("time_limit_s", "grace_s"):
         shown[name] = span(shown[name])
     shown["memory_bytes"] = size(shown["memory_bytes"])
@@ -190,6 +196,11 @@ def _resume(resume: dict[str, Any] | None) -> str:
     signal, grace = resume.get("signal", "TERM"), span(resume.get("grace_s", 60))
     words = resume.get("template", "")
     return f"after SIG{signal}, with {grace} to save" + (f"; then with {words}" if words else "")
+
+
+def _held(held: list[int] | None) -> str:
+    """Return how often the 80 % intervals of the last starts held."""
+    return "" if held is None else f"{held[0]} of the last {held[1]} 80 % intervals"
 
 
 def _label(name: str) -> str:

@@ -18,14 +18,16 @@ from warren.serve.api.callers import Callers
 from warren.serve.api.errors import Failure
 from warren.serve.api.limits import RateLimit
 from warren.serve.forecast.copies import copied
+from warren.serve.forecast.when import When
 from warren.serve.forecast.why import Why, explained
 from warren.serve.journal.journal import JournalWriteError
+from warren.serve.queue.forecasts import Held
 from warren.serve.queue.refusals import Refusal, why_unknown
 from warren.serve.queue.requests import Submitted
 from warren.serve.queue.state import Queue
 from warren.serve.queue.views import JobShown, shown
 from warren.serve.records.events import AnyEvent, Refused
-from warren.serve.records.jobs import ServiceJob, attempt_id
+from warren.serve.records.jobs import JobState, ServiceJob, attempt_id
 from warren.serve.records.users import Caller, User
 
 if TYPE_CHECKING:
@@ -216,9 +218,14 @@ class Service:
                 del self._whys[next(iter(self._whys))]
             return found
 
-    def shown(self, job: ServiceJob, caller: Caller) -> JobShown:
+    async def shown(self, job: ServiceJob, caller: Caller) -> JobShown:
         """Return what a caller may see of a job; of another user's job no command and no log."""
-        seen = shown(self.queue, job, caller, self.now_ns, self.daemon.order)
+        expected = await self.daemon.foresight.when(job)
+        now_ns = self.now_ns
+        seen = shown(self.queue, job, caller, now_ns, self.daemon.order)
+        if expected is not None:
+            held = self.queue.forecasts.starts.held(now_ns)
+            seen = _with_forecast(seen, expected, held, now_ns)
         attempt = job.attempt
         if attempt is None or not may_see(job, caller):
             return seen
@@ -229,6 +236,22 @@ class Service:
 def may_see(job: ServiceJob, caller: Caller) -> bool:
     """Tell whether a caller may see the command, the folder and the log of a job, and change it."""
     return caller.role == "admin" or caller.user == job.user
+
+
+def _with_forecast(seen: JobShown, expected: When, held: Held, now_ns: int) -> JobShown:
+    """Return a job with when it is expected to start and to end; a running job has started."""
+    now_s = now_ns / NS_PER_S
+    runs = seen.state is JobState.RUNNING
+    return msgspec.structs.replace(
+        seen,
+        expected_start_s=None if runs else now_s + expected.start_s,
+        expected_start_80_s=(
+            None if runs else (now_s + expected.start_low_s, now_s + expected.start_high_s)
+        ),
+        expected_end_s=now_s + expected.end_s,
+        expected_end_80_s=(now_s + expected.end_low_s, now_s + expected.end_high_s),
+        starts_held=held if held.of else None,
+    )
 
 
 async def _disconnected(request: Request) -> None:

@@ -18,6 +18,7 @@ import msgspec
 from warren.model.errors import one_line
 from warren.model.units import NS_PER_S
 from warren.serve.daemon.changes import Changes
+from warren.serve.daemon.foresight import Foresight
 from warren.serve.daemon.idle import IdleReaper
 from warren.serve.daemon.orders import start_order
 from warren.serve.daemon.self_tests import TestOrders
@@ -92,6 +93,8 @@ class Daemon:
         Whether jobs that did nothing since their warning are ended.
     notifier
         Sends notices to users and admins; None: to users alone.
+    foresees
+        Whether forecasts of new jobs are put on record.
     say
         Called with each line that an operator should read.
     """
@@ -110,6 +113,7 @@ class Daemon:
         tick_s: float = TICK_S,
         ends_idle: bool = False,
         notifier: Notifier | None = None,
+        foresees: bool = False,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.journal = journal
@@ -124,6 +128,8 @@ class Daemon:
         self._account_of = account_of
         self._log_limit_bytes = log_limit_bytes
         self._tick_s = tick_s
+        self.foresight = Foresight(lambda: self.queue, order, now_ns, self.record)
+        self._foresees = foresees
         self._say = say
         self._idle = IdleReaper(ends_idle)
         self._tests = TestOrders(hosts)
@@ -261,6 +267,11 @@ class Daemon:
             self._tests.order(self.queue, self.now_ns())
             self.notifier.look(self.queue, self.now_ns())
             self._soon()
+            if self._foresees:
+                try:
+                    await self.foresight.record()
+                except Exception as error:  # a forecast must not stop the ticks
+                    self._say(f"a forecast is left out: {one_line(error)}")
 
     def _append(self, events: Sequence[AnyEvent]) -> None:
         """Write events to the journal, and say when the disk begins or ceases to refuse them."""
@@ -281,6 +292,8 @@ class Daemon:
 
     def _follow(self, events: Sequence[AnyEvent]) -> None:
         """Give the orders that events on disk mean, and wake what waits for changes."""
+        if self._foresees:
+            self.foresight.note(events)
         for event in events:
             if isinstance(event, AttemptBegun):
                 job = self.queue.jobs[event.job]

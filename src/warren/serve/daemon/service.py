@@ -207,6 +207,7 @@ class _Service:
             log_limit_bytes=log_limit_bytes,
             ends_idle=self._idle_s is not None,
             notifier=self._notifier,
+            foresees=True,
             say=self._say,
         )
         app = make_app(

@@ -27,7 +27,7 @@ from warren.serve.forecast.play import played
 from warren.serve.forecast.remaining import JobForecast as JobForecast
 from warren.serve.forecast.remaining import Remaining, by_limits
 from warren.serve.queue.state import Queue
-from warren.serve.records.events import Drained
+from warren.serve.records.events import AnyEvent, Drained
 from warren.serve.schedule.decide import Order
 
 ASKED_MOST: Final = 50
@@ -40,7 +40,8 @@ def play_forward(
     order: Order,
     remaining_s: Remaining = by_limits,
     *,
-    later: Sequence[Drained] = (),
+    later: Sequence[AnyEvent] = (),
+    until: str | None = None,
 ) -> dict[str, JobForecast]:
     """Return the forecast of each job that has not ended.
 
@@ -55,10 +56,14 @@ def play_forward(
     remaining_s
         How long jobs run on, in seconds: by default up to their limits.
     later
-        Drains that come later.
+        Events that come later. Where there is one plan, only drains count.
+    until
+        The job that is asked for. What starts after it may be left out.
     """
     asks_again = queue.policy is not None and len(queue.waiting) <= ASKED_MOST
     if not asks_again and (order == "backfill" or queue.policy is not None):
-        closings = [Closing(one.time_ns, one.host, one.device) for one in later]
+        closings = [
+            Closing(one.time_ns, one.host, one.device) for one in later if isinstance(one, Drained)
+        ]
         return planned(queue, now_ns, order, remaining_s, closings)
-    return played(queue, now_ns, order, remaining_s, later)
+    return played(queue, now_ns, order, remaining_s, later, until)

@@ -16,7 +16,7 @@ from warren.serve.forecast.remaining import (
 )
 from warren.serve.queue.ends import attempt_ends
 from warren.serve.queue.state import Queue
-from warren.serve.records.events import AttemptEnded, Drained
+from warren.serve.records.events import AnyEvent, AttemptEnded
 from warren.serve.records.jobs import ServiceJob
 from warren.serve.schedule.decide import Order, decide
 
@@ -26,11 +26,12 @@ def played(
     now_ns: int,
     order: Order,
     remaining_s: Remaining,
-    later: Sequence[Drained] = (),
+    later: Sequence[AnyEvent] = (),
+    until: str | None = None,
 ) -> dict[str, JobForecast]:
     """Return the forecasts of all jobs that have not ended; see ``forward.play_forward``."""
     play = _Play(queue, now_ns, order, remaining_s, later)
-    play.run()
+    play.run(until)
     return play.forecasts
 
 
@@ -43,7 +44,7 @@ class _Play:
         now_ns: int,
         order: Order,
         remaining_s: Remaining,
-        later: Sequence[Drained],
+        later: Sequence[AnyEvent],
     ) -> None:
         self._queue = copied(queue)
         self._time_ns = now_ns
@@ -57,8 +58,8 @@ class _Play:
             job = self._queue.jobs[job_id]
             self._runs(job, job.attempts[-1].begun_ns, expected_end_ns(job, now_ns, remaining_s))
 
-    def run(self) -> None:
-        """Play until nothing starts any more."""
+    def run(self, until: str | None) -> None:
+        """Play until nothing starts any more, or until a job has started."""
         starts = 0
         while starts < STARTS_MOST:
             while self._later and self._later[-1].time_ns <= self._time_ns:
@@ -68,6 +69,8 @@ class _Play:
                 job = self._queue.jobs[begun.job]
                 self._runs(job, self._time_ns, after(self._time_ns, self._remaining_s(job, 0.0)))
                 starts += 1
+                if begun.job == until:
+                    return
             if not self._go_on():
                 return
 

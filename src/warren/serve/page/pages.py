@@ -34,6 +34,7 @@ async def queue_page(call: Call, query: QueueQuery) -> Page:
     service, caller = call.service, call.caller
     queue, now, order = service.queue, service.now_ns, service.daemon.order
     jobs, left_out = rows.chosen_jobs(call, query.state, query.who)
+    held = queue.forecasts.starts.held(now)
     return page_of(
         call, "queue.html", "Queue", "/",
         jobs=[
@@ -44,6 +45,7 @@ async def queue_page(call: Call, query: QueueQuery) -> Page:
         tiles=rows.tiles(queue),
         types=device_types(queue),
         folder=home_of(caller.user),
+        held=rows.held_text(held) if held.of else "",
     )  # fmt: skip
 
 
@@ -51,7 +53,7 @@ async def job_page(call: Call, job: str) -> Page:
     """Show a job and its log."""
     service, caller = call.service, call.caller
     found, now = service.job(job, caller), service.now_ns
-    seen = service.shown(found, caller)
+    seen = await service.shown(found, caller)
     waits = found.state in (JobState.QUEUED, JobState.HELD)
     return page_of(
         call, "job.html", f"Job {found.id}", "",

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
 
+from warren.model.units import NS_PER_S
 from warren.serve.api.endpoint import Call
 from warren.serve.api.routes.hosts import DeviceJob, HostDeviceRow, HostRow
 from warren.serve.api.routes.users import UserRow
 from warren.serve.api.service import may_see
 from warren.serve.client.shown import size
 from warren.serve.page.text import duration, moment
+from warren.serve.queue.forecasts import Held
 from warren.serve.queue.state import Queue
 from warren.serve.queue.views import JobShown, ServiceJobRow, preempted_text
 from warren.serve.records.jobs import Attempt, JobState, ServiceJob, resume_of
@@ -174,8 +176,7 @@ def facts(job: ServiceJob, seen: JobShown, now_ns: int) -> Iterator[tuple[str, s
     """Yield what the page of a job lists; the command and the folder where the caller sees them."""
     yield "User", job.user
     yield "Submitted", moment(job.submitted_ns)
-    if seen.expected_s is not None:
-        yield "Expected start", moment(int(seen.expected_s * 1e9))
+    yield from _expectations(seen)
     if job.ended_ns is not None:
         yield "Ended", moment(job.ended_ns)
     if job.attempt is not None:
@@ -199,6 +200,30 @@ def facts(job: ServiceJob, seen: JobShown, now_ns: int) -> Iterator[tuple[str, s
     if seen.command is not None:
         yield "Command", shlex.join(seen.command)
         yield "Folder", seen.folder or ""
+
+
+def _expectations(seen: JobShown) -> Iterator[tuple[str, str]]:
+    """Yield when a job is expected to start and to end, and how often such intervals held."""
+    for name, at_s, span_s in (
+        ("Expected start", seen.expected_start_s, seen.expected_start_80_s),
+        ("Expected end", seen.expected_end_s, seen.expected_end_80_s),
+    ):
+        if at_s is not None and span_s is not None:
+            low, high = (_moment(one) for one in span_s)
+            yield name, f"{_moment(at_s)}; with 80 % between {low} and {high}"
+    if seen.expected_start_s is None and seen.expected_s is not None:
+        yield "Expected start", f"{_moment(seen.expected_s)}, by the time limits"
+    if seen.starts_held is not None:
+        yield "Such intervals held", held_text(Held(*seen.starts_held))
+
+
+def held_text(held: Held) -> str:
+    """Return how often the intervals of starts held."""
+    return f"for {100 * held.held / held.of:.0f} % of the last {held.of} starts"
+
+
+def _moment(time_s: float) -> str:
+    return moment(int(time_s * NS_PER_S))
 
 
 def attempt_line(attempt: Attempt, now_ns: int) -> AttemptLine:

@@ -14,6 +14,7 @@ import msgspec
 
 from warren.model.errors import InvalidTransition
 from warren.serve.queue.dependencies import Dependencies
+from warren.serve.queue.forecasts import ForecastRecord
 from warren.serve.queue.machines import MachineState
 from warren.serve.queue.usage import HALF_LIFE_S, DeviceUsage
 from warren.serve.queue.waiting import ReadyJobs
@@ -26,6 +27,7 @@ from warren.serve.records.events import (
     DeviceFaulted,
     DevicesUsed,
     Drained,
+    Foreseen,
     IdleEndAsked,
     JobEnded,
     JobExtended,
@@ -106,6 +108,8 @@ class Queue:
         User to the number of devices held: by type, by kind, and under ``any``.
     usage
         Device time by user and type.
+    forecasts
+        What was foreseen of waiting jobs, and how often it held.
     next_number
         Number of the next job or array.
     version
@@ -133,6 +137,7 @@ class Queue:
         self.keys: dict[tuple[str, str], str] = {}
         self.holds: dict[str, dict[str, int]] = {}
         self.usage = DeviceUsage(half_life_s)
+        self.forecasts = ForecastRecord()
         self.next_number = 1
         self.version = 0
         self.cache: dict[str, Any] = {}
@@ -212,6 +217,7 @@ def _held(queue: Queue, event: JobHeld) -> None:
     job = _expected(queue, event.job, JobState.QUEUED, JobState.HELD)
     queue.waiting.remove(job)
     job.state = JobState.HELD
+    queue.forecasts.drop(job.id)
 
 
 def _released(queue: Queue, event: JobReleased) -> None:
@@ -246,6 +252,7 @@ def _begun(queue: Queue, event: AttemptBegun) -> None:
     queue.waiting.remove(job)
     job.state = JobState.RUNNING
     job.attempts.append(Attempt(event.attempt, event.host, event.devices, event.time_ns))
+    queue.forecasts.starts.came(job.id, event.time_ns)
     queue.running[job.id] = held = _held_devices(machine, event.devices)
     _count(queue, job.user, held, 1, event.time_ns)
     machine.hold(job.id, event.devices, job.spec.share)
@@ -298,6 +305,7 @@ def _ended(queue: Queue, event: JobEnded) -> None:
     job.state = event.state
     job.ended_ns = event.time_ns
     job.reason = event.reason
+    queue.forecasts.ended(job.id, event.time_ns)
     for free in queue.dependencies.end(job):
         _wait(queue, queue.jobs[free])
     unit = job.array or job.id
@@ -403,6 +411,12 @@ def _idle_end(queue: Queue, event: IdleEndAsked) -> None:
     job.idle = msgspec.structs.replace(job.idle, end_reason=event.reason)
 
 
+def _foreseen(queue: Queue, event: Foreseen) -> None:
+    """Take down what was foreseen; a job that has started meanwhile has no start to foresee."""
+    if queue.jobs[event.job].state is JobState.QUEUED:
+        queue.forecasts.note(event)
+
+
 def _user(queue: Queue, event: UserSet) -> None:
     queue.users[event.user.name] = event.user
 
@@ -449,6 +463,7 @@ _APPLY: dict[type[Any], Callable[[Queue, Any], None]] = {
     AttemptStarted: _started,
     AttemptEnded: _attempt_ended,
     JobEnded: _ended,
+    Foreseen: _foreseen,
     MachineJoined: _joined,
     MachineLost: _lost,
     MachineRemoved: _removed,

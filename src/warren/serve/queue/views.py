@@ -68,7 +68,10 @@ class JobShown(ServiceJobRow, frozen=True, kw_only=True, gc=True):
     """All of a job. For other users ``command``, ``folder`` and ``environment`` are None.
 
     ``devices`` are the ids that the last attempt was given; ``log`` is the place of its output,
-    which the daemon fills in. ``notify`` is the scheme of the URL of its notices, a secret.
+    which the daemon fills in, as it does what is expected: a time, and the two times between which
+    it lies with a probability of 80 %. ``starts_held`` says of how many of the last starts the
+    interval held, and of how many it is known.
+    ``notify`` is the scheme of the URL of its notices, a secret.
     """
 
     exit_code: int | None
@@ -87,6 +90,11 @@ class JobShown(ServiceJobRow, frozen=True, kw_only=True, gc=True):
     attempts: tuple[AttemptShown, ...]
     environment: dict[str, str] | None
     notify: str | None
+    expected_start_s: float | None = None
+    expected_start_80_s: tuple[float, float] | None = None
+    expected_end_s: float | None = None
+    expected_end_80_s: tuple[float, float] | None = None
+    starts_held: tuple[int, int] | None = None
 
 
 def row(

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from warren.serve.records.forecasts import Correction, Spread
 from warren.serve.records.jobs import CommandSpec, EndCause, JobState
 from warren.serve.records.machines import DeviceUse, Machine
 from warren.serve.records.users import Quota, User
@@ -115,6 +116,20 @@ class JobEnded(ServiceEvent, frozen=True, tag="done"):
     job: str
     state: JobState
     reason: str = ""
+
+
+class Foreseen(ServiceEvent, frozen=True, tag="foreseen"):
+    """When a waiting job was expected to start and to end, before past errors corrected that.
+
+    ``start_by`` and ``end_by`` are the corrections of that time. The event changes no job: it is
+    for the record of how often forecasts hold.
+    """
+
+    job: str
+    start: Spread
+    end: Spread
+    start_by: Correction = Correction()
+    end_by: Correction = Correction()
 
 
 class MachineJoined(ServiceEvent, frozen=True, tag="joined"):
@@ -233,6 +248,7 @@ AnyEvent: TypeAlias = (
     | AttemptStarted
     | AttemptEnded
     | JobEnded
+    | Foreseen
     | MachineJoined
     | MachineLost
     | MachineRemoved

@@ -97,7 +97,7 @@ async def list_jobs(call: Call, query: JobsQuery) -> list[ServiceJobRow]:
 
 async def show_job(call: Call, job: str) -> JobShown:
     """Show a job; to its user and to admins with its command, folder and environment."""
-    return call.service.shown(call.service.job(job, call.caller), call.caller)
+    return await call.service.shown(call.service.job(job, call.caller), call.caller)
 
 
 async def wait_for_job(call: Call, job: str, query: WaitQuery) -> JobShown:
