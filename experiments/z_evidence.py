@@ -19,6 +19,7 @@ import _evidence_ring
 import _evidence_rounds
 import _evidence_service
 import _evidence_spill
+import _evidence_starts
 import _evidence_struck
 import _evidence_worlds
 from _evidence_live import table
@@ -209,6 +210,7 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "service_kills": _evidence_service.kills,
     "service_apps": _evidence_service.apps,
     "service_preemption": _evidence_service.preemption,
+    "start_times": _evidence_starts.start_times,
 }
 
 if __name__ == "__main__":
