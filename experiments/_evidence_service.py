@@ -26,7 +26,6 @@ def cancel(result: Mapping[str, Any]) -> str:
 
 def kills(result: Mapping[str, Any]) -> str:
     """What happened to jobs while daemon and agents were killed."""
-    counts = [[name, result[name]] for name in ("lost", "twice", "harmed", "at_once", "left")]
     return (
         "## A service whose processes are killed\n\n"
         "Each run is a service of its own. Clients submit and cancel jobs. Meanwhile processes of "
@@ -34,9 +33,23 @@ def kills(result: Mapping[str, Any]) -> str:
         f"{result['jobs']} jobs; struck: {_struck(result)}. *Lost* are jobs that were answered and "
         "are unknown or do not end. *Twice* are those that started again without a failure, "
         "*harmed* those with another exit code than their command's. *At once* are moments with "
-        "more jobs than devices, *left* are processes after the end.\n\n"
-        + table(["", "count"], counts)
+        "more jobs than devices, *left* are processes after the end.\n\n" + _counts(result)
     )
+
+
+def full_disk(result: Mapping[str, Any]) -> str:
+    """What happened to jobs while the disk of the service was full now and then, too."""
+    return (
+        "## A service whose disk is full\n\n"
+        "The same, and the folder of the service is a small file system that is full for a while, "
+        f"now and then. {result['runs']} runs, {result['jobs']} jobs; struck: {_struck(result)}."
+        "\n\n" + _counts(result)
+    )
+
+
+def _counts(result: Mapping[str, Any]) -> str:
+    names = ("lost", "twice", "harmed", "at_once", "left")
+    return table(["", "count"], [[name, result[name]] for name in names])
 
 
 def apps(result: Mapping[str, Any]) -> str:

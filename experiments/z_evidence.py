@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import _common
 import _evidence_bounds
@@ -45,11 +45,16 @@ def main() -> None:
     print(f"wrote {PAGE.relative_to(_common.ROOT)}")
 
 
+COMMANDS: Final = {"service_kills_full_disk": "service_kills.py --full-disk"}
+"""Results that another program than the one of their name writes, with its options."""
+
+
 def _made_by(name: str, result: Mapping[str, Any]) -> str:
     by = result["made_by"]
     return (
-        f"`.venv/bin/python experiments/{name}.py`, seed {result['seed']}, commit "
-        f"{_commits(result)}, {_processors(result)}, {by['cores']} cores, Python {by['python']}."
+        f"`.venv/bin/python experiments/{COMMANDS.get(name, f'{name}.py')}`, "
+        f"seed {result['seed']}, commit {_commits(result)}, {_processors(result)}, "
+        f"{by['cores']} cores, Python {by['python']}."
     )
 
 
@@ -208,6 +213,7 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "foreign_jobs": _evidence_flows.foreign_jobs,
     "service_cancel": _evidence_service.cancel,
     "service_kills": _evidence_service.kills,
+    "service_kills_full_disk": _evidence_service.full_disk,
     "service_apps": _evidence_service.apps,
     "service_preemption": _evidence_service.preemption,
     "start_times": _evidence_starts.start_times,
