@@ -166,12 +166,15 @@ def test_the_api_tries_changes_for_every_known_caller_and_shows_ids_and_times_al
             last = w.daemon.journal.last
             answer = await ben.post("/v1/what-if", json={"cancel": ["2"]})
             assert answer.status_code == 200
+            # Without ended jobs about half of what is left of a limit is expected.
+            half_s = 0.525 * 595
+            before_s = pytest.approx(half_s + 0.525 * 60)
             assert answer.json() == [
-                {"id": "2", "start_before_s": pytest.approx(655), "start_after_s": None},
+                {"id": "2", "start_before_s": before_s, "start_after_s": None},
                 {
                     "id": third,
-                    "start_before_s": pytest.approx(595),
-                    "start_after_s": pytest.approx(595),
+                    "start_before_s": pytest.approx(half_s),
+                    "start_after_s": pytest.approx(half_s),
                 },
             ]
             assert (await ben.post("/v1/what-if", json={"cancel": ["77"]})).status_code == 404

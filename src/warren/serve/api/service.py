@@ -18,6 +18,7 @@ from warren.serve.api.callers import Callers
 from warren.serve.api.errors import Failure
 from warren.serve.api.limits import RateLimit
 from warren.serve.forecast.copies import copied
+from warren.serve.forecast.run_lengths import lengths_of
 from warren.serve.forecast.when import When
 from warren.serve.forecast.why import Why, explained
 from warren.serve.journal.journal import JournalWriteError
@@ -212,7 +213,10 @@ class Service:
                 return kept[1]
             queue = copied(self.queue)
             job = queue.jobs.get(job.id, job)
-            found = await asyncio.to_thread(explained, queue, job, now_ns, self.daemon.order)
+            lengths = lengths_of(self.queue)
+            found = await asyncio.to_thread(
+                explained, queue, job, now_ns, self.daemon.order, lengths.middle_s
+            )
             self._whys[job.id] = now_ns, found
             if len(self._whys) > _WHYS_MAX:
                 del self._whys[next(iter(self._whys))]

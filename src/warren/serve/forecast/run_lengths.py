@@ -112,6 +112,10 @@ class RunLengths:
             found = self._found[known] = self._remaining(keys, limit_s, ran_s)
         return found
 
+    def middle_s(self, job: ServiceJob, ran_s: float) -> float:
+        """Return the time within which a job ends with a probability of one half, in seconds."""
+        return self.remaining(job, ran_s).quantile(0.5)
+
     def _remaining(
         self, keys: Sequence[tuple[str, ...]], limit_s: float | None, ran_s: float
     ) -> TimeLeft:

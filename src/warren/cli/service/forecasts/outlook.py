@@ -200,7 +200,7 @@ def what_if(
     """Try a change: which jobs would start earlier or later.
 
     The service plays a copy of its queue with the change and without it. Nothing is changed. Jobs
-    are expected to run up to their time limits. With --json: id, start_before_s and
+    are expected to run as long as ended jobs like them. With --json: id, start_before_s and
     start_after_s of each waiting job, in seconds from now; null where the start is not known.
     """
     if from_ is not None and not drain:

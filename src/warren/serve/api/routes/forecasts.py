@@ -8,6 +8,7 @@ from typing import Final
 from warren.model.errors import SpecError
 from warren.serve.api.endpoint import Call, Route
 from warren.serve.api.errors import Failure
+from warren.serve.forecast.run_lengths import lengths_of
 from warren.serve.forecast.what_if import StartChange, TriedChanges, WhatIf
 from warren.serve.forecast.why import Why
 from warren.serve.queue.refusals import Refusal
@@ -22,12 +23,13 @@ async def try_changes(call: Call, body: TriedChanges) -> list[StartChange]:
     """Say when waiting jobs would start before and after changes, of which none is made."""
     service = call.service
     async with service.one_look:
+        lengths = lengths_of(service.queue)
         try:
             tried = WhatIf(service.queue, body, call.caller, service.now_ns, service.daemon.order)
         except Refusal as refusal:
             raise Failure(refusal.kind, str(refusal)) from None
         try:
-            return await asyncio.to_thread(tried.answer)
+            return await asyncio.to_thread(tried.answer, lengths.middle_s)
         except SpecError as error:
             raise Failure("wrong", str(error)) from None
 
