@@ -126,7 +126,7 @@ def played(day: list[Wanted], policy: str | None, *, preempts: bool) -> dict[str
                 policy=None if policy is None else PlacePolicy(policy),
                 preempts=RULES if preempts else None,
                 now_ns=loop.now_ns,
-                tick_s=60.0,
+                tick_s=300.0,
             )
             daemons.append(daemon)
             await daemon.start()

@@ -26,6 +26,8 @@ from warren.runs.commands.policy_order import (
 )
 from warren.runs.comparison.observed import replayed
 from warren.runs.compose import simulate
+from warren.serve.forecast.forward import play_forward
+from warren.serve.forecast.next_steps import jobs_before
 from warren.serve.hosts.fake import Played
 from warren.serve.hosts.port import StartOrder
 from warren.serve.queue import requests
@@ -33,6 +35,7 @@ from warren.serve.queue.state import Queue
 from warren.serve.records.jobs import ServiceJob
 from warren.serve.records.users import Quota
 from warren.serve.replay.read_service import load_service
+from warren.serve.schedule.decide import Order
 from warren.serve.schedule.known_lengths import KnownLengths, command_kind, progress_s
 from warren.serve.schedule.policy_order import ASKED_MOST, PlacePolicy
 
@@ -318,3 +321,17 @@ def test_the_simulator_starts_the_jobs_of_a_service_as_the_service_did(
         for job, device in zip(line.job_R.tolist(), line.device_R.tolist(), strict=True):
             places.setdefault(names[job], set()).add(run.cluster.devices[device].name[-1])
         assert places == {job.id: {one[-1] for one in job.attempts[0].devices} for job in found}
+
+
+@pytest.mark.parametrize("order", ["strict", "backfill"])
+def test_a_policy_orders_what_is_foreseen_too(order: Order) -> None:
+    queue = under("srtf")
+    running = add(queue, time_limit_s=10.0)
+    start(queue)
+    commands = {300.0: ("long",), 20.0: ("short",), 100.0: ("middle",)}
+    jobs = {limit: add(queue, time_limit_s=limit, command=one) for limit, one in commands.items()}
+    found = play_forward(queue, 0, order)
+    starts_s = [(found[jobs[limit]].begin_ns or 0) / NS for limit in (20.0, 100.0, 300.0)]
+    assert starts_s == [10, 30, 130]
+    assert found[running].begin_ns == 0
+    assert [jobs_before(queue, queue.jobs[jobs[limit]], 0) for limit in jobs] == [2, 0, 1]

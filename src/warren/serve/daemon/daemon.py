@@ -59,7 +59,7 @@ TICK_S: Final = 3.0
 LOOK_NS: Final = 5 * NS_PER_S
 """Shortest time between two looks for jobs that may be preempted, in nanoseconds."""
 LOOK_AGAIN_NS: Final = 30 * NS_PER_S
-"""Time between two of these looks where nothing has changed but the time, in nanoseconds."""
+"""Time between two looks, or questions to a policy, where only time has passed, in nanoseconds."""
 _LATEST_NS: Final = 1 << 63
 """Time that no clock reports, in nanoseconds since 1970."""
 _STOP_S: Final = 10.0
@@ -140,8 +140,9 @@ class Daemon:
         self._ticks: asyncio.Task[None] | None = None
         self._starts_jobs = True
         self._fault: str | None = None
-        # The latest look for jobs that may be preempted: the version of the queue, and the time.
-        self._looked = (-1, 0)
+        # The latest decision, and the latest look for jobs that may be preempted: the version of
+        # the queue, and the time.
+        self._decided = self._looked = (-1, 0)
 
     async def start(self) -> None:
         """Open the hosts, and begin to schedule.
@@ -247,16 +248,22 @@ class Daemon:
 
     def _schedule(self) -> None:
         """Start the jobs that may start, and ask others to leave for those that may not."""
-        self.record(decide(self.queue, self.now_ns(), self.order))
         now_ns = self.now_ns()
-        changed = self._looked[0] != self.queue.version
-        looks_ns = self._looked[1] + (LOOK_NS if changed else LOOK_AGAIN_NS)
-        if self.preempts is not None and now_ns >= looks_ns:
+        # A policy takes long to ask, and time alone rarely changes its answer.
+        if self.policy is None or self._is_due(self._decided, 0, now_ns):
+            self.record(decide(self.queue, now_ns, self.order))
+            self._decided = self.queue.version, now_ns
+        if self.preempts is not None and self._is_due(self._looked, LOOK_NS, now_ns):
             self.record(preemptions(self.queue, now_ns, self.preempts))
             self._looked = self.queue.version, now_ns
         if self.policy is not None and self.policy.fault != self._fault:
             self._fault = self.policy.fault
             self._say(f"{self._fault}; jobs go in the order of their submission instead")
+
+    def _is_due(self, latest: tuple[int, int], pause_ns: int, now_ns: int) -> bool:
+        """Tell whether to look again: after a pause if the queue has changed, else after longer."""
+        changed = latest[0] != self.queue.version
+        return now_ns >= latest[1] + (pause_ns if changed else LOOK_AGAIN_NS)
 
     async def _tick(self) -> None:
         """Look now and then: for what has waited for the disk, and what depends on time alone."""
