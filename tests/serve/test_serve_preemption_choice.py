@@ -330,6 +330,7 @@ def test_preempted_jobs_of_a_service_all_end_within_the_limits(
             hosts,
             policy=None if policy is None else PlacePolicy(policy),
             preempts=RULES,
+            tick_s=150.0,
         )
         daemons.append(daemon)
         await daemon.start()
