@@ -291,14 +291,17 @@ def drawn(seed: int, most: int) -> list[tuple[int, str, int]]:
     alone = [(at, kind, 1) for at, kind in ((0, "short"), (1000, "middle"), (2000, "long"))]
     many = [
         (4000 + at, draw.choice(list(LENGTHS_S)), draw.randint(1, most))
-        for at in sorted(draw.sample(range(1200), 16))
+        for at in sorted(draw.sample(range(600), 24))
     ]
     return [*alone, *many]
 
 
+# Decision 0050 says why these two differ.
+ALIKE = [name for name in ALLOWED if name not in ("hlas-p", "sched-allox")]
+
+
 @pytest.mark.parametrize(
-    ("policy", "most"),
-    [*((name, 1) for name in ALLOWED if name != "hlas-p"), ("fifo", 3), ("gavel-fifo", 3)],
+    ("policy", "most"), [*((name, 1) for name in ALIKE), ("fifo", 3), ("gavel-fifo", 3)]
 )
 def test_the_simulator_starts_the_jobs_of_a_service_as_the_service_did(
     policy: str, most: int, tmp_path: Path
@@ -315,6 +318,9 @@ def test_the_simulator_starts_the_jobs_of_a_service_as_the_service_did(
         for job, start_ns in zip(line.job_R.tolist(), line.start_ns_R.tolist(), strict=True)
     }
     assert simulated_s == service_s
+    begun_s = list(service_s.values())
+    by_length = policy in ("gittins", "srtf", "sched-homo", "braid-online")
+    assert (begun_s != sorted(begun_s)) == by_length
     assert len({round(one) for one in service_s.values()}) > 10
     if policy in ("gavel-fifo", "gittins", "srtf"):
         places: dict[str, set[str]] = {}
