@@ -5,7 +5,7 @@ lengths go from a minute to six hours. All of them can come back; saving takes 2
 The service is played by its own daemon over hosts without processes, under each rule with and
 without preemption, for the same drawn days. A first day with the same kinds is the history.
 
-    python experiments/service_preemption.py [--days 20]
+    python experiments/service_preemption.py [--days 12]
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def summary(jobs: list[ServiceJob]) -> dict[str, Any]:
 def main() -> None:
     """Play all days under each rule, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--days", type=int, default=20)
+    parser.add_argument("--days", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     rows = []

@@ -296,7 +296,7 @@ def drawn(seed: int, most: int) -> list[tuple[int, str, int]]:
     return [*alone, *many]
 
 
-# Decision 0050 says why these two differ.
+# Decision 0049 says why these two differ.
 ALIKE = [name for name in ALLOWED if name not in ("hlas-p", "sched-allox")]
 
 
