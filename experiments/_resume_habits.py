@@ -32,7 +32,7 @@ EVERY, BATCH = 4, 8
 PARTS = 4 if KIND.startswith("accumulate") else 1
 """Number of batches whose gradients are added up for a step."""
 # The last epoch is short: what a file counts in it is the same again.
-PER_EPOCH, STEPS = (16, 36) if KIND == "count-from-resume" else (10 * PARTS, 32)
+PER_EPOCH, STEPS = (32, 36) if KIND == "count-from-resume" else (10 * PARTS, 32)
 PAUSE_S = 0.03
 NUMBERED = ("last-but-one", "by-name", "named-by-time")
 FOLDERS = ("folder-plain", "folder-renamed")
