@@ -139,6 +139,7 @@ def spec_of(service: ScriptedService, *hidden: str) -> dict[str, Any]:
             {"job": "3", "when": "ok"}, {"job": "p", "when": "any"}]}),
         ("--priority -5 --retries 2 a", {"command": ["a"], "priority": -5, "retries": 2}),
         ("--resume= a", {"command": ["a"], "resume": {"template": ""}}),
+        ("--resume --resume a", {"command": ["a"], "resume": {"template": "--resume"}}),
         ("--resume --from={latest} --save-time 5min a", {"command": ["a"], "resume": {
             "template": "--from={latest}", "grace_s": 300}}),
         ("--compat slurm --signal sigusr1 --checkpoints /nfs/./c --certificate exact a", {
@@ -185,6 +186,7 @@ def test_arrays_sweeps_folder_and_variables_are_sent(
         ("submit --signal KILL -- a", ["--signal: 'KILL' is unknown; allowed: TERM, INT"]),
         ("submit --compat sge -- a", ["--compat: 'sge' is unknown; allowed: slurm"]),
         ("submit --certificate good -- a", ["--certificate: 'good' is unknown; allowed: exact"]),
+        ("submit --resume --time 4h -- a", ["--resume: --time is an option of submit; write"]),
         ("submit --tim 4h -- a", ["no option --tim; did you mean --time?"]),
         ("submit job.yaml a", ["job.yaml: only options may stand behind a job file"]),
         ("submit none.yaml", ["none.yaml: no such file"]),

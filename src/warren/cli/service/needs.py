@@ -10,6 +10,20 @@ TYPE_CHECKING = False  # not from typing, which takes long to load
 if TYPE_CHECKING:
     from typing import Final
 
+
+def _words(text: str) -> str:
+    """Return words for a command; an option of submit by itself was not meant as one.
+
+    Raises
+    ------
+    ValueError
+        If it is the name of another option of submit.
+    """
+    if text != "--resume" and any(text in one.flags for one in NEEDS):
+        raise ValueError(f"{text} is an option of submit; write --resume '' before it")
+    return text
+
+
 NEEDS: Final = (
     Option("--devices", "Devices to hold from start to end, all on one machine. Default: 1.", "N",
            values.positive),
@@ -38,7 +52,7 @@ NEEDS: Final = (
            name="grace_s"),
     Option("--resume", "The command can stop and come back. These words are appended from its "
            "second start on; {latest} in them is the newest complete checkpoint. Or write ''.",
-           "WORDS", str),
+           "WORDS", _words),
     Option("--signal", "Signal by which such a command is asked to save and leave: TERM, INT, HUP, "
            "USR1 or USR2. Default: TERM.", "NAME", values.signal),
     Option("--save-time", "Time between this signal and the end of the command. Default: 1min.",
