@@ -57,8 +57,8 @@ def test_expected_starts_have_a_column_where_there_are_any() -> None:
 
     head, first, second = queue_lines([{**ROW, "expected_s": 1e9 + 7260}, ROW], 1e9, None)
     assert head.split()[-3:] == ["FOR", "START", "REASON"]
-    assert "  in 2 h 1 min  devices: needs 2" in first
-    assert "in 2 h" not in second
+    assert "  within 2 h 1 min  devices: needs 2" in first
+    assert "within" not in second
 
 
 def test_neighbors_of_an_array_share_a_line() -> None:

@@ -85,7 +85,7 @@ def test_show_and_the_page_say_when_a_job_is_expected_to_start_and_end() -> None
             assert stays["expected_end_s"] is None
             page = (await ana.get(f"/jobs/{second}")).text
             assert "Expected start" in page
-            assert "with 80 % between" in page
+            assert "80 % interval: " in page
             with patch.object(w.daemon.queue.forecasts.starts, "held", lambda _: Held(79, 100)):
                 assert "held for 79 % of the last 100 starts" in (await ana.get("/")).text
                 shown = (await ana.get(f"/v1/jobs/{second}")).json()

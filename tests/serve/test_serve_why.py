@@ -248,7 +248,7 @@ def test_the_api_and_the_page_say_why_to_every_known_caller() -> None:
             assert "secret" not in answer.text
             page = (await ben.get(f"/jobs/{second}")).text
             assert f"devices: {found['evidence']}" in page
-            assert "What can be done" in page
+            assert "What comes next" in page
             await w.local("root").post("/v1/hosts/h0/drain", json={})
             assert "devices: " in (await ben.get(f"/jobs/{second}")).text  # drawn often, so kept
             assert (await ben.get(f"/v1/jobs/{second}/why")).json()["cause"] == "drained"

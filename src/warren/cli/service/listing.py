@@ -92,7 +92,7 @@ def queue(
 def queue_lines(rows: list[dict[str, Any]], now_s: float, room: int | None) -> list[str]:
     """Return jobs as a table, the reason last; neighbors of an array share a line.
 
-    Expected starts have a column if there are any.
+    Starts by time limits have a column if there are any.
     """
     if not rows:
         return []
@@ -126,8 +126,8 @@ def _alike(rows: list[dict[str, Any]], now_s: float) -> list[list[dict[str, Any]
 
 
 def _until(expected_s: float | None, now_s: float) -> str:
-    """Return how long it is to the expected start of a job."""
-    return "" if expected_s is None else f"in {span(expected_s - now_s)}"
+    """Return how long it is to the start of a job by the time limits of those before it."""
+    return "" if expected_s is None else f"within {span(expected_s - now_s)}"
 
 
 def _since(row: dict[str, Any], now_s: float) -> str:
@@ -205,6 +205,8 @@ def _held(held: list[int] | None) -> str:
 
 def _label(name: str) -> str:
     """Return the name of a field as people write it; its value names the unit."""
+    if name == "expected_s":
+        return "start by limits"
     return name.removesuffix("_s").removesuffix("_bytes").replace("_", " ")
 
 

@@ -210,7 +210,7 @@ def _expectations(seen: JobShown) -> Iterator[tuple[str, str]]:
     ):
         if at_s is not None and span_s is not None:
             low, high = (_moment(one) for one in span_s)
-            yield name, f"{_moment(at_s)}; with 80 % between {low} and {high}"
+            yield name, f"{_moment(at_s)}; 80 % interval: {low} to {high}"
     if seen.expected_start_s is None and seen.expected_s is not None:
         yield "Expected start", f"{_moment(seen.expected_s)}, by the time limits"
     if seen.starts_held is not None:
