@@ -138,6 +138,7 @@ class Daemon:
         self._unused: dict[str, AgentJoined] = {}
         self._turn: asyncio.Handle | None = None
         self._ticks: asyncio.Task[None] | None = None
+        self._forecast: asyncio.Task[None] | None = None
         self._starts_jobs = True
         self._fault: str | None = None
         # The latest decision, and the latest look for jobs that may be preempted: the version of
@@ -163,10 +164,11 @@ class Daemon:
     async def stop(self) -> None:
         """Close the hosts; jobs run on. The journal stays open."""
         self._starts_jobs = False
-        if self._ticks is not None:
-            self._ticks.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._ticks
+        for task in (self._ticks, self._forecast):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
         if self._turn is not None:
             self._turn.cancel()
         await self.hosts.close()
@@ -274,11 +276,15 @@ class Daemon:
             self._tests.order(self.queue, self.now_ns())
             self.notifier.look(self.queue, self.now_ns())
             self._soon()
-            if self._foresees:
-                try:
-                    await self.foresight.record()
-                except Exception as error:  # a forecast must not stop the ticks
-                    self._say(f"a forecast is left out: {one_line(error)}")
+            if self._foresees and (self._forecast is None or self._forecast.done()):
+                self._forecast = asyncio.get_running_loop().create_task(self._foresee())
+
+    async def _foresee(self) -> None:
+        """Put a forecast on record; it takes longer than the time between two ticks may be."""
+        try:
+            await self.foresight.record()
+        except Exception as error:  # a forecast must not stop the service
+            self._say(f"a forecast is left out: {one_line(error)}")
 
     def _append(self, events: Sequence[AnyEvent]) -> None:
         """Write events to the journal, and say when the disk begins or ceases to refuse them."""
