@@ -14,9 +14,9 @@ from warren.serve.forecast.run_lengths import (
     TimeLeft,
     lengths_of,
     run_s,
-    shape_of,
 )
 from warren.serve.records.jobs import Attempt, JobState, ServiceJob
+from warren.serve.schedule.known_lengths import command_kind
 
 RULES = LengthRules(shrink=5, newest=200, shares=True)
 LENGTHS = st.floats(0.1, 1e6)
@@ -116,7 +116,7 @@ def test_attempts_that_were_lost_or_never_ran_say_nothing() -> None:
 
 def test_commands_have_the_shape_of_their_first_words() -> None:
     def shape(*words: str, name: str = "") -> str:
-        return shape_of(made(command=words, name=name))
+        return command_kind(made(command=words, name=name))
 
     assert shape("python", "train.py", "--lr", "0.1") == shape("python", "train.py", "--lr", "3")
     assert shape("python", "train.py") != shape("python", "test.py")

@@ -12,7 +12,6 @@ An ended job stands for its share of its limit where both jobs have one, else fo
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, islice
@@ -21,7 +20,8 @@ from typing import Final, NamedTuple
 from warren.model.units import NS_PER_S
 from warren.serve.forecast.remaining import OVERDUE_S
 from warren.serve.queue.state import Queue
-from warren.serve.records.jobs import NO_STRIKE, CommandSpec, ServiceJob
+from warren.serve.records.jobs import NO_STRIKE, ServiceJob
+from warren.serve.schedule.known_lengths import command_kind
 
 NEWEST_MOST: Final = 2_000
 """Most ended jobs of a queue that are looked at, those that were submitted last."""
@@ -30,11 +30,6 @@ SHORTEST_S: Final = 600.0
 
 _ATOMS: Final = 20
 """Number of equally likely lengths that stand for the rule without history."""
-_DIGITS: Final = re.compile(r"\d+(?:\.\d+)*")
-_WORDS: Final = 3
-"""Number of words of a command that make its shape."""
-_CHARACTERS: Final = 200
-"""Longest shape of a command in characters."""
 _NO_RUN: Final = frozenset({"host", "start", *NO_STRIKE})
 """Causes after which an attempt says nothing about the length of its job."""
 
@@ -160,20 +155,9 @@ def run_s(job: ServiceJob) -> float | None:
     return max(0, attempt.ended_ns - started_ns) / NS_PER_S
 
 
-def shape_of(spec: CommandSpec) -> str:
-    """Return what jobs of one kind have in common: the name, or the first words of the command.
-
-    Numbers count as equal, and options do not count.
-    """
-    if spec.name:
-        return _DIGITS.sub("#", spec.name)
-    words = [word[:_CHARACTERS] for word in spec.command if not word.startswith("-")]
-    return _DIGITS.sub("#", " ".join(words[:_WORDS]))[:_CHARACTERS]
-
-
 def _groups_of(job: ServiceJob) -> tuple[tuple[str, ...], ...]:
     """Return the groups of a job, from near to wide."""
-    return (job.user, shape_of(job.spec)), (job.user,), ()
+    return (job.user, command_kind(job.spec)), (job.user,), ()
 
 
 def _without_history_s(limit_s: float | None, ran_s: float) -> Iterator[float]:

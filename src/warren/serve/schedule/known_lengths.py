@@ -20,7 +20,7 @@ _WORDS: Final = 3
 """Number of words of a command that make its kind."""
 _CHARACTERS: Final = 200
 """Longest kind of a command in characters."""
-_DIGITS: Final = re.compile(r"\d+")
+_DIGITS: Final = re.compile(r"\d+(?:\.\d+)*")
 
 
 class FinishedJob(NamedTuple):
