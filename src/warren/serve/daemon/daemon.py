@@ -128,7 +128,7 @@ class Daemon:
         self._account_of = account_of
         self._log_limit_bytes = log_limit_bytes
         self._tick_s = tick_s
-        self.foresight = Foresight(lambda: self.queue, order, now_ns, self.record)
+        self.foresight = Foresight(lambda: self.queue, order, now_ns, self.record, say)
         self._foresees = foresees
         self._say = say
         self._idle = IdleReaper(ends_idle)
@@ -138,7 +138,6 @@ class Daemon:
         self._unused: dict[str, AgentJoined] = {}
         self._turn: asyncio.Handle | None = None
         self._ticks: asyncio.Task[None] | None = None
-        self._forecast: asyncio.Task[None] | None = None
         self._starts_jobs = True
         self._fault: str | None = None
         # The latest decision, and the latest look for jobs that may be preempted: the version of
@@ -164,11 +163,11 @@ class Daemon:
     async def stop(self) -> None:
         """Close the hosts; jobs run on. The journal stays open."""
         self._starts_jobs = False
-        for task in (self._ticks, self._forecast):
-            if task is not None:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+        if self._ticks is not None:
+            self._ticks.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._ticks
+        await self.foresight.stop()
         if self._turn is not None:
             self._turn.cancel()
         await self.hosts.close()
@@ -276,15 +275,8 @@ class Daemon:
             self._tests.order(self.queue, self.now_ns())
             self.notifier.look(self.queue, self.now_ns())
             self._soon()
-            if self._foresees and (self._forecast is None or self._forecast.done()):
-                self._forecast = asyncio.get_running_loop().create_task(self._foresee())
-
-    async def _foresee(self) -> None:
-        """Put a forecast on record; it takes longer than the time between two ticks may be."""
-        try:
-            await self.foresight.record()
-        except Exception as error:  # a forecast must not stop the service
-            self._say(f"a forecast is left out: {one_line(error)}")
+            if self._foresees:
+                self.foresight.begin()
 
     def _append(self, events: Sequence[AnyEvent]) -> None:
         """Write events to the journal, and say when the disk begins or ceases to refuse them."""

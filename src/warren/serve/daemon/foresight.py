@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
+from warren.model.errors import one_line
 from warren.model.units import NS_PER_S
 from warren.serve.forecast.copies import copied
 from warren.serve.forecast.run_lengths import lengths_of
@@ -47,6 +48,8 @@ class Foresight:
         The clock, in nanoseconds since 1970.
     record
         Called with events for the journal.
+    say
+        Called with each line that an operator should read.
     """
 
     def __init__(
@@ -55,11 +58,14 @@ class Foresight:
         order: Order,
         now_ns: Callable[[], int],
         record: Callable[[Sequence[AnyEvent]], None],
+        say: Callable[[str], None],
     ) -> None:
         self._queue = queue
         self._order: Order = order
         self._now_ns = now_ns
         self._record = record
+        self._say = say
+        self._recording: asyncio.Task[None] | None = None
         self._new: deque[str] = deque(maxlen=_NEW_MOST)
         self._kept: dict[str, tuple[float, int, Outlook | None]] = {}
         self._next_s = 0.0
@@ -88,6 +94,24 @@ class Foresight:
         if job.state is not JobState.QUEUED:
             return seen
         return When(*(max(0.0, one - later_s) for one in seen))
+
+    def begin(self) -> None:
+        """Begin to put a forecast on record, if none is being made; the caller does not wait."""
+        if self._recording is None or self._recording.done():
+            self._recording = asyncio.get_running_loop().create_task(self._recorded())
+
+    async def stop(self) -> None:
+        """Give up the forecast that is being made."""
+        if self._recording is not None:
+            self._recording.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._recording
+
+    async def _recorded(self) -> None:
+        try:
+            await self.record()
+        except Exception as error:  # a forecast must not stop the service
+            self._say(f"a forecast is left out: {one_line(error)}")
 
     async def record(self) -> None:
         """Put the forecast of one new job on record, if one waits and the last is long past."""
